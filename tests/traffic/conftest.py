@@ -1,4 +1,4 @@
-"""Two hosts that the tests of one module share."""
+"""Two hosts shared by the tests of one module."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.traffic.pair import Pair, pair
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def module_pair() -> AsyncIterator[Pair]:
-    """At 100 Mb/s; the tests that use it run in the event loop of their module."""
+    """A pair at 100 Mb/s; its tests run in the event loop of their module."""
     async with pair("100mbit") as both:
         yield both

@@ -1,4 +1,4 @@
-"""Two network namespaces joined by veths, with a real probe in each: a client's and a server's host."""
+"""Two network namespaces joined by veths, each with a real probe: the host of the client and that of the server."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from tests.support.sshd import Sshd
 LIMIT = 60.0
 WIRE = "nictopt"
 RETRY = (0.01, 0.05)
-"""Seconds until a probe that was killed is started again."""
+"""Seconds until a killed probe is started again (shortest, longest)."""
 
 
 def why_not() -> str | None:
-    """Why no real run can be made here."""
+    """Why real runs are not possible here; None if they are."""
     if shutil.which("iperf3") is None:
         return "iperf3 is not installed"
     return why_impossible() or ("the tc command is not installed" if shutil.which("tc") is None else None)
 
 
 class Pair:
-    """Both hosts, followed: "a" in the client's namespace and "b" in the server's."""
+    """Both hosts with their sources being read: "a" in the namespace of the client, "b" in that of the server."""
 
     def __init__(self, client: Namespace, server: Namespace, sources: Sequence[Source]) -> None:
         self.client, self.server = client, server
@@ -45,7 +45,7 @@ class Pair:
         self.hosts = {name: RunHost(session_of(one, window=False)) for name, one in self.sources.items()}
 
     def place(self, name: str, wire: str = WIRE, address: str = "") -> Endpoint:
-        """The end of a wire; its IPv4 address unless another one is given."""
+        """The endpoint of a host on a veth, with its IPv4 address unless another one is given."""
         links = self.hosts[name].snapshot.links.values()
         link = next(link for link in links if link.name == wire)
         if not address:
@@ -58,12 +58,12 @@ class Pair:
         return replace(plan, **more)
 
     async def ready(self) -> None:
-        """Both probes have told their inventory and counters."""
+        """Wait until both probes have sent inventory and counters."""
         for host in self.hosts.values():
             assert await host.session.until(lambda host=host: host.session.has_readings, LIMIT)  # type: ignore[misc]
 
     async def knows(self, name: str) -> None:
-        """Both probes count a link of that name."""
+        """Wait until both probes count a link of that name."""
 
         def counted(host: RunHost) -> bool:
             named = [link.ifindex for link in host.snapshot.links.values() if link.name == name]
@@ -74,17 +74,17 @@ class Pair:
             assert await host.session.until(partial(counted, host), LIMIT)
 
     def generators(self) -> list[int]:
-        """Processes in both namespaces that are a server or a client of iperf3."""
+        """PIDs of iperf3 servers and clients in both namespaces."""
         return generators_in(self.client, self.server)
 
 
 def generators_in(*namespaces: Namespace) -> list[int]:
-    """Processes that are a server or a client of iperf3; one that is asked for its version is neither."""
+    """PIDs of iperf3 servers and clients; an ``iperf3 --version`` is neither."""
     found = []
     for pid in (pid for namespace in namespaces for pid in processes_in(namespace)):
         with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
-            words = file.read().split("\0")
-            found += [pid] if words[0].endswith("iperf3") and {"-s", "-c"} & set(words) else []
+            arguments = file.read().split("\0")
+            found += [pid] if arguments[0].endswith("iperf3") and {"-s", "-c"} & set(arguments) else []
     return found
 
 
@@ -120,7 +120,7 @@ def held_to(rate: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", "")) -> AsyncIterator[Pair]:
-    """Both hosts, until they are left; nothing of them stays. `tools`: see `source`, the client's and the server's."""
+    """Both hosts; removed on exit. `tools`: see `source`, for client and server."""
     with namespaces() as (client, server):
         joined(client, server, held_to(rate) if rate is not None else ())
         async with followed(client, server, [source(client, "a", tools[0]), source(server, "b", tools[1])]) as both:
@@ -130,16 +130,16 @@ async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", ""
 @asynccontextmanager
 async def pair_over_ssh(folder: Path, rate: str | None = None) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
     """The same, each host behind a real sshd of its own."""
-    with namespaces() as (client, server), doors(folder, client, server, rate) as both_doors:
-        sources = [SshSource(door.target(label=name), 0.2, retry=RETRY) for name, door in both_doors.items()]
+    with namespaces() as (client, server), doors(folder, client, server, rate) as servers:
+        sources = [SshSource(sshd.target(label=name), 0.2, retry=RETRY) for name, sshd in servers.items()]
         async with followed(client, server, sources) as both:
-            yield both, both_doors
+            yield both, servers
 
 
 @contextmanager
 def doors(folder: Path, client: Namespace, server: Namespace, rate: str | None = None) -> Iterator[dict[str, Sshd]]:
-    """Join both, and let people in by "a" and "b": on loopback here, their sessions in the namespace, with a boot id of
-    its own, so that they are taken for two machines."""
+    """Join both, and start an sshd for "a" and one for "b" on loopback; their sessions run in the namespace, with a
+    boot id of their own, so that they count as two machines."""
     joined(client, server, held_to(rate) if rate is not None else ())
     with ExitStack() as stack:
         found = {}
@@ -150,15 +150,15 @@ def doors(folder: Path, client: Namespace, server: Namespace, rate: str | None =
             command = (
                 f"exec {shutil.which('ip')} netns exec {namespace.name} sh -c '{inside}' \"$SSH_ORIGINAL_COMMAND\""
             )
-            found[name] = door = Sshd(folder / name, options=(f"ForceCommand {command}",))
-            stack.callback(door.stop)
-            door.python(sys.executable)
+            found[name] = sshd = Sshd(folder / name, options=(f"ForceCommand {command}",))
+            stack.callback(sshd.stop)
+            sshd.python(sys.executable)
         yield found
 
 
 @contextmanager
 def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
-    """Two of them, removed at the end."""
+    """Two network namespaces; removed on exit."""
     client, server = Namespace(), Namespace()
     try:
         yield client, server
@@ -169,7 +169,7 @@ def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
 
 @asynccontextmanager
 async def followed(client: Namespace, server: Namespace, sources: Sequence[Source]) -> AsyncIterator[Pair]:
-    """The sources, named "a" and "b", as the two hosts of a pair."""
+    """Read the sources "a" and "b" as the two hosts of a pair."""
     both = Pair(client, server, sources)
     async with running(*(host.session for host in both.hosts.values())):
         await both.ready()

@@ -1,4 +1,4 @@
-"""Pictures of runs made of literal values: what the tests of the charts look at."""
+"""Views of runs made of literal values, for the tests of the charts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def steady(value: float) -> Callable[[float], float]:
 
 
 def busy(time: float, share: float = 0.5, cores: int = 4) -> Busy:
-    """Of all cores this share, a tenth of it each in user and steal, the rest half and half in system and softirq."""
+    """`share` of all cores is busy: a tenth of it in user, a tenth in steal, the rest equally in system and softirq."""
     total = share * cores
     return Busy(time, 0.1 * total, 0.45 * total, 0.0, 0.45 * total, 0.1 * total, 0.0, cores, 2, min(1.0, total), 0.4)
 
@@ -36,7 +36,7 @@ def flow(
     interval: float = 0.5,
     back: bool = False,
 ) -> FlowView:
-    """From a to b, or back."""
+    """A flow from a to b; `back`: from b to a."""
     count = round((until - begin) / interval)
     ends = [begin + (number + 1) * interval for number in range(count)]
     return FlowView(
@@ -66,7 +66,7 @@ def host(
 def picture(
     *flows: FlowView, plan: RunPlan | None = None, seconds: float = 10.0, hosts: tuple[HostLoadView, ...] | None = None
 ) -> RunView:
-    """A run of ten seconds from a to b that goes on, under a ceiling of 9.41 Gb/s."""
+    """A running run of ten seconds from a to b, with a ceiling of 9.41 Gb/s."""
     if hosts is None:
         hosts = (host("a", "client", steady(0.25), until=seconds), host("b", "server", steady(0.5), until=seconds))
     chosen = plan or replace(PLAN, time=10, direction="bidirectional" if len(flows) > 1 else "forward")

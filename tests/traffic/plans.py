@@ -1,4 +1,4 @@
-"""Plans and captured output of iperf3, for the tests of this room."""
+"""Plans and captured output of iperf3, for the tests of traffic."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PLAN = RunPlan(CLIENT, SERVER, time=2, interval=0.5)
 
 
 def captured(version: str, name: str) -> list[str]:
-    """Lines of one end as a real iperf3 of that version wrote them, over a link held to 400 Mb/s."""
+    """Lines of one end as iperf3 of that version wrote them, over a link limited to 400 Mb/s."""
     return (DATA / version / f"{name}.txt").read_text().splitlines()
 
 
-def complaint(version: str, name: str) -> str:
-    """What it wrote to stderr."""
+def error_text(version: str, name: str) -> str:
+    """Its standard error."""
     return (DATA / version / f"{name}.err").read_text()
 
 
 def tools(version: str = "3.12") -> TrafficTools:
-    """As a probe tells them of that version."""
+    """As a probe reports them for iperf3 of that version."""
     options = re.findall(r"--[a-z0-9][a-z0-9-]*", (DATA / version / "help.txt").read_text())
     return TrafficTools(
         "/usr/bin/iperf3",

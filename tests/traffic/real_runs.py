@@ -1,4 +1,4 @@
-"""Runs between the two real probes of a pair, carried out to their end or left early."""
+"""Runs between the two real probes of a pair, complete or closed early."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.run import Run
 from tests.traffic.pair import Pair
 
-LATE = 0.2
-"""Seconds of traffic that may have been read in an interval after the one in which they came."""
+LATE_SECONDS = 0.2
+"""Traffic may be counted that much later, in the next interval."""
 
 
-async def carried_out(
+async def complete_run(
     both: Pair, *, limits: RunTimeouts | None = None, plan: RunPlan | None = None, **more: Any
 ) -> tuple[Result, list[Event]]:
-    """A whole run: its result, and all that it told."""
+    """A complete run: its result and all its events."""
     run = Run(plan or both.plan(**more), both.hosts, limits=limits)
     events = [event async for event in run.events()]
     assert isinstance(events[-1], Finished)
@@ -27,15 +27,15 @@ async def carried_out(
 
 
 async def failed(both: Pair, *, limits: RunTimeouts | None = None, **more: Any) -> Failure:
-    """Why a run failed that had to; nothing of it is left."""
-    result, _ = await carried_out(both, limits=limits, **more)
+    """The failure of a run that must fail; no generator is left."""
+    result, _ = await complete_run(both, limits=limits, **more)
     assert result.failure is not None, result.goodput
     assert both.generators() == []
     return result.failure
 
 
 async def after_first_byte(run: Run) -> list[Event]:
-    """Events until something has arrived; then the iterator is closed."""
+    """Events until payload was received; then the iterator is closed."""
     seen: list[Event] = []
     async with aclosing(run.events()) as events:
         async for event in events:
@@ -46,8 +46,10 @@ async def after_first_byte(run: Run) -> list[Event]:
 
 
 def check_goodput(result: Result, at_most: float) -> None:
-    """Something arrived by the chosen NICs, as the kernel's counters of both say, and no more than `at_most` bits per
-    second, which is what the shaper lets through. How near a run comes to that depends on what else the machine does: a
-    benchmark compares it with iperf3 alone."""
+    """Payload arrived by the chosen NICs, according to the counters of both hosts, and no more than `at_most` bits per
+    second, the rate of the shaper. How close a run comes to that depends on the load of the machine: a benchmark
+    compares it with iperf3."""
     assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
-    assert result.goodput is not None and 0 < result.goodput <= at_most * (1.02 + LATE / (result.stopped or 2.0))
+    assert result.goodput is not None and 0 < result.goodput <= at_most * (
+        1.02 + LATE_SECONDS / (result.stopped or 2.0)
+    )

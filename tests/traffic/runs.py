@@ -1,4 +1,4 @@
-"""Results made of literal values: what the tests of the judgements look at."""
+"""Results made of literal values, for the tests of the analysis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROVEN = PathProof("proven", "a: ens4 carried it; b: ens5 carried it")
 
 
 def load(host: str, role: str = "client", **more: object) -> HostLoad:
-    """A host of four cores that was half idle; fields of `Busy` may be given too."""
+    """A host with four cores that are half idle; `more`: fields of `HostLoad` and `Busy`."""
     busy = {name: value for name, value in more.items() if name in Busy.__dataclass_fields__}
     rest = {name: value for name, value in more.items() if name not in busy}
     made = HostLoad(host, role, replace(BUSY, **busy), per_gigabit=0.1)  # type: ignore[arg-type]

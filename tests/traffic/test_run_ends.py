@@ -1,4 +1,4 @@
-"""Every way a run can be cut short: it says why, and no generator is left on either host."""
+"""However a run is interrupted, it reports the cause and leaves no generator on either host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
+from tests.traffic.background_run import STAGES, BackgroundRun
 from tests.traffic.pair import LIMIT, WIRE, Pair, pair_over_ssh, why_not
 from tests.traffic.real_runs import after_first_byte
-from tests.traffic.traced import STAGES, Traced
 
 REASON = why_not()
 pytestmark = [
@@ -28,9 +28,9 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-SHORT = RunTimeouts(first_byte=3.0, stall=2.0)
-LINES = tuple(f"after line {number}" for number in range(1, 21))
-"""Of what both probes report of the run: between the stages, too."""
+SHORT_TIMEOUTS = RunTimeouts(first_byte=3.0, stall=2.0)
+LINE_STAGES = tuple(f"after line {number}" for number in range(1, 21))
+"""Lines that both probes report of the run, also between the stages."""
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -40,38 +40,38 @@ async def both(module_pair: Pair) -> AsyncIterator[Pair]:
     assert module_pair.generators() == []
 
 
-async def ended(run: Traced) -> None:
-    """Wait until the run is over; its children have ended by then."""
+async def wait_for_end(run: BackgroundRun) -> None:
+    """Wait until the run is over; its child processes have ended by then."""
     await asyncio.wait({run.task}, timeout=LIMIT)
     assert run.task.done() and run.children == []
 
 
-async def back(both: Pair) -> None:
-    """Both hosts are heard, and none of them runs a generator: what the test before did is over."""
+async def wait_for_hosts(both: Pair) -> None:
+    """Wait until both hosts are live and run no generator: the previous test is over."""
     for host in both.hosts.values():
         assert await host.session.until(lambda host=host: host.snapshot.state == "live", LIMIT)  # type: ignore[misc]
     await asyncio.to_thread(wait_until, lambda: both.generators() == [], LIMIT)
 
 
-# -------------------------------------------------------------------------------------------------------- by the client
+# -------------------------------------------------------------------------------------------------------- cancelled
 
 
 @kill_matrix(STAGES)
 async def test_cancelled_run(both: Pair, stage: str, kill: int) -> None:
-    with Traced(both, both.plan(time=60)) as run:
+    with BackgroundRun(both, both.plan(time=60)) as run:
         await run.until(stage)
         run.task.cancel()
-        await ended(run)
+        await wait_for_end(run)
     assert run.task.cancelled()
     assert stage != "first byte" or len(run.pids) == 2
 
 
-@kill_matrix(LINES)
+@kill_matrix(LINE_STAGES)
 async def test_run_cancelled_between_stages(both: Pair, stage: str, kill: int) -> None:
-    with Traced(both, both.plan(time=60)) as run:
-        await run.until_heard(1 + LINES.index(stage))
+    with BackgroundRun(both, both.plan(time=60)) as run:
+        await run.until_lines(1 + LINE_STAGES.index(stage))
         run.task.cancel()
-        await ended(run)
+        await wait_for_end(run)
     assert run.task.cancelled()
 
 
@@ -93,21 +93,21 @@ GENERATOR_STAGES = {
 @kill_matrix(tuple(GENERATOR_STAGES), ("SIGTERM", "SIGKILL"))
 async def test_generator_killed(both: Pair, stage: str, kill: int, variant: str) -> None:
     host, reached = GENERATOR_STAGES[stage]
-    with Traced(both, both.plan(time=60)) as run:
+    with BackgroundRun(both, both.plan(time=60)) as run:
         await run.until(reached)
         while host not in run.pids:
-            await run.until_heard(run.heard + 1)
+            await run.until_lines(run.line_count + 1)
         os.kill(run.pids[host], signal.Signals[variant])
-        await ended(run)
+        await wait_for_end(run)
     assert run.result is not None and run.result.failure is not None
     assert run.result.failure.kind in ("control_message", "interrupted", "refused", "other"), run.result.failure
 
 
 @kill_matrix(STAGES, ("client's", "server's"))
 async def test_probe_killed(both: Pair, stage: str, kill: int, variant: str) -> None:
-    """Its child ends with it, and the other host's is stopped."""
+    """Its child process ends with it, and that of the other host is stopped."""
     host = {"client's": "a", "server's": "b"}[variant]
-    await back(both)
+    await wait_for_hosts(both)
     (pid,) = both.sources[host].pids
     await lost_connection(both, host, stage, partial(os.kill, pid, signal.SIGKILL))
 
@@ -118,7 +118,7 @@ async def test_sshd_session_killed(
 ) -> None:
     both, servers = pair_with_sshd
     host = {"client's": "a", "server's": "b"}[variant]
-    await back(both)
+    await wait_for_hosts(both)
     session = servers[host].sessions()[0]
     await lost_connection(both, host, stage, partial(os.kill, session, signal.SIGKILL))
 
@@ -132,18 +132,19 @@ async def pair_with_sshd(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 
 async def lost_connection(both: Pair, name: str, stage: str, kill: Callable[[], object]) -> None:
-    """A run whose connection to one host is cut; the host is back afterwards."""
-    await back(both)
-    with Traced(both, both.plan(time=60)) as run:
+    """A run during which the connection to one host is lost; the host is live again afterwards."""
+    await wait_for_hosts(both)
+    with BackgroundRun(both, both.plan(time=60)) as run:
         await run.until(stage)
         kill()
         await asyncio.wait({run.task}, timeout=LIMIT)
         assert run.task.done()
-        await asyncio.to_thread(wait_until, lambda: run.children == [], LIMIT)  # the lost probe ends its own by itself
+        # the lost probe ends its child process itself
+        await asyncio.to_thread(wait_until, lambda: run.children == [], LIMIT)
         assert run.result is not None and run.result.failure is not None
         assert run.result.failure.kind == "unreachable", run.result.failure
         assert run.result.failure.sentence.startswith(f"{name}: ")
-        await back(both)
+        await wait_for_hosts(both)
 
 
 # ------------------------------------------------------------------------------------------------------- by the network
@@ -153,10 +154,10 @@ async def lost_connection(both: Pair, name: str, stage: str, kill: Callable[[], 
 async def test_link_down_during_the_run(both: Pair, stage: str, kill: int) -> None:
     """Before the client has connected, and while data flows."""
     try:
-        with Traced(both, both.plan(time=60), SHORT) as run:
+        with BackgroundRun(both, both.plan(time=60), SHORT_TIMEOUTS) as run:
             await run.until(stage)
             both.server.run(["ip", "link", "set", WIRE, "down"])
-            await ended(run)
+            await wait_for_end(run)
     finally:
         await asyncio.to_thread(restore_link, both)
     assert run.result is not None and run.result.failure is not None
@@ -164,17 +165,17 @@ async def test_link_down_during_the_run(both: Pair, stage: str, kill: int) -> No
     assert f": the link of {WIRE} on " in run.result.failure.sentence
 
 
-async def test_the_path_of_a_run_whose_cable_was_pulled_is_not_verified(
+async def test_path_of_a_run_with_a_link_down_is_not_verified(
     pair_with_sshd: tuple[Pair, dict[str, Sshd]],
 ) -> None:
-    """Two machines by their boot ids; what was under way when the link went down is in no interval."""
+    """Two machines by their boot ids; packets in flight when the link went down are in no interval."""
     both, _ = pair_with_sshd
-    await back(both)
+    await wait_for_hosts(both)
     try:
-        with Traced(both, both.plan(time=60), SHORT) as run:
+        with BackgroundRun(both, both.plan(time=60), SHORT_TIMEOUTS) as run:
             await run.until("first byte")
             both.server.run(["ip", "link", "set", WIRE, "down"])
-            await ended(run)
+            await wait_for_end(run)
     finally:
         await asyncio.to_thread(restore_link, both)
     assert run.result is not None and run.result.failure is not None
@@ -185,7 +186,7 @@ async def test_the_path_of_a_run_whose_cable_was_pulled_is_not_verified(
 
 
 def restore_link(both: Pair) -> None:
-    """Set the server's end up, and wait until the next run finds the link as this one did."""
+    """Set the link of the server up, and wait until it is as before the test."""
     both.server.run(["ip", "link", "set", WIRE, "up"])
     for namespace in (both.client, both.server):
         state = ["cat", f"/sys/class/net/{WIRE}/operstate"]
@@ -194,12 +195,12 @@ def restore_link(both: Pair) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
-async def test_large_packets_that_vanish_are_an_mtu_black_hole(both: Pair) -> None:
+async def test_dropped_large_packets_are_an_mtu_black_hole(both: Pair) -> None:
     hole = "table ip hole { chain out { type filter hook output priority 0; meta length > 1200 drop; }\n}"
     both.client.run(["nft", "-f", "-"], input=hole)
     try:
-        with Traced(both, both.plan(time=60), SHORT) as run:
-            await ended(run)
+        with BackgroundRun(both, both.plan(time=60), SHORT_TIMEOUTS) as run:
+            await wait_for_end(run)
     finally:
         both.client.run(["nft", "delete", "table", "ip", "hole"])
     assert run.result is not None and run.result.failure is not None

@@ -1,4 +1,4 @@
-"""No connection because of a route, a filter or a neighbour: both hosts are asked, and the cause is named."""
+"""No connection because of a route, a filter or a neighbour: the failure names the cause that the hosts report."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
-from tests.traffic.real_runs import carried_out, failed
+from tests.traffic.real_runs import complete_run, failed
 
 REASON = why_not()
 pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),
 ]
-SHORT = RunTimeouts(first_byte=4.0, stall=2.0)
-SECOND = "second"
+SHORT_TIMEOUTS = RunTimeouts(first_byte=4.0, stall=2.0)
+VETH2 = "second"
 CLIENT, SERVER = {4: "198.18.0.1", 6: "fd00:0::1"}, {4: "198.18.0.2", 6: "fd00:0::2"}
 
 
@@ -30,32 +30,32 @@ CLIENT, SERVER = {4: "198.18.0.1", 6: "fd00:0::1"}, {4: "198.18.0.2", 6: "fd00:0
 async def both() -> AsyncIterator[Pair]:
     """Two hosts with two veths between them."""
     async with pair("100mbit") as made:
-        joined(made.client, made.server, wire=SECOND, net=1)
-        await made.knows(SECOND)
+        joined(made.client, made.server, wire=VETH2, net=1)
+        await made.knows(VETH2)
         yield made
 
 
 def second_mac(namespace: Namespace) -> str:
-    return namespace.run(["cat", f"/sys/class/net/{SECOND}/address"]).strip()
+    return namespace.run(["cat", f"/sys/class/net/{VETH2}/address"]).strip()
 
 
 @contextmanager
-def changed(namespace: Namespace, line: str, back: str) -> Iterator[None]:
-    """A command, and the one that takes it back."""
-    namespace.run(shlex.split(line))
+def applied(namespace: Namespace, apply: str, revert: str) -> Iterator[None]:
+    """Run a command, and at the end the one that reverts it."""
+    namespace.run(shlex.split(apply))
     try:
         yield
     finally:
-        namespace.run(shlex.split(back))
+        namespace.run(shlex.split(revert))
 
 
-async def between(both: Pair, version: int, generator: str = "iperf3") -> Failure:
+async def failure_between(both: Pair, version: int, generator: str = "iperf3") -> Failure:
     return await failed(
         both,
         client=both.place("a", address=CLIENT[version]),
         server=both.place("b", address=SERVER[version]),
         generator=generator,
-        limits=SHORT,
+        limits=SHORT_TIMEOUTS,
     )
 
 
@@ -67,11 +67,11 @@ async def between(both: Pair, version: int, generator: str = "iperf3") -> Failur
         ("b", "blackhole", 6, "builtin"),
     ],
 )
-async def test_a_route_that_discards(both: Pair, host: str, kind: str, version: int, generator: str) -> None:
-    """There, and on the way back."""
+async def test_discarding_route(both: Pair, host: str, kind: str, version: int, generator: str) -> None:
+    """On the way to the server, and on the way back."""
     namespace, address = {"a": (both.client, SERVER[version]), "b": (both.server, CLIENT[version])}[host]
-    with changed(namespace, f"ip route add {kind} {address}", f"ip route del {kind} {address}"):
-        found = await between(both, version, generator)
+    with applied(namespace, f"ip route add {kind} {address}", f"ip route del {kind} {address}"):
+        found = await failure_between(both, version, generator)
     assert (found.kind, found.host) == ("no_route", host), found
     assert found.sentence.startswith(f"the route of {host} to {address} is of type {kind}: nothing is sent")
     (command,) = found.commands
@@ -79,80 +79,82 @@ async def test_a_route_that_discards(both: Pair, host: str, kind: str, version: 
 
 
 async def test_no_route_back(both: Pair) -> None:
-    with changed(
+    with applied(
         both.server, f"ip route del 198.18.0.0/24 dev {WIRE}", f"ip route add 198.18.0.0/24 dev {WIRE} src 198.18.0.2"
     ):
-        found = await between(both, 4)
+        found = await failure_between(both, 4)
     assert (found.kind, found.host, found.sentence) == ("no_route", "b", "b has no route to 198.18.0.1")
 
 
 async def test_strict_reverse_path_filtering(both: Pair) -> None:
-    """The route back leaves by another NIC; the command that is printed makes the run go."""
+    """The route back leaves by another NIC; with the printed command the run succeeds."""
     rp_filter = f"net.ipv4.conf.{WIRE}.rp_filter"
-    back = f"ip route del 198.18.0.1/32 dev {SECOND}"
+    revert = f"ip route del 198.18.0.1/32 dev {VETH2}"
     with (
-        changed(both.server, f"sysctl -qw {rp_filter}=1", f"sysctl -qw {rp_filter}=0"),
-        changed(both.server, f"ip route add 198.18.0.1/32 dev {SECOND} src 198.18.0.2", back),
+        applied(both.server, f"sysctl -qw {rp_filter}=1", f"sysctl -qw {rp_filter}=0"),
+        applied(both.server, f"ip route add 198.18.0.1/32 dev {VETH2} src 198.18.0.2", revert),
     ):
-        found = await between(both, 4)
+        found = await failure_between(both, 4)
         assert (found.kind, found.host) == ("filtered", "b"), found
         assert found.sentence.startswith(
-            f"b drops what 198.18.0.1 sends: rp_filter is 1 (strict) on {WIRE}, and the route back leaves by {SECOND}"
+            f"b drops what 198.18.0.1 sends: rp_filter is 1 (strict) on {WIRE}, and the route back leaves by {VETH2}"
         )
         (command,) = found.commands
         both.server.run(shlex.split(command))
-        result, _ = await carried_out(both)
+        result, _ = await complete_run(both)
         assert result.failure is None and result.goodput
 
 
 @pytest.mark.parametrize("owner", ["a", "b"])
-async def test_the_mac_address_of_another_nic(both: Pair, owner: str) -> None:
-    """In a stale or static entry of the neighbour table: of another host a cause, of the server possible."""
+async def test_mac_address_of_another_nic(both: Pair, owner: str) -> None:
+    """In a stale or static neighbour entry: an address of another host is the cause, one of the server is possible."""
     wrong = second_mac(both.client if owner == "a" else both.server)
-    with changed(
+    with applied(
         both.client,
         f"ip neighbour replace 198.18.0.2 lladdr {wrong} dev {WIRE}",
         f"ip neighbour del 198.18.0.2 dev {WIRE}",
     ):
-        found = await between(both, 4)
+        found = await failure_between(both, 4)
     if owner == "a":
         assert (found.kind, found.host) == ("duplicate", "a"), found
-        assert found.sentence == f"a reaches 198.18.0.2 at {wrong}, which is {SECOND} of a, not of b"
+        assert found.sentence == f"a reaches 198.18.0.2 at {wrong}, which is {VETH2} of a, not of b"
     else:
         assert found.kind in ("timeout", "start") and not found.commands, found
-        assert f", a reaches 198.18.0.2 at {wrong}, which is {SECOND} of b" in found.sentence
+        assert f", a reaches 198.18.0.2 at {wrong}, which is {VETH2} of b" in found.sentence
         assert "neighbour of a" not in found.sentence
 
 
-async def test_a_neighbour_that_does_not_answer(both: Pair) -> None:
+async def test_neighbour_does_not_answer(both: Pair) -> None:
     both.client.run(["ip", "neighbour", "flush", "all"])
     arp_ignore = f"net.ipv4.conf.{WIRE}.arp_ignore"
-    with changed(both.server, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0"):
-        found = await between(both, 4)
+    with applied(both.server, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0"):
+        found = await failure_between(both, 4)
     assert found.kind == "no_neighbour", found
     assert found.sentence.startswith(f"a gets no MAC address for 198.18.0.2 on {WIRE} (neighbour ")
     assert "b does not receive broadcast frames" in found.sentence
 
 
-EARLY = "table inet early { chain first { type filter hook prerouting priority 0; tcp dport 5201 drop; }; }\n"
+PREROUTING_RULES = """
+table inet early { chain first { type filter hook prerouting priority 0; tcp dport 5201 drop; }; }
+"""
 
 
-async def test_a_route_that_leaves_by_another_nic_is_said(both: Pair) -> None:
-    """And what is excluded is named: the server drops it by a rule that nobody looks for."""
-    with changed(
+async def test_route_by_another_nic_is_listed(both: Pair) -> None:
+    """Excluded causes are listed: the server drops it by a rule that nictop does not search for."""
+    with applied(
         both.client,
-        f"ip route add 198.18.0.2/32 dev {SECOND} src 198.18.0.1",
-        f"ip route del 198.18.0.2/32 dev {SECOND}",
+        f"ip route add 198.18.0.2/32 dev {VETH2} src 198.18.0.1",
+        f"ip route del 198.18.0.2/32 dev {VETH2}",
     ):
         mac = second_mac(both.server)
-        both.server.run(["nft", "-f", "-"], input=EARLY)
-        with changed(
+        both.server.run(["nft", "-f", "-"], input=PREROUTING_RULES)
+        with applied(
             both.client,
-            f"ip neighbour replace 198.18.0.2 lladdr {mac} dev {SECOND}",
-            f"ip neighbour del 198.18.0.2 dev {SECOND}",
+            f"ip neighbour replace 198.18.0.2 lladdr {mac} dev {VETH2}",
+            f"ip neighbour del 198.18.0.2 dev {VETH2}",
         ):
-            found = await between(both, 4)
+            found = await failure_between(both, 4)
         both.server.run(["nft", "flush", "ruleset"])
     assert found.kind in ("timeout", "start") and not found.commands, found
-    assert f"the route of a to 198.18.0.2: it leaves by {SECOND}, not by {WIRE}" in found.sentence
+    assert f"the route of a to 198.18.0.2: it leaves by {VETH2}, not by {WIRE}" in found.sentence
     assert f"route of b (by {WIRE})" in found.sentence and "rp_filter of b (0)" in found.sentence

@@ -1,4 +1,4 @@
-"""The formula of the ceiling beside real runs over wires that charge for every byte of a frame, its gap included."""
+"""The ceiling formula compared with real runs over veths whose shaper counts every byte of a frame, also the gap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nictop.traffic.analysis.assemble import run_framing
 from nictop.traffic.plan.plan import RunPlan
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import Pair, followed, joined, namespaces, source, why_not
-from tests.traffic.real_runs import carried_out
+from tests.traffic.real_runs import complete_run
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 RATE = 4_000_000
 """Bits per second: slow enough for packets of 100 bytes on a busy machine."""
 TOLERANCE = 0.01
-STARVED = 0.03
-"""Less than that: a sender that is not let run in time leaves the wire idle."""
-SAVED = 0.05
-"""Seconds for which a wire that nobody serves keeps its right to send: who is late by less makes up for it. All of it
-is spent in the seconds that do not count."""
-UNDER_WAY = 65536
-"""Bytes: always enough for a wire to go on with, and never so many that its queue is full. Nothing is sent twice."""
-UNCOUNTED = 24
+IDLE_TOLERANCE = 0.03
+"""Allowed shortfall: a sender that is not scheduled in time leaves the wire idle."""
+BURST_SECONDS = 0.05
+"""Seconds of credit of the shaper (burst): a sender that is late by less catches up. The credit is spent in the omitted
+seconds."""
+WINDOW_BYTES = 65536
+"""Bytes in flight: enough to keep the wire busy, and too few to fill its queue, so that nothing is retransmitted."""
+UNCOUNTED_BYTES = 24
 """Bytes of a frame that a netdev does not count: preamble, FCS and gap."""
 
 WIRES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -40,21 +40,30 @@ WIRES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("IPv6", {"protocol": "udp", "length": 600}),
     ("IPv4", {"generator": "builtin"}),
 )
-"""Each with a wire of its own between the same two hosts."""
+"""Each over its own veth between the same two hosts."""
 
 
-def charged(namespace: Namespace, wire: str, mtu: int) -> None:
-    """Every packet by itself, as long as it is on Ethernet."""
+def shape_link(namespace: Namespace, wire: str, mtu: int) -> None:
+    """Shape a veth: packets are not segmented later, and count as long as on Ethernet."""
     namespace.run(["ip", "link", "set", wire, "gso_max_segs", "1", "mtu", str(mtu)])
     namespace.run(["tc", "qdisc", "add", "dev", wire, "root", "handle", "1:", "htb", "default", "1"])
-    shape = ["rate", f"{RATE}bit", "ceil", f"{RATE}bit", "overhead", str(UNCOUNTED), "mpu", "84"]
-    saved = str(int(RATE / 8 * SAVED))
-    shape += ["burst", saved, "cburst", saved]
-    namespace.run(["tc", "class", "add", "dev", wire, "parent", "1:", "classid", "1:1", "htb", *shape])
+    options = [
+        "rate",
+        f"{RATE}bit",
+        "ceil",
+        f"{RATE}bit",
+        "overhead",
+        str(UNCOUNTED_BYTES),
+        "mpu",
+        "84",
+    ]
+    burst = str(int(RATE / 8 * BURST_SECONDS))
+    options += ["burst", burst, "cburst", burst]
+    namespace.run(["tc", "class", "add", "dev", wire, "parent", "1:", "classid", "1:1", "htb", *options])
     namespace.run(["tc", "qdisc", "add", "dev", wire, "parent", "1:1", "pfifo", "limit", "1000"])
 
 
-def planned(both: Pair, number: int, version: str, options: dict[str, Any]) -> RunPlan:
+def wire_plan(both: Pair, number: int, version: str, options: dict[str, Any]) -> RunPlan:
     wire = f"nictopt{number}"
     addresses = (
         (f"198.18.{number}.1", f"198.18.{number}.2")
@@ -66,23 +75,23 @@ def planned(both: Pair, number: int, version: str, options: dict[str, Any]) -> R
     if options.get("protocol") == "udp":
         options["bitrate"] = RATE
     else:
-        options |= {"window": UNDER_WAY}
+        options |= {"window": WINDOW_BYTES}
     return RunPlan(client, server, time=5, omit=1, interval=0.5, port=5210 + 10 * number, **options)
 
 
-async def test_what_a_wire_can_carry() -> None:
+async def test_goodput_equals_the_ceiling_of_the_wire() -> None:
     with namespaces() as (client, server):
         for number, (_, options) in enumerate(WIRES):
             joined(client, server, wire=f"nictopt{number}", net=number)
             for namespace in (client, server):
-                charged(namespace, f"nictopt{number}", options.get("mtu", 1500))
+                shape_link(namespace, f"nictopt{number}", options.get("mtu", 1500))
         async with followed(client, server, [source(client, "a"), source(server, "b")]) as both:
-            plans = [planned(both, number, *wire) for number, wire in enumerate(WIRES)]
-            runs = await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans))
+            plans = [wire_plan(both, number, *wire) for number, wire in enumerate(WIRES)]
+            runs = await asyncio.gather(*(complete_run(both, plan=plan) for plan in plans))
             snapshots = {name: host.snapshot for name, host in both.hosts.items()}
     found = {}
     for wire, plan, (result, _) in zip(WIRES, plans, runs, strict=True):
         assert result.failure is None and result.goodput is not None, (wire, result.failure)
         found[str(wire)] = result.goodput / goodput(RATE, run_framing(plan, snapshots))
-    within = {wire: -STARVED <= share - 1 <= TOLERANCE for wire, share in found.items()}
+    within = {wire: -IDLE_TOLERANCE <= share - 1 <= TOLERANCE for wire, share in found.items()}
     assert all(within.values()), found

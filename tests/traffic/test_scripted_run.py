@@ -1,4 +1,4 @@
-"""What probes may say in any order, or not at all: the run ends, says why, and stops what it has started."""
+"""Whatever probes report, in any order, or not: the run ends, reports the cause, and stops what it started."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from nictop.traffic.run.run import Run
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory
 from tests.support.sources import ScriptedSource, session_of
-from tests.traffic.plans import PLAN, captured, complaint, tools
+from tests.traffic.plans import PLAN, captured, error_text, tools
 
-QUICK = RunTimeouts(
+SHORT_TIMEOUTS = RunTimeouts(
     check=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2, counters=0.05, ports=3
 )  # fmt: skip
-"""Seconds; what is waited for in vain in these tests is waited for this long."""
+"""Seconds; these tests exceed the time limits."""
 
 
 class ScriptedProbe(ScriptedSource):
-    """Answers requests about traffic with the lines of a script: of each kind of request, those for its number."""
+    """Answers traffic requests with scripted lines: the n-th start request with the n-th script."""
 
     def __init__(self, name: str, known: TrafficTools | None, *scripts: list[TrafficLine]) -> None:
         super().__init__(name)
@@ -37,45 +37,45 @@ class ScriptedProbe(ScriptedSource):
 
     async def request(self, request: Request) -> None:
         await super().request(request)
-        wish = request.traffic
-        if wish is None:
+        traffic = request.traffic
+        if traffic is None:
             return
-        self.traffic.append(wish)
-        if wish.action == "check" and self.known is not None:
-            self.say(Line(traffic=TrafficLine(1.0, wish.id, "tools", tools=self.known)))
-        elif wish.action == "start" and self.lost_at_start is not None:
+        self.traffic.append(traffic)
+        if traffic.action == "check" and self.known is not None:
+            self.say(Line(traffic=TrafficLine(1.0, traffic.id, "tools", tools=self.known)))
+        elif traffic.action == "start" and self.lost_at_start is not None:
             self.say(self.lost_at_start)
-        elif wish.action == "start" and self.scripts:
+        elif traffic.action == "start" and self.scripts:
             for line in self.scripts.pop(0):
-                self.say(Line(traffic=replace(line, id=wish.id)))
-        elif wish.action == "stop":
-            self.say(Line(traffic=TrafficLine(99.0, wish.id, "exit", signal=15)))
+                self.say(Line(traffic=replace(line, id=traffic.id)))
+        elif traffic.action == "stop":
+            self.say(Line(traffic=TrafficLine(99.0, traffic.id, "exit", signal=15)))
 
     @property
     def stopped(self) -> list[str]:
-        return [wish.id for wish in self.traffic if wish.action == "stop"]
+        return [traffic.id for traffic in self.traffic if traffic.action == "stop"]
 
 
 def line(kind: str, text: str = "", time: float = 2.0, **more: object) -> TrafficLine:
     return TrafficLine(time, "", kind, text, **more)  # type: ignore[arg-type]
 
 
-def said(version: str, name: str, stream: str = "stdout") -> list[TrafficLine]:
-    texts = captured(version, name) if stream == "stdout" else complaint(version, name).splitlines()
+def output_lines(version: str, name: str, stream: str = "stdout") -> list[TrafficLine]:
+    texts = captured(version, name) if stream == "stdout" else error_text(version, name).splitlines()
     return [line("output", text, 5.0, stream=stream) for text in texts]
 
 
 STARTED = line("started", pid=7)
 LISTENING = line("listening")
 DONE = line("exit", status=0, time=6.0)
-SERVER = [STARTED, LISTENING, *said("3.12", "tcp.server"), DONE]
-CLIENT = [STARTED, *said("3.12", "tcp.client"), DONE]
+SERVER = [STARTED, LISTENING, *output_lines("3.12", "tcp.server"), DONE]
+CLIENT = [STARTED, *output_lines("3.12", "tcp.client"), DONE]
 
 
-async def carried_out(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[Event]]:
+async def complete_run(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[Event]]:
     hosts = {one.name: RunHost(session_of(one)) for one in (client, server)}
     async with running(*(host.session for host in hosts.values())):
-        run = Run(replace(PLAN, **more), hosts, limits=QUICK, identity="run")  # type: ignore[arg-type]
+        run = Run(replace(PLAN, **more), hosts, limits=SHORT_TIMEOUTS, identity="run")  # type: ignore[arg-type]
         async with aclosing(run.events()) as events:
             found = [event async for event in events]
     assert isinstance(found[-1], Finished)
@@ -88,38 +88,38 @@ def probes(
     return ScriptedProbe("a", tools(version), client), ScriptedProbe("b", tools(version), *server)
 
 
-async def test_a_run_that_goes_well() -> None:
+async def test_successful_run() -> None:
     client, server = probes(CLIENT, SERVER)
-    result, events = await carried_out(client, server)
+    result, events = await complete_run(client, server)
     assert result.failure is None and result.goodput == 383_295_000.0
     assert len([event for event in events if isinstance(event, IntervalMeasured)]) == 8
     assert client.stopped == server.stopped == []
     start = server.traffic[1]
     assert (start.role, start.port, start.address, start.sockets) == ("server", 5201, "192.0.2.2", True)
-    # should nobody be there any more, the probe ends it
+    # if the connection is lost, the probe ends the generator
     assert PLAN.seconds < start.deadline < PLAN.seconds + 30
-    # counters of after the run never came
+    # no counters came after the run
     assert result.proof is not None and result.proof.verdict == "unknown" and result.why_not_ranked
 
 
-async def test_a_newer_iperf3_is_followed_as_json() -> None:
-    client = [STARTED, *said("3.21", "stream_tcp.client"), DONE]
-    server = [STARTED, LISTENING, *said("3.21", "stream_tcp.server"), DONE]
-    result, _ = await carried_out(*probes(client, server, version="3.21"), omit=1)
+async def test_iperf3_with_json_output() -> None:
+    client = [STARTED, *output_lines("3.21", "stream_tcp.client"), DONE]
+    server = [STARTED, LISTENING, *output_lines("3.21", "stream_tcp.server"), DONE]
+    result, _ = await complete_run(*probes(client, server, version="3.21"), omit=1)
     assert result.failure is None and result.goodput == pytest.approx(382.4e6, rel=0.01)
     assert result.facts["client iperf3"] == "iperf3 3.21"
 
 
-async def test_the_next_port_is_taken_when_one_is_in_use() -> None:
-    taken = [STARTED, *said("3.12", "in_use.server", "stderr"), line("exit", status=1)]
+async def test_next_port_is_used_if_one_is_in_use() -> None:
+    taken = [STARTED, *output_lines("3.12", "in_use.server", "stderr"), line("exit", status=1)]
     client, server = probes(CLIENT, taken, taken, SERVER)
-    result, _ = await carried_out(client, server)
+    result, _ = await complete_run(client, server)
     assert (result.failure, result.plan.port) == (None, 5203)
-    assert [wish.port for wish in server.traffic if wish.action == "start"] == [5201, 5202, 5203]
+    assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [5201, 5202, 5203]
     client, server = probes(CLIENT, taken, taken, taken)
-    result, _ = await carried_out(client, server)
+    result, _ = await complete_run(client, server)
     assert result.failure is not None and result.failure.sentence == "ports 5201 to 5203 are all taken on b"
-    assert [wish.action for wish in client.traffic] == ["check"]
+    assert [traffic.action for traffic in client.traffic] == ["check"]
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ async def test_the_next_port_is_taken_when_one_is_in_use() -> None:
         (CLIENT, [line("failed", "iperf3 vanished")], "other", "b: iperf3 vanished"),
         ([STARTED], [STARTED, LISTENING], "start", "not one byte arrived between a and b within"),
         (
-            [STARTED, *said("3.12", "refused.client", "stderr"), line("exit", status=1)],
+            [STARTED, *output_lines("3.12", "refused.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING, DONE],
             "refused",
             "b refused the connection at 192.0.2.2 port 5201",
         ),
         (
-            [STARTED, *said("3.12", "refused.client", "stderr"), line("exit", status=1)],
+            [STARTED, *output_lines("3.12", "refused.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING],
             "refused",
             "connections to 192.0.2.2 port 5201 are reset, though",
@@ -155,7 +155,7 @@ async def test_the_next_port_is_taken_when_one_is_in_use() -> None:
             "b: the server ended without a result, and the other end waited in vain",
         ),
         (
-            [STARTED, *said("3.12", "busy.client", "stderr"), line("exit", status=1)],
+            [STARTED, *output_lines("3.12", "busy.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING],
             "busy",
             "another client is being served at 192.0.2.2 port 5201",
@@ -181,50 +181,50 @@ async def test_the_next_port_is_taken_when_one_is_in_use() -> None:
         ),
     ],
 )
-async def test_whatever_fails_ends_the_run_and_both_children(
+async def test_any_failure_ends_the_run_and_both_child_processes(
     client: list[TrafficLine], server: list[TrafficLine], kind: str, sentence: str
 ) -> None:
     both = probes(client, server)
-    result, _ = await carried_out(*both)
+    result, _ = await complete_run(*both)
     assert result.failure is not None
     assert (result.failure.kind, result.failure.sentence[: len(sentence)]) == (kind, sentence)
     assert result.why_not_ranked[0].startswith("the run failed")
     for probe, script in zip(both, (client, server), strict=True):
-        asked = any(wish.action == "start" for wish in probe.traffic)
+        was_started = any(traffic.action == "start" for traffic in probe.traffic)
         ended = any(one.kind in ("exit", "failed") for one in script)
-        assert bool(probe.stopped) == (asked and not ended)
+        assert bool(probe.stopped) == (was_started and not ended)
 
 
-async def test_a_probe_that_does_not_know_of_traffic() -> None:
+async def test_probe_without_traffic() -> None:
     client, server = ScriptedProbe("a", tools()), ScriptedProbe("b", None)
-    result, _ = await carried_out(client, server)
+    result, _ = await complete_run(client, server)
     assert result.failure is not None and result.failure.sentence.startswith("b: no answer from the probe within")
-    assert [wish.action for wish in (*client.traffic, *server.traffic)] == ["check", "check"]
+    assert [traffic.action for traffic in (*client.traffic, *server.traffic)] == ["check", "check"]
 
 
-async def test_nothing_is_started_for_a_plan_that_cannot_be_run() -> None:
+async def test_nothing_is_started_for_an_invalid_plan() -> None:
     client, server = ScriptedProbe("a", tools()), ScriptedProbe("b", TrafficTools())
-    result, _ = await carried_out(client, server)
+    result, _ = await complete_run(client, server)
     assert result.failure is not None and "b: iperf3 is not installed" in result.failure.sentence
-    assert all(wish.action == "check" for wish in (*client.traffic, *server.traffic))
+    assert all(traffic.action == "check" for traffic in (*client.traffic, *server.traffic))
     client, server = probes(CLIENT, SERVER)
-    result, _ = await carried_out(client, server, streams=0)
+    result, _ = await complete_run(client, server, streams=0)
     assert result.failure is not None and client.traffic == server.traffic == []
 
 
-async def test_a_host_that_is_lost_ends_the_run() -> None:
+async def test_loss_of_a_host_ends_the_run() -> None:
     client, server = probes([STARTED], [STARTED, LISTENING])
     client.scripts = []
     client.lost_at_start = SourceState("lost", "the connection was closed\x1b[2J", 1.0)
-    result, _ = await carried_out(client, server)
+    result, _ = await complete_run(client, server)
     assert result.failure is not None and result.failure.kind == "unreachable"
     assert result.failure.sentence == "a: the connection was closed\\x1b[2J"
     assert server.stopped
 
 
-async def test_a_host_that_nobody_watches() -> None:
+async def test_unwatched_host() -> None:
     client, _ = probes(CLIENT, SERVER)
-    run = Run(PLAN, {"a": RunHost(session_of(client))}, limits=QUICK)
+    run = Run(PLAN, {"a": RunHost(session_of(client))}, limits=SHORT_TIMEOUTS)
     *_, last = [event async for event in run.events()]
     assert isinstance(last, Finished) and last.result.failure is not None
     assert last.result.failure.sentence == "b is not watched"

@@ -1,4 +1,4 @@
-"""An iperf3 that is none: whatever a program of that name does, the run ends soon, says so, and leaves nothing."""
+"""A program named iperf3 that is not iperf3: the run ends soon, reports a failure, and leaves no process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nictop.traffic.run.events import RunTimeouts
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked
 from tests.traffic.pair import Pair, pair, why_not
-from tests.traffic.real_runs import carried_out
+from tests.traffic.real_runs import complete_run
 
 REASON = why_not()
 pytestmark = [
@@ -23,15 +23,14 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-PATIENT = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
-"""Where it is not by waiting that it is found out."""
+LONG_TIMEOUTS = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
+"""For failures that are detected without a time limits sentence."""
 ENDINGS = {
-    "told": (PATIENT, "other", ""),
-    "listen": (replace(PATIENT, listen=1.0), "start", "nobody listens there after 1 s"),
-    "first byte": (replace(PATIENT, first_byte=1.0), "start", "not one byte arrived between a and b"),
+    "reported": (LONG_TIMEOUTS, "other", ""),
+    "listen": (replace(LONG_TIMEOUTS, listen=1.0), "start", "nobody listens there after 1 s"),
+    "first byte": (replace(LONG_TIMEOUTS, first_byte=1.0), "start", "not one byte arrived between a and b"),
 }
-"""What ends the run: what the program did, or one patience, and no other one → limits, kind of the failure, words of
-it."""
+"""What ends the run (the program, or one time limit) → time limits, kind of the failure, part of its sentence."""
 VERSION = "case \"$*\" in *--version*) echo 'iperf 3.12 (cJSON 1.7.15)'; exit 0;; *--help*) exit 0;; esac\n"
 LISTENS = """exec python3 -c '
 import socket, sys, time
@@ -45,26 +44,26 @@ while True:
 """
 GARBAGE = 'print("[  5]   0.00-inf  sec  nan GBytes  -1 Kbits/sec " + chr(27) * 99, flush=True)'
 
-STRANGE = {
-    "exits at once": ("exit 0\n", "server", "told"),
-    "fails without a word": ("exit 3\n", "server", "told"),
-    "fails with one": ("echo 'iperf3: error - the disk is green' >&2; exit 1\n", "server", "told"),
-    "kills itself": ("kill -9 $$\n", "server", "told"),
+SCRIPTS = {
+    "exits at once": ("exit 0\n", "server", "reported"),
+    "fails without a message": ("exit 3\n", "server", "reported"),
+    "fails with a message": ("echo 'iperf3: error - the disk is green' >&2; exit 1\n", "server", "reported"),
+    "kills itself": ("kill -9 $$\n", "server", "reported"),
     "hangs and never listens": ("exec sleep 600\n", "server", "listen"),
-    "is deaf to SIGTERM": ("trap '' TERM\nwhile :; do sleep 600; done\n", "server", "listen"),
-    "floods with bytes": ("exec tr -c '\\n' '\\377' < /dev/urandom\n", "server", "told"),
-    "floods with lines": ("exec yes\n", "server", "told"),
-    "listens and says nothing": (LISTENS.format("pass"), "server", "first byte"),
+    "ignores SIGTERM": ("trap '' TERM\nwhile :; do sleep 600; done\n", "server", "listen"),
+    "floods with bytes": ("exec tr -c '\\n' '\\377' < /dev/urandom\n", "server", "reported"),
+    "floods with lines": ("exec yes\n", "server", "reported"),
+    "listens and prints nothing": (LISTENS.format("pass"), "server", "first byte"),
     "listens and prints garbage": (LISTENS.format(GARBAGE), "server", "first byte"),
-    "exits at once as a client": ("exit 0\n", "client", "told"),
+    "exits at once as a client": ("exit 0\n", "client", "reported"),
     "hangs as a client": ("exec sleep 600\n", "client", "first byte"),
-    "prints words that are no result": ("echo hello; echo '{\"event\": 1}'; exit 0\n", "client", "told"),
+    "prints no result": ("echo hello; echo '{\"event\": 1}'; exit 0\n", "client", "reported"),
 }
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Pair, dict[str, Path], str]]:
-    """Two hosts, the folder that comes first in the PATH of each, and the mark of all processes that they start."""
+    """Two hosts, the directory that is first in the PATH of each, and the mark of all processes that they start."""
     folders = {side: tmp_path_factory.mktemp(side) for side in ("client", "server")}
     mark = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as environment:
@@ -73,20 +72,20 @@ async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
             yield both, folders, mark
 
 
-@pytest.mark.parametrize("name", STRANGE)
-async def test_strange_iperf3(hosts: tuple[Pair, dict[str, Path], str], name: str) -> None:
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_program_that_is_not_iperf3(hosts: tuple[Pair, dict[str, Path], str], name: str) -> None:
     both, folders, mark = hosts
-    script, side, ending = STRANGE[name]
-    limits, kind, words = ENDINGS[ending]
+    script, side, ending = SCRIPTS[name]
+    limits, kind, text = ENDINGS[ending]
     program = folders[side] / "iperf3"
     before = marked(mark)
     program.write_text("#!/bin/sh\n" + VERSION + script)
     program.chmod(0o755)
     try:
-        result, _ = await carried_out(both, limits=limits)
+        result, _ = await complete_run(both, limits=limits)
     finally:
         program.unlink()
     assert result.failure is not None and result.failure.kind == kind, result.failure
-    assert words in result.failure.sentence and result.failure.sentence.isprintable(), result.failure
+    assert text in result.failure.sentence and result.failure.sentence.isprintable(), result.failure
     assert [host.snapshot.state for host in both.hosts.values()] == ["live", "live"]
     await asyncio.to_thread(wait_until, lambda: set(marked(mark)) <= set(before))

@@ -1,1 +1,1 @@
-"""What a run says: path proof, load, ceiling, bottleneck, comparison of two."""
+"""Analysis of a run: path proof, CPU load, ceiling, bottleneck, comparison of two set-ups."""

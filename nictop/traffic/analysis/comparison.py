@@ -1,8 +1,8 @@
-"""Set-up A against set-up B: medians, spread, confidence interval, and a verdict in words, or the refusal of one.
+"""Comparison of set-up A with set-up B: medians, spread, confidence interval, and a verdict or why there is none.
 
-Reads nothing. Runs are alternated (A B B A …), so that what drifts meets both alike; the n-th run of A and the n-th of
-B make a pair. The interval is Student's, of the logarithms of the pair ratios: exact when those are normal, and honest
-for the few pairs there are, where a bootstrap is too narrow (it knows no value outside of the seen ones).
+Reads nothing. Runs alternate (A B B A …), so that drift affects both alike; the n-th run of A and the n-th of B are a
+pair. The interval is Student's, of the logarithms of the pair ratios: exact if those are normal, and valid for few
+pairs, where a bootstrap is too narrow (it has no values outside of the measured ones).
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ from nictop.traffic.plan.variables import VARIABLES
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, set_ups
 
-FEWEST = 3
-"""Pairs below which nothing is said; five and more are worth having."""
-SAME = 0.02
-"""A ratio so near to 1 makes no difference to anybody."""
-WIDE = 0.5
-"""Width of the interval from which the runs scatter too much to be of use."""
+MIN_PAIRS = 3
+"""Without that many pairs there is no verdict; five or more are better."""
+SAME_TOLERANCE = 0.02
+"""A ratio that close to 1 makes no practical difference."""
+WIDE_INTERVAL = 0.5
+"""With a wider confidence interval, the runs scatter too much."""
 
 MUST_AGREE = (
     "generator", "client iperf3", "server iperf3", "protocol", "direction", "streams", "length", "mss", "window",
     "congestion control", "zerocopy", "bitrate", "time", "mtu", "ip version", "dscp",
 )  # fmt: skip
-"""Facts of a run that would be compared instead of the set-up."""
+"""Facts of a run that must not differ, as they would be compared instead of the set-up."""
 
 _STUDENT = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-"""0.975 quantile of Student's t by degrees of freedom from 1; beyond 30 the last one, which is a little wide."""
+"""0.975 quantile of Student's t by degrees of freedom, from 1; beyond 30 the last one is used, which is slightly too
+large."""
 
 Verdict = Literal["better", "worse", "same", "not settled", "refused"]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The same figure of several runs."""
+    """One figure of several runs."""
 
     values: tuple[float, ...]
     median: float
@@ -53,10 +54,10 @@ class Spread:
 
     @property
     def geometric_mean(self) -> float | None:
-        """That of B divided by that of A is `Ratio.estimate`; None: a value is 0."""
+        """The geometric mean: that of B divided by that of A is `Ratio.estimate`. None: a value is 0."""
         if min(self.values) <= 0:
             return None
-        return _power(mean(math.log(value) for value in self.values))
+        return _exp(mean(math.log(value) for value in self.values))
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Ratio:
     """B divided by A."""
 
     estimate: float
-    """Geometric mean of the ratios of the pairs, which is the ratio of the geometric means."""
+    """Geometric mean of the ratios of the pairs, equal to the ratio of the geometric means."""
     low: float
     high: float
     """95 % confidence interval."""
@@ -72,7 +73,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU of one host for each Gb/s."""
+    """CPU cost of one role, in cores per Gb/s."""
 
     role: str
     a: Spread | None
@@ -82,7 +83,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A against B."""
+    """Comparison of A with B."""
 
     verdict: Verdict
     sentence: str
@@ -94,11 +95,11 @@ class Comparison:
     refusals: tuple[str, ...] = ()
     """Why there is no verdict."""
     differences: tuple[tuple[str, str, str], ...] = ()
-    """(what, in A, in B): in what the set-ups differ, allowed or not."""
+    """(fact, value in A, value in B) of all differing facts, allowed or not."""
 
 
-def order(repeats: int) -> tuple[Literal["A", "B"], ...]:
-    """A B B A A B B A …: `repeats` of each."""
+def alternating_order(repeats: int) -> tuple[Literal["A", "B"], ...]:
+    """A B B A A B B A …, `repeats` of each."""
     names: list[Literal["A", "B"]] = []
     for number in range(repeats):
         names += ("A", "B") if number % 2 == 0 else ("B", "A")
@@ -108,10 +109,10 @@ def order(repeats: int) -> tuple[Literal["A", "B"], ...]:
 def compare(
     a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str] = ("A", "B"), compared: Sequence[str] = ()
 ) -> Comparison:
-    """`compared`: facts in which the two are meant to differ although they are among `MUST_AGREE` (``mss`` in a
-    comparison of two MSS)."""
+    """Compare the runs of two set-ups. `compared`: facts of `MUST_AGREE` that may differ (``mss`` in a comparison of
+    two MSS)."""
     differences = _differences(a, b)
-    refusals = (*_run_refusals(a, names[0]), *_run_refusals(b, names[1]), *_inner_refusals(a, b, names))
+    refusals = (*_run_refusals(a, names[0]), *_run_refusals(b, names[1]), *_repeat_refusals(a, b, names))
     refusals += tuple(
         f"{what} differs too ({clean(one)} and {clean(other)})"
         for what, one, other in differences
@@ -120,56 +121,56 @@ def compare(
     if len(a) != len(b):
         refusals += (f"{counted(len(a), 'run')} of {names[0]} and {len(b)} of {names[1]} make no pairs",)
     rates_a, rates_b = _goodputs(a), _goodputs(b)
-    shown = (spread(rates_a), spread(rates_b))
+    spreads = (spread(rates_a), spread(rates_b))
     if refusals:
-        return Comparison("refused", f"no verdict: {'; '.join(refusals)}", *shown, None, (), refusals, differences)
+        return Comparison("refused", f"no verdict: {'; '.join(refusals)}", *spreads, None, (), refusals, differences)
     ratio = pair_ratio(rates_a, rates_b)
     if ratio is None:
         refusals = ("a run carried nothing",)
-        return Comparison("refused", "no verdict: a run carried nothing", *shown, None, (), refusals, differences)
+        return Comparison("refused", "no verdict: a run carried nothing", *spreads, None, (), refusals, differences)
     verdict = _verdict(ratio)
-    return Comparison(verdict, _sentence(verdict, ratio, names), *shown, ratio, _costs(a, b), (), differences)
+    return Comparison(verdict, _sentence(verdict, ratio, names), *spreads, ratio, _costs(a, b), (), differences)
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """None of nothing."""
+    """None if there are no values."""
     return Spread(tuple(values), median(values), min(values), max(values)) if values else None
 
 
 def pair_ratio(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
-    """B through A of at least two pairs of positive numbers; None for what makes no ratio."""
+    """B divided by A, of at least two pairs of positive numbers; None otherwise."""
     if len(a) != len(b) or len(a) < 2 or not all(0 < value < math.inf for value in (*a, *b)):
         return None
     logarithms = [math.log(two) - math.log(one) for one, two in zip(a, b, strict=True)]
     centre = mean(logarithms)
     freedom = min(len(logarithms) - 1, len(_STUDENT))
-    reach = _STUDENT[freedom - 1] * stdev(logarithms) / math.sqrt(len(logarithms))
-    return Ratio(_power(centre), _power(centre - reach), _power(centre + reach))
+    half_width = _STUDENT[freedom - 1] * stdev(logarithms) / math.sqrt(len(logarithms))
+    return Ratio(_exp(centre), _exp(centre - half_width), _exp(centre + half_width))
 
 
-def _power(exponent: float) -> float:
-    """e to that, infinite where no float can hold it."""
+def _exp(exponent: float) -> float:
+    """e to that power; infinite if it is too large for a float."""
     return math.exp(exponent) if exponent < 700 else math.inf
 
 
 def _verdict(ratio: Ratio) -> Verdict:
     if ratio.low > 1:
-        return "same" if ratio.high <= 1 + SAME else "better"
+        return "same" if ratio.high <= 1 + SAME_TOLERANCE else "better"
     if ratio.high < 1:
-        return "same" if ratio.low >= 1 - SAME else "worse"
-    return "same" if ratio.low >= 1 - SAME and ratio.high <= 1 + SAME else "not settled"
+        return "same" if ratio.low >= 1 - SAME_TOLERANCE else "worse"
+    return "same" if ratio.low >= 1 - SAME_TOLERANCE and ratio.high <= 1 + SAME_TOLERANCE else "not settled"
 
 
 def _sentence(verdict: Verdict, ratio: Ratio, names: tuple[str, str]) -> str:
     a, b = map(clean, names)
     interval = f"95 % confidence interval {ratio.low:.2f} to {ratio.high:.2f}"
-    told = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (geometric mean; {interval})"
+    text = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (geometric mean; {interval})"
     if verdict in ("better", "worse"):
-        return f"{b} is {verdict}: {told}"
+        return f"{b} is {verdict}: {text}"
     if verdict == "same":
-        return f"no difference that matters: {told}"
-    more = "; the runs scatter widely, look for foreign load" if ratio.high - ratio.low > WIDE else ""
-    return f"not settled: {told}; more runs are needed{more}"
+        return f"no difference that matters: {text}"
+    more = "; the runs scatter widely, look for foreign load" if ratio.high - ratio.low > WIDE_INTERVAL else ""
+    return f"not settled: {text}; more runs are needed{more}"
 
 
 def _goodputs(runs: Sequence[Result]) -> list[float]:
@@ -177,14 +178,14 @@ def _goodputs(runs: Sequence[Result]) -> list[float]:
 
 
 def _run_refusals(runs: Sequence[Result], name: str) -> tuple[str, ...]:
-    found = [f"fewer than {FEWEST} runs of {clean(name)}"] if len(runs) < FEWEST else []
+    found = [f"fewer than {MIN_PAIRS} runs of {clean(name)}"] if len(runs) < MIN_PAIRS else []
     for number, run in enumerate(runs, 1):
         found += (f"{clean(name)} {number}: {reason}" for reason in run.why_not_ranked)
     return tuple(dict.fromkeys(found))
 
 
-def _inner_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) -> tuple[str, ...]:
-    """Repeats of one set-up must not differ among themselves in anything that counts."""
+def _repeat_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) -> tuple[str, ...]:
+    """Runs of one set-up must not differ in facts of `MUST_AGREE`."""
     found = []
     for runs, name in ((a, names[0]), (b, names[1])):
         for what in MUST_AGREE:
@@ -212,7 +213,7 @@ def _costs(a: Sequence[Result], b: Sequence[Result]) -> tuple[Cost, ...]:
 
 
 def _per_gigabit(runs: Sequence[Result], role: str) -> list[float]:
-    """Of all hosts in that role together, in the runs of which it is known."""
+    """Sum of all hosts in that role, for each run in which it is known."""
     found = []
     for run in runs:
         known = [load.per_gigabit for load in run.hosts if load.role == role and load.per_gigabit is not None]
@@ -221,7 +222,7 @@ def _per_gigabit(runs: Sequence[Result], role: str) -> list[float]:
     return found
 
 
-def cost_words(cost: Cost) -> str:
+def cost_text(cost: Cost) -> str:
     """``server 0.31 → 0.12 cores per Gb/s``"""
     before = units.significant(cost.a.median) if cost.a is not None else units.UNKNOWN
     after = units.significant(cost.b.median) if cost.b is not None else units.UNKNOWN
@@ -241,5 +242,5 @@ def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[s
 def compared(a: Sequence[StoredRun], b: Sequence[StoredRun], names: tuple[str, str]) -> Comparison:
     """Set-up A against B; what was varied by the experiment may differ."""
     variables = {one.variable for one in (*a, *b)} & VARIABLES.keys()
-    meant = [fact for name in sorted(variables) for fact in VARIABLES[name].facts]
-    return compare([one.result for one in a], [one.result for one in b], names=names, compared=meant)
+    varied_facts = [fact for name in sorted(variables) for fact in VARIABLES[name].facts]
+    return compare([one.result for one in a], [one.result for one in b], names=names, compared=varied_facts)

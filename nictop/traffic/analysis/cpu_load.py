@@ -1,8 +1,8 @@
-"""What a run cost each host: its CPUs between two counter records, as a total, the hottest core, and over time; what
-its chosen NIC counted meanwhile, and which threads and virtual machines took part.
+"""Load of each host during a run: its CPUs between two counter records (total, hottest CPU, series), the counters of
+its chosen NIC, and the threads and virtual machines that took part.
 
-Reads nothing. /proc/stat counts ticks of 10 ms: nothing is shown over less than `SHORTEST_WINDOW`. Without interrupt
-time accounting the kernel samples softirq at those ticks only.
+Reads nothing. /proc/stat counts ticks of 10 ms, so that no window is shorter than `MIN_CPU_WINDOW_SECONDS`. Without
+interrupt time accounting the kernel only samples softirq at those ticks.
 """
 
 from __future__ import annotations
@@ -15,16 +15,22 @@ from nictop.model.queues.cpu_consumers import spenders
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
-from nictop.traffic.analysis.nic_load import Carrying, Packets, between, carrying, clock_ticks, packets_between
+from nictop.traffic.analysis.nic_load import (
+    Carrying,
+    Packets,
+    carrying_queue,
+    clock_ticks,
+    packets_between,
+    snapshot_between,
+)
 
-SHORTEST_WINDOW = 0.95
-"""Seconds between two records for a share of CPU."""
-
-MOST_MACHINES = 16
-MOST_THREADS = 8
-NEARLY_FULL = 0.8
-"""Share of a CPU's time from which it is listed: a thread that waits for others now and then leaves the rest."""
-MOST_CPUS = 16
+MIN_CPU_WINDOW_SECONDS = 0.95
+"""Between two records for a share of CPU time."""
+MAX_RESULT_MACHINES = 16
+MAX_RESULT_THREADS = 8
+MAX_RESULT_CPUS = 16
+NEARLY_FULL_SHARE = 0.8
+"""Of a CPU's time, from which it is listed: a thread that sometimes waits for others leaves the rest."""
 
 _SEND_DROPS, _BACKLOG_DROPS = LINK_COUNTERS.index("tx_dropped"), SOFTNET_COUNTERS.index("dropped")
 
@@ -33,10 +39,10 @@ HostRole = Literal["client", "server", "observer"]
 
 @dataclass(frozen=True)
 class Busy:
-    """CPUs of a host in one window. Shares are of one core: 2.5 is two and a half cores."""
+    """CPUs of a host in one window. Times are in cores: 2.5 is two and a half cores."""
 
     time: float
-    """Seconds on the axis of the run, at the end of the window."""
+    """End of the window, seconds on the axis of the run."""
     user: float
     system: float
     irq: float
@@ -44,39 +50,39 @@ class Busy:
     steal: float
     guest: float
     cores: int
-    """Online ones that were counted."""
+    """Online CPUs that were counted."""
     hottest: int
-    """CPU id."""
+    """Number of the CPU."""
     hottest_busy: float
-    """Share of 1 that it was busy, steal included."""
+    """Share of 1 that it was busy, with steal."""
     hottest_softirq: float
-    """Share of 1 that it spent in interrupts."""
+    """Share of 1 in interrupts."""
 
     @property
     def total(self) -> float:
-        """Cores that were busy, without those that the hypervisor gave to somebody else."""
+        """Busy cores, without steal."""
         return self.user + self.system + self.irq + self.softirq + self.guest
 
     @property
     def steal_share(self) -> float:
-        """Of all cores: share of 1."""
+        """Share of 1 of all cores."""
         return self.steal / self.cores if self.cores else 0.0
 
     @property
     def softirq_share(self) -> float:
-        """Of what was busy: share of 1 in irq and softirq."""
+        """Share of 1 of the busy time in irq and softirq."""
         return (self.irq + self.softirq) / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True)
 class BusyCpu:
-    """One CPU that was nearly full: what it did. Shares of 1; None: not known of a result of an older nictop."""
+    """A CPU that was nearly full. Shares of 1; None: not known in results of older versions."""
 
     cpu: int
     busy: float
-    """Steal included."""
+    """With steal."""
     softirq: float
-    """In interrupts: irq and softirq."""
+    """irq and softirq."""
     user: float | None = None
     system: float | None = None
     steal: float | None = None
@@ -84,67 +90,67 @@ class BusyCpu:
 
 @dataclass(frozen=True)
 class ThreadLoad:
-    """One thread of a host over what counts of the run."""
+    """One thread of a host in the measured seconds."""
 
     name: str
     pid: int
     share: float
     """Of one core."""
     cpus: tuple[int, ...] = ()
-    """That it was seen on, the most frequent first; (): a process with several threads, not read one by one."""
+    """CPUs it was seen on, most frequent first; (): a process whose threads were not read one by one."""
     generator: bool = False
-    """It belongs to the generator that this host has as an end of the run."""
+    """It belongs to the generator of this host's end of the run."""
     other_end: bool = False
-    """It belongs to the generator of the other end, which runs on the same machine."""
+    """It belongs to the generator of the other end, on the same machine."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A virtual machine of a host, or vhost threads of a process, over what counts of the run."""
+    """A virtual machine of a host, or vhost threads of a process, in the measured seconds."""
 
     name: str
-    """As the host calls it."""
+    """Name on the host."""
     cores: float
-    """That its threads used, vhost threads included."""
+    """Cores used by its threads, with vhost threads."""
     vhost: float | None
-    """Of these, the vhost threads; None: not known."""
+    """Cores used by its vhost threads; None: not known."""
     cpus: tuple[int, ...] = ()
     """CPUs that its busy threads last ran on."""
 
 
 @dataclass(frozen=True)
 class HostLoad:
-    """One host of a run. Series are by time, over windows of a second or more of the whole run."""
+    """One host of a run. Series are in order of time, of the whole run."""
 
     host: str
     role: HostRole
     busy: Busy | None
-    """Over what counts of the run; None: its CPUs were not counted."""
+    """In the measured seconds; None: its CPUs were not counted."""
     series: tuple[Busy, ...] = ()
     per_gigabit: float | None = None
-    """Cores for each Gb/s of goodput."""
+    """Cores per Gb/s of goodput."""
     ring_drops: int | None = None
-    """Packets that the chosen NIC had no descriptor for (rx_missed_errors) or dropped (rx_dropped)."""
+    """Packets without a free descriptor in the chosen NIC (rx_missed_errors), or dropped (rx_dropped)."""
     cpus: dict[int, float] | None = None
-    """CPU id → share of 1 that it was busy."""
+    """CPU → share of 1 that it was busy."""
     packets: tuple[Packets, ...] = ()
     """Of the chosen NIC."""
     carrying: tuple[Carrying, ...] = ()
     machines: tuple[Machine, ...] = ()
-    """Virtual machines that it ran meanwhile, the busiest first."""
+    """Virtual machines of the host, busiest first."""
     full: tuple[BusyCpu, ...] = ()
-    """CPUs that were busy for `NEARLY_FULL` of what counts of the run, the busiest first."""
+    """CPUs that were busy for at least `NEARLY_FULL_SHARE` of the measured seconds, busiest first."""
     threads: tuple[ThreadLoad, ...] | None = None
-    """That used most CPU, the first one most; None: not read, or not all of them could be."""
+    """Threads that used most CPU time, highest first; None: not all could be read."""
     send_drops: int | None = None
     """Packets that the chosen NIC dropped instead of sending them (tx_dropped)."""
     backlog_drops: int | None = None
-    """Packets that found the backlog of a CPU full (softnet_stat, dropped)."""
+    """Packets dropped because the backlog of a CPU was full (softnet_stat, dropped)."""
 
     @property
     def busy_cpus(self) -> tuple[BusyCpu, ...]:
-        """`full`, or the hottest CPU where a result of an older nictop has nothing else."""
-        if self.full or self.busy is None or self.busy.hottest_busy < NEARLY_FULL:
+        """`full`, or the hottest CPU in a result of an older version."""
+        if self.full or self.busy is None or self.busy.hottest_busy < NEARLY_FULL_SHARE:
             return self.full
         return (BusyCpu(self.busy.hottest, self.busy.hottest_busy, self.busy.hottest_softirq),)
 
@@ -162,9 +168,9 @@ def host_load(
     readings: Sequence[TrafficLine] = (),
     pids: frozenset[int] = frozenset(),
 ) -> HostLoad:
-    """`records`: of the whole run in order; `window`: what counts of it, on the axis of the run; `offset`: seconds to
-    subtract from their times to get there; `snapshot`: the host at its end; `ifindex`: its chosen NIC; `readings`: of
-    its threads; `pids`: processes of the run on this machine, whichever end they are."""
+    """The load of one host. `records`: of the whole run in order; `window`: measured seconds on the axis of the run;
+    `offset`: to subtract from times of records for the axis; `snapshot`: the host at the end; `ifindex`: its chosen
+    NIC; `readings`: of its threads; `pids`: processes of both ends on this machine."""
     ticks = clock_ticks(snapshot)
     steps = windows(records)
     counted = (packets_between(before, after, ifindex, after.time - offset) for before, after in steps)
@@ -172,48 +178,49 @@ def host_load(
         host,
         role,
         None,
-        series(records, offset, ticks),
+        busy_series(records, offset, ticks),
         packets=tuple(one for one in counted if one is not None),
         carrying=tuple(
-            carrying(between(snapshot, before, after), ifindex, after.time - offset) for before, after in steps
+            carrying_queue(snapshot_between(snapshot, before, after), ifindex, after.time - offset)
+            for before, after in steps
         ),
     )
-    inner = [one for one in records if window[0] <= one.time - offset <= window[1]]
-    if len(inner) < 2 or inner[-1].time - inner[0].time < SHORTEST_WINDOW:
+    measured = [one for one in records if window[0] <= one.time - offset <= window[1]]
+    if len(measured) < 2 or measured[-1].time - measured[0].time < MIN_CPU_WINDOW_SECONDS:
         return load
-    first, last = inner[0], inner[-1]
+    first, last = measured[0], measured[-1]
     shares = all_cpu_shares(first.cpus, last.cpus, (last.time - first.time) * ticks)
     busy = _busy(shares, last.time - offset)
     gigabits = (bits_per_second or 0.0) / 1e9
-    seen = packets_between(first, last, ifindex, last.time - offset)
+    nic_counters = packets_between(first, last, ifindex, last.time - offset)
     return replace(
         load,
         busy=busy,
         per_gigabit=busy.total / gigabits if busy is not None and gigabits else None,
-        ring_drops=seen.dropped if seen is not None else None,
+        ring_drops=nic_counters.dropped if nic_counters is not None else None,
         cpus={cpu: one.busy for cpu, one in shares.items()},
-        machines=_machines(between(snapshot, first, last)),
-        full=_full(shares),
+        machines=_busiest_machines(snapshot_between(snapshot, first, last)),
+        full=_nearly_full_cpus(shares),
         threads=thread_loads(readings, (window[0] + offset, window[1] + offset), ticks, pids),
         send_drops=_send_drops(first, last, ifindex),
         backlog_drops=_backlog_drops(first, last),
     )
 
 
-def _full(shares: dict[int, CpuShares]) -> tuple[BusyCpu, ...]:
+def _nearly_full_cpus(shares: dict[int, CpuShares]) -> tuple[BusyCpu, ...]:
     found = [
         BusyCpu(cpu, one.busy, one.irq + one.softirq, one.user, one.system, one.steal)
         for cpu, one in shares.items()
-        if one.busy >= NEARLY_FULL
+        if one.busy >= NEARLY_FULL_SHARE
     ]
-    return tuple(sorted(found, key=lambda one: (-one.busy, one.cpu))[:MOST_CPUS])
+    return tuple(sorted(found, key=lambda one: (-one.busy, one.cpu))[:MAX_RESULT_CPUS])
 
 
 def thread_loads(
     readings: Sequence[TrafficLine], window: tuple[float, float], clock_ticks: int, pids: frozenset[int] = frozenset()
 ) -> tuple[ThreadLoad, ...] | None:
-    """The threads that used most in the readings that lie in the window for the greater part, both in seconds of the
-    host's clock. None: no reading does, or a reading had to leave processes out."""
+    """The threads that used most CPU time in the readings that are mostly in the window, which is in seconds of the
+    host's clock. None: there is no such reading, or one lacks processes."""
     inside = [one for one in readings if one.seconds and _mostly_inside(one.time - one.seconds, one.time, window)]
     seconds = sum(one.seconds or 0.0 for one in inside)
     if not seconds or any(one.unreadable is not None for one in inside):
@@ -236,7 +243,7 @@ def thread_loads(
         )
         for tid, cpus in used.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-one.share, one.pid))[:MOST_THREADS])
+    return tuple(sorted(found, key=lambda one: (-one.share, one.pid))[:MAX_RESULT_THREADS])
 
 
 def _mostly_inside(start: float, end: float, window: tuple[float, float]) -> bool:
@@ -251,7 +258,7 @@ def _send_drops(first: Counters, last: Counters, ifindex: int | None) -> int | N
 
 
 def _backlog_drops(first: Counters, last: Counters) -> int | None:
-    """Of all CPUs; None: this kernel does not say. It counts in 32 bits."""
+    """Sum of all CPUs; None: the kernel does not report it. The counters have 32 bits."""
     known = [
         (first.softnet[cpu][_BACKLOG_DROPS], columns[_BACKLOG_DROPS])
         for cpu, columns in last.softnet.items()
@@ -260,29 +267,29 @@ def _backlog_drops(first: Counters, last: Counters) -> int | None:
     return sum(max(0, new - old) for old, new in known) if known else None
 
 
-def _machines(window: Snapshot) -> tuple[Machine, ...]:
+def _busiest_machines(window: Snapshot) -> tuple[Machine, ...]:
     found = [one for one in spenders(window) if one.kind in ("machine", "vhost") and one.total]
     return tuple(
         Machine(one.name, one.total or 0.0, one.total if one.kind == "vhost" else one.vhost, one.cpus)
-        for one in found[:MOST_MACHINES]
+        for one in found[:MAX_RESULT_MACHINES]
     )
 
 
 def windows(records: Sequence[Counters]) -> list[tuple[Counters, Counters]]:
-    """Pairs of records, each `SHORTEST_WINDOW` or more apart, one beginning where the one before ends."""
+    """Consecutive pairs of records that are at least `MIN_CPU_WINDOW_SECONDS` apart."""
     found = []
     opened = records[0] if records else None
     for record in records:
-        if opened is not None and record.time < opened.time:  # the host was booted meanwhile
+        if opened is not None and record.time < opened.time:  # the host was rebooted
             opened = record
-        elif opened is not None and record.time - opened.time >= SHORTEST_WINDOW:
+        elif opened is not None and record.time - opened.time >= MIN_CPU_WINDOW_SECONDS:
             found.append((opened, record))
             opened = record
     return found
 
 
-def series(records: Sequence[Counters], offset: float, clock_ticks: int) -> tuple[Busy, ...]:
-    """One value for each second or more."""
+def busy_series(records: Sequence[Counters], offset: float, clock_ticks: int) -> tuple[Busy, ...]:
+    """CPU times of each window of a second or more."""
     found = []
     for before, after in windows(records):
         shares = all_cpu_shares(before.cpus, after.cpus, (after.time - before.time) * clock_ticks)
@@ -294,18 +301,18 @@ def series(records: Sequence[Counters], offset: float, clock_ticks: int) -> tupl
 def _busy(shares: dict[int, CpuShares], time: float) -> Busy | None:
     if not shares:
         return None
-    hottest, most = max(shares.items(), key=lambda pair: (pair[1].busy, -pair[0]))
-    every = shares.values()
+    hottest, hottest_shares = max(shares.items(), key=lambda pair: (pair[1].busy, -pair[0]))
+    all_shares = shares.values()
     return Busy(
         time=time,
-        user=sum(one.user for one in every),
-        system=sum(one.system for one in every),
-        irq=sum(one.irq for one in every),
-        softirq=sum(one.softirq for one in every),
-        steal=sum(one.steal for one in every),
-        guest=sum(one.guest for one in every),
+        user=sum(one.user for one in all_shares),
+        system=sum(one.system for one in all_shares),
+        irq=sum(one.irq for one in all_shares),
+        softirq=sum(one.softirq for one in all_shares),
+        steal=sum(one.steal for one in all_shares),
+        guest=sum(one.guest for one in all_shares),
         cores=len(shares),
         hottest=hottest,
-        hottest_busy=most.busy,
-        hottest_softirq=most.irq + most.softirq,
+        hottest_busy=hottest_shares.busy,
+        hottest_softirq=hottest_shares.irq + hottest_shares.softirq,
     )

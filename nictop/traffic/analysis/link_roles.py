@@ -1,4 +1,4 @@
-"""How the netdevs of a host stand to the NIC that was chosen for a run: below it, above it, its PF, its VFs, its peer.
+"""Relation of the netdevs of a host to the NIC that was chosen for a run: below, above, its PF, its VFs, its peer.
 
 Reads nothing; takes the links and PCI functions of a snapshot.
 """
@@ -15,11 +15,11 @@ from nictop.probe.records import Link
 Role = Literal[
     "chosen", "below", "above", "physical function", "virtual function", "accelerated", "peer", "loopback", "other"
 ]
-"""accelerated: the virtual function of a hv_netvsc link, which netvsc sends by when it can."""
+"""accelerated: the virtual function of a hv_netvsc link, by which netvsc sends if possible."""
 
 
 def roles_of(snapshot: Snapshot, chosen: Link) -> dict[int, Role]:
-    """ifindex → role; links that have none are left out."""
+    """ifindex → role; links without a role are left out."""
     links = snapshot.links
     roles: dict[int, Role] = {one.ifindex: "loopback" for one in links.values() if one.flags & IFF_LOOPBACK}
     _roles_of_functions(snapshot, chosen, roles)
@@ -48,32 +48,32 @@ def _roles_of_functions(snapshot: Snapshot, chosen: Link, roles: dict[int, Role]
 
 
 def _below(links: Mapping[int, Link], chosen: Link) -> set[int]:
-    """Ports of the chosen link and what it is made on, down to the devices."""
+    """Ports of the chosen link and the links it is based on, down to the devices."""
     found: set[int] = set()
-    rest = [chosen.ifindex]
-    while rest:
-        ifindex = rest.pop()
+    remaining = [chosen.ifindex]
+    while remaining:
+        ifindex = remaining.pop()
         link = links.get(ifindex)
         if link is None:
             continue
         lower = {one.ifindex for one in links.values() if one.master == ifindex}
         if link.lower is not None and link.lower_namespace is None and link.kind != "veth":
             lower.add(link.lower)
-        rest += lower - found
+        remaining += lower - found
         found |= lower
     return found - {chosen.ifindex}
 
 
 def _above(links: Mapping[int, Link], chosen: Link) -> set[int]:
-    """Masters of the chosen link, and links that are made on it or on those."""
+    """Masters of the chosen link, and links based on it or on them."""
     found: set[int] = set()
-    rest = [chosen.ifindex]
-    while rest:
-        ifindex = rest.pop()
+    remaining = [chosen.ifindex]
+    while remaining:
+        ifindex = remaining.pop()
         link = links.get(ifindex)
         upper = {one.ifindex for one in links.values() if one.lower == ifindex and one.kind != "veth"}
         if link is not None and link.master is not None:
             upper.add(link.master)
-        rest += upper - found
+        remaining += upper - found
         found |= upper
     return found - {chosen.ifindex}

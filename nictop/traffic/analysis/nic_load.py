@@ -1,7 +1,6 @@
-"""What the chosen NIC of a host counted in one window of a run, and which queue and CPUs carried it.
+"""Counters of the chosen NIC of a host in one window of a run, and the queue and CPUs that carried it.
 
-Reads nothing; takes two counter records and the host's picture. Live and of a run that is over it is the same pair of
-records that says it.
+Reads nothing; takes two counter records and the snapshot of the host, the same for a running run and a result.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
 from nictop.model.queues.map import queue_map
 from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
+from nictop.model.window import DEFAULT_CLOCK_TICKS
 from nictop.probe.records import LINK_COUNTERS, Counters
-
-CLOCK_TICKS = 100
-"""Per second, of a host that has not said: USER_HZ of every architecture in use."""
 
 _RECEIVED, _SENT = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
 _DROPPED = tuple(LINK_COUNTERS.index(name) for name in ("rx_missed_errors", "rx_dropped"))
@@ -23,48 +20,48 @@ _DROPPED = tuple(LINK_COUNTERS.index(name) for name in ("rx_missed_errors", "rx_
 
 @dataclass(frozen=True)
 class Packets:
-    """What the chosen NIC counted in one window. None: it was reset, or nobody counts it."""
+    """Counters of the chosen NIC in one window. None: reset, or not counted."""
 
     time: float
-    """The end of the window, on the axis of the run."""
+    """End of the window, seconds on the axis of the run."""
     seconds: float
     received: float | None = None
     """Packets per second."""
     sent: float | None = None
     dropped: int | None = None
-    """Packets in this window that it had no descriptor for (rx_missed_errors), or dropped (rx_dropped)."""
+    """Packets in this window without a free descriptor (rx_missed_errors), or dropped (rx_dropped)."""
 
 
 @dataclass(frozen=True)
 class Carrying:
-    """What carried the packets of one window."""
+    """Queue and CPUs that carried the packets of one window."""
 
     time: float
-    """The end of the window, on the axis of the run."""
+    """End of the window, seconds on the axis of the run."""
     queue: int | None = None
-    """The busiest one of the chosen NIC."""
+    """The busiest queue of the chosen NIC."""
     share: float | None = None
-    """Of all its packets: share of 1."""
+    """Share of 1 of all its packets."""
     queues: int = 0
-    """How many it has."""
+    """Number of its queues in use."""
     cpus: tuple[int, ...] = ()
-    """CPUs that took the interrupts of that queue, the busiest first."""
+    """CPUs that handled the interrupts of that queue, busiest first."""
     vhost: float | None = None
-    """Cores that the vhost threads of this host used; None: it has none."""
+    """Cores that the vhost threads of the host used; None: it has none."""
 
 
 def clock_ticks(snapshot: Snapshot) -> int:
-    """Ticks of its CPU times in a second."""
-    return snapshot.hello.clock_ticks if snapshot.hello is not None else CLOCK_TICKS
+    """Ticks per second of its CPU times."""
+    return snapshot.hello.clock_ticks if snapshot.hello is not None else DEFAULT_CLOCK_TICKS
 
 
-def between(snapshot: Snapshot, before: Counters, after: Counters) -> Snapshot:
-    """The host as it was in a window: its picture with the rates of these two records."""
+def snapshot_between(snapshot: Snapshot, before: Counters, after: Counters) -> Snapshot:
+    """The snapshot with the rates between two records."""
     return replace(snapshot, rates=rates(before, after, clock_ticks(snapshot)))
 
 
 def packets_between(before: Counters, after: Counters, ifindex: int | None, time: float) -> Packets | None:
-    """What a NIC counted between two records; None: it is in only one of them."""
+    """Counters of a NIC between two records; None: it is in only one of them."""
     old, new = before.links.get(ifindex or 0), after.links.get(ifindex or 0)
     seconds = after.time - before.time
     if old is None or new is None or seconds <= 0:
@@ -85,9 +82,9 @@ def _rate(old: tuple[int, ...], new: tuple[int, ...], index: int, seconds: float
     return step / seconds if step >= 0 else None
 
 
-def carrying(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
-    """`window`: a host as it was in a window (`between`) that ends at `time`."""
-    known = [share for one in spenders(window) if (share := _vhost(one)) is not None]
+def carrying_queue(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
+    """Queue and CPUs of a NIC. `window`: the host in a window (`snapshot_between`) that ends at `time`."""
+    known = [share for one in spenders(window) if (share := _vhost_cores(one)) is not None]
     vhost = sum(known) if known else None
     link = window.links.get(ifindex or 0)
     if link is None:
@@ -100,7 +97,7 @@ def carrying(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
     return Carrying(time, plan.busiest, plan.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost)
 
 
-def _vhost(one: CpuConsumer) -> float | None:
+def _vhost_cores(one: CpuConsumer) -> float | None:
     if one.kind == "machine":
         return one.vhost
     return one.total if one.kind == "vhost" else None

@@ -1,10 +1,10 @@
-"""Which NIC carried the bytes of a run: the counters of every netdev before and after it, on every watched host.
+"""Which NIC carried the bytes of a run: counters of every netdev before and after it, on every watched host.
 
-Reads nothing. `proof(plan, hosts, expected)` compares the steps of `Counters.links` with the payload that arrived, and
-those of the receiver with those of the sender. A counter may leave out headers or count the work of a segmenting NIC,
-so that shares are judged, not bytes: the receiver must count at least `CARRIED` of the payload, and at most what the
-sender counted, with the headers of all segments, `MORE` of that and `BACKGROUND`. What lies outside is not verified. Of
-a run that failed nothing is: what was under way then is in no interval.
+Reads nothing. `prove_path` compares the differences of `Counters.links` with the payload that arrived, and those of the
+receiver with those of the sender. A counter may leave out headers or count the work of a segmenting NIC, so that shares
+are compared, not bytes: the receiver must count at least `CARRIED_SHARE` of the payload, and at most what the sender
+counted, with the headers of all segments, `EXTRA_SHARE` of that and `BACKGROUND_BYTES`. Otherwise the path is not
+verified. A failed run is never verified: packets in flight at its end are in no interval.
 """
 
 from __future__ import annotations
@@ -19,47 +19,49 @@ from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.model.window import DEFAULT_CLOCK_TICKS
 from nictop.probe.records import Counters, Link
 from nictop.traffic.analysis.link_roles import Role, roles_of
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 
-CARRIED = 0.9
-"""Share of the payload from which a NIC is said to have carried the run: nothing that carried it counts less."""
-PARTLY = 0.1
-"""Share above which a NIC had a part in it."""
-MORE = 0.05
-"""Share of what was sent that a receiver may count besides: other packets of its network, FCS and VLAN tags."""
-BACKGROUND = 4 << 20
-"""Bytes that it may, of a short or slow run."""
-FOREIGN = 1.15
-"""Share, headers included, above which there was other traffic too: acknowledgements of the other direction and
-retransmissions stay below."""
+CARRIED_SHARE = 0.9
+"""Of the payload: a NIC that counted at least that much carried the run."""
+PARTIAL_SHARE = 0.1
+"""Of the payload: a NIC that counted more carried a part of it."""
+EXTRA_SHARE = 0.05
+"""Of what was sent: a receiver may count that much more, for other packets of its network, FCS and VLAN tags."""
+BACKGROUND_BYTES = 4 << 20
+"""A receiver may count that much more in a short or slow run."""
+FOREIGN_FACTOR = 1.15
+"""With a larger share, headers included, there was other traffic; acknowledgements and retransmissions stay below."""
 
 Verdict = Literal["proven", "failed", "unknown"]
-Path = Literal["physical", "virtual function", "accelerated", "synthetic", "mixed", "virtual", "loopback", "other"]
+NetworkPath = Literal[
+    "physical", "virtual function", "accelerated", "synthetic", "mixed", "virtual", "loopback", "other"
+]
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedHost:
-    """A host during a run."""
+    """A host before and after a run."""
 
     before: Counters | None
-    """The last record before the first byte; None: there is none."""
+    """Last record before the first byte; None: there is none."""
     after: Counters | None
-    """The first record after the last byte."""
+    """First record after the last byte."""
     snapshot: Snapshot
     """Its links at the end."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """What one netdev, or VF as its physical function counts it, carried during the run."""
+    """Bytes that one netdev, or a VF as counted by its physical function, carried during the run."""
 
     end: End
     name: str
-    """As the host calls it; clean."""
+    """Name on the host, without control characters."""
     role: Role
-    """How it stands to the chosen NIC of its host."""
+    """Relation to the chosen NIC of its host."""
     received: float | None
     """Bytes; None: reset during the run, or not counted."""
     sent: float | None
@@ -67,21 +69,21 @@ class Carried:
 
 @dataclass(frozen=True)
 class HostProof:
-    """One end of the run."""
+    """Proof of one end of the run."""
 
     host: str
     verdict: Verdict
-    path: Path | None
+    path: NetworkPath | None
     sentence: str
     carried: tuple[Carried, ...] = ()
-    """The chosen NIC first, then by bytes; those that carried next to nothing are left out."""
+    """The chosen NIC first, then by bytes, without those below `PARTIAL_SHARE`."""
     foreign: bool = False
     """The chosen NIC carried much more than the run."""
 
 
 @dataclass(frozen=True)
 class PathProof:
-    """Both ends together, and what other hosts saw."""
+    """Proof of both ends, and netdevs of other hosts."""
 
     verdict: Verdict
     """proven: both ends are; failed: one has failed."""
@@ -91,10 +93,10 @@ class PathProof:
     observed: tuple[Carried, ...] = ()
     """Netdevs of other hosts that carried the run."""
     one_machine: bool = False
-    """Both ends are on it."""
+    """Both ends are on one machine."""
 
 
-def proof(
+def prove_path(
     plan: RunPlan,
     hosts: Mapping[str, ObservedHost],
     expected: Mapping[str, tuple[float, float]],
@@ -103,23 +105,24 @@ def proof(
     headers: float = 1.05,
     failed: bool = False,
 ) -> PathProof:
-    """`expected`: end's host → bytes of payload that it received and sent during the run, what was omitted included.
-    `overhead`: bytes that a netdev counts for each byte of payload that arrived (1.05: segments of 1448 bytes);
-    `headers`: the same for each that was sent, lost or not; `failed`: the run did not come to its end."""
+    """The path proof of a run. `expected`: host of an end → bytes of payload received and sent during the run, with
+    omitted seconds. `overhead`: bytes that a netdev counts for each byte of payload that arrived (1.05: segments of
+    1448 bytes); `headers`: the same for each byte that was sent, lost or not; `failed`: the run did not end
+    normally."""
     ends = tuple(
-        _host_proof(place, hosts.get(place.host), expected.get(place.host, (0.0, 0.0)), overhead)
-        for place in (plan.client, plan.server)
+        _host_proof(endpoint, hosts.get(endpoint.host), expected.get(endpoint.host, (0.0, 0.0)), overhead)
+        for endpoint in (plan.client, plan.server)
     )
     if _one_machine(plan, hosts):
         measures = "both ends are on one machine: it measures that machine, and no NIC"
         return PathProof("failed", measures, ends, one_machine=True)
     if not failed:
-        ends = tuple(_bounded(one, ends, expected, headers) for one in ends)
+        ends = tuple(_checked_with_sender(one, ends, expected, headers) for one in ends)
     verdicts = {one.verdict for one in ends}
     verdict: Verdict = "failed" if "failed" in verdicts else "unknown" if "unknown" in verdicts else "proven"
-    most = max((max(pair) for pair in expected.values()), default=0.0)
+    highest = max((max(pair) for pair in expected.values()), default=0.0)
     others = [host for host in hosts if host not in (plan.client.host, plan.server.host)]
-    observed = [one for host in others for one in _observed(hosts[host], most)]
+    observed = [one for host in others for one in _observed(hosts[host], highest)]
     sentence = "; ".join(one.sentence for one in ends)
     if failed and verdict == "proven":
         verdict = "unknown"
@@ -127,95 +130,102 @@ def proof(
     return PathProof(verdict, sentence, ends, tuple(observed))
 
 
-def _bounded(
+def _checked_with_sender(
     end: HostProof, ends: Sequence[HostProof], expected: Mapping[str, tuple[float, float]], headers: float
 ) -> HostProof:
-    """An end, not verified when it received more than the other one can have sent. That one may count the headers of a
-    large packet once, which its NIC cuts into segments, and this one those of each segment."""
+    """An end, or one with verdict "unknown" if it received more than the other one can have sent. The sender may count
+    the headers of a large packet once, which its NIC cuts into segments; the receiver counts those of each segment."""
     other = next((one for one in ends if one is not end), end)
     if end.verdict != "proven" or other.verdict != "proven" or not expected.get(end.host, (0.0, 0.0))[0]:
         return end
-    into, out = end.carried[0], other.carried[0]
-    most = (out.sent or 0.0) * headers * (1 + MORE) + BACKGROUND
-    if (into.received or 0.0) <= most:
+    receiving, sending = end.carried[0], other.carried[0]
+    highest = (sending.sent or 0.0) * headers * (1 + EXTRA_SHARE) + BACKGROUND_BYTES
+    if (receiving.received or 0.0) <= highest:
         return end
     here, there = clean(end.host), clean(other.host)
     return HostProof(
         end.host,
         "unknown",
         None,
-        f"{here}: {into.name} received {units.bytes_(into.received)}, and {out.name} of {there} sent "
-        f"{units.bytes_(out.sent)}, with headers at most {units.bytes_(most)}: other traffic to {here}, or counters of "
-        "another time",
+        f"{here}: {receiving.name} received {units.bytes_(receiving.received)}, and {sending.name} of {there} sent "
+        f"{units.bytes_(sending.sent)}, with headers at most {units.bytes_(highest)}: other traffic to {here}, or "
+        "counters of another time",
         end.carried,
     )
 
 
 def _one_machine(plan: RunPlan, hosts: Mapping[str, ObservedHost]) -> bool:
-    """The same boot: also two containers of one kernel, or one host under two names."""
+    """The same boot id: also two containers of one kernel, or one host under two names."""
     boots = []
-    for place in (plan.client, plan.server):
-        watched = hosts.get(place.host)
-        hello = watched.snapshot.hello if watched is not None else None
+    for endpoint in (plan.client, plan.server):
+        observed_host = hosts.get(endpoint.host)
+        hello = observed_host.snapshot.hello if observed_host is not None else None
         boots.append(hello.boot_id if hello is not None else None)
     return plan.client.host == plan.server.host or (bool(boots[0]) and boots[0] == boots[1])
 
 
 def _host_proof(
-    place: Endpoint, watched: ObservedHost | None, expected: tuple[float, float], overhead: float
+    endpoint: Endpoint, observed_host: ObservedHost | None, expected: tuple[float, float], overhead: float
 ) -> HostProof:
-    host = clean(place.host)
+    host = clean(endpoint.host)
     if max(expected) <= 0:
-        return HostProof(place.host, "unknown", None, f"{host}: no payload arrived, nothing to follow")
-    steps = _steps(watched) if watched is not None else None
-    if watched is None or steps is None:
-        return HostProof(place.host, "unknown", None, f"{host}: its counters were not read before and after the run")
-    links = watched.snapshot.links
-    chosen = links.get(place.ifindex) if place.ifindex is not None else None
+        return HostProof(endpoint.host, "unknown", None, f"{host}: no payload arrived, nothing to follow")
+    steps = _differences(observed_host) if observed_host is not None else None
+    if observed_host is None or steps is None:
+        return HostProof(endpoint.host, "unknown", None, f"{host}: its counters were not read before and after the run")
+    links = observed_host.snapshot.links
+    chosen = links.get(endpoint.ifindex) if endpoint.ifindex is not None else None
     if chosen is None:
-        why = "no NIC was chosen" if place.ifindex is None else "the chosen NIC is gone"
-        return HostProof(place.host, "failed" if place.ifindex else "unknown", None, f"{host}: {why}")
-    roles = roles_of(watched.snapshot, chosen)
+        reason = "no NIC was chosen" if endpoint.ifindex is None else "the chosen NIC is gone"
+        return HostProof(endpoint.host, "failed" if endpoint.ifindex else "unknown", None, f"{host}: {reason}")
+    roles = roles_of(observed_host.snapshot, chosen)
     carried = [
-        Carried(End(place.host, ifindex), clean(links[ifindex].name), roles.get(ifindex, "other"), *step)
+        Carried(End(endpoint.host, ifindex), clean(links[ifindex].name), roles.get(ifindex, "other"), *step)
         for ifindex, step in steps.items()
         if ifindex in links
     ]
-    judged = _judged(watched.snapshot, chosen, carried, expected)
+    judged = _verdict(observed_host.snapshot, chosen, carried, expected)
     own = judged.carried[0] if judged.verdict == "proven" else None
-    return replace(judged, foreign=own is not None and share(own, expected) > FOREIGN * overhead)
+    return replace(judged, foreign=own is not None and share(own, expected) > FOREIGN_FACTOR * overhead)
 
 
-def _judged(snapshot: Snapshot, chosen: Link, carried: Sequence[Carried], expected: tuple[float, float]) -> HostProof:
+def _verdict(snapshot: Snapshot, chosen: Link, carried: Sequence[Carried], expected: tuple[float, float]) -> HostProof:
     host = snapshot.host
     own = next((one for one in carried if one.role == "chosen"), None)
-    kept = sorted(
-        (one for one in carried if one is not own and share(one, expected) >= PARTLY), key=lambda one: -_bytes(one)
+    others = sorted(
+        (one for one in carried if one is not own and share(one, expected) >= PARTIAL_SHARE),
+        key=lambda one: -_bytes(one),
     )
-    told = ((own,) if own is not None else ()) + tuple(kept)
+    carriers = ((own,) if own is not None else ()) + tuple(others)
     name, where = clean(chosen.name), clean(host)
     if own is None or own.received is None or own.sent is None:
-        return HostProof(host, "unknown", None, f"{where}: the counters of {name} were reset during the run", told)
+        return HostProof(host, "unknown", None, f"{where}: the counters of {name} were reset during the run", carriers)
     part = share(own, expected)
-    if part < CARRIED:
-        wrong = max((one for one in kept if one.role != "above"), key=_bytes, default=None)
-        by = f"{wrong.name} ({wrong.role}) carried {_words(wrong)}" if wrong is not None else "nobody knows who did"
-        path: Path = "loopback" if wrong is not None and wrong.role == "loopback" else "other"
-        why = _how_it_got_there(snapshot, wrong, expected) if path == "other" and wrong is not None else ""
-        return HostProof(host, "failed", path, f"{where}: {name} carried {_words(own)} of the run; {by}{why}", told)
-    path, more = _path(snapshot, chosen, kept, expected)
-    return HostProof(host, "proven", path, f"{where}: {name} carried {_words(own)}{more}", told)
+    if part < CARRIED_SHARE:
+        actual = max((one for one in others if one.role != "above"), key=_bytes, default=None)
+        by = (
+            f"{actual.name} ({actual.role}) carried {_bytes_text(actual)}"
+            if actual is not None
+            else "nobody knows who did"
+        )
+        path: NetworkPath = "loopback" if actual is not None and actual.role == "loopback" else "other"
+        reason = _wrong_path_cause(snapshot, actual, expected) if path == "other" and actual is not None else ""
+        return HostProof(
+            host, "failed", path, f"{where}: {name} carried {_bytes_text(own)} of the run; {by}{reason}", carriers
+        )
+    path, more = _path(snapshot, chosen, others, expected)
+    return HostProof(host, "proven", path, f"{where}: {name} carried {_bytes_text(own)}{more}", carriers)
 
 
-def _how_it_got_there(snapshot: Snapshot, wrong: Carried, expected: tuple[float, float]) -> str:
-    """Why another NIC of this host carried it, where the kernel's settings tell. What a host receives goes where its
-    neighbour sends it: Linux answers ARP for any of its addresses on any NIC of the same network unless arp_ignore says
-    otherwise (Documentation/networking/ip-sysctl.rst). What it sends goes by its routes."""
+def _wrong_path_cause(snapshot: Snapshot, actual: Carried, expected: tuple[float, float]) -> str:
+    """Why another NIC of this host carried it, if the kernel's settings explain it. What a host receives depends on its
+    neighbour: Linux answers ARP for all of its addresses on every NIC of the same network unless arp_ignore is set
+    (Documentation/networking/ip-sysctl.rst). What it sends depends on its routes."""
     received, sent = expected
     if sent > received:
         return f"; its routes lead there (ip route get, on {clean(snapshot.host)})"
     sysctl = snapshot.inventory.settings.sysctl if snapshot.inventory is not None else {}
-    if sysctl.get("net.ipv4.conf.all.arp_ignore") == 0 and not sysctl.get(f"net.ipv4.conf.{wrong.name}.arp_ignore"):
+    if sysctl.get("net.ipv4.conf.all.arp_ignore") == 0 and not sysctl.get(f"net.ipv4.conf.{actual.name}.arp_ignore"):
         return (
             f"; the other end may have its MAC, since {clean(snapshot.host)} answers ARP for all of its addresses on "
             "every NIC of one network (sysctl -w net.ipv4.conf.all.arp_ignore=1)"
@@ -223,60 +233,62 @@ def _how_it_got_there(snapshot: Snapshot, wrong: Carried, expected: tuple[float,
     return ""
 
 
-def _path(snapshot: Snapshot, chosen: Link, kept: Sequence[Carried], expected: tuple[float, float]) -> tuple[Path, str]:
-    """By which way it went, and what the other counters say about it."""
-    accelerated = next((one for one in kept if one.role == "accelerated"), None)
+def _path(
+    snapshot: Snapshot, chosen: Link, others: Sequence[Carried], expected: tuple[float, float]
+) -> tuple[NetworkPath, str]:
+    """The path, and a phrase about the other counters."""
+    accelerated = next((one for one in others if one.role == "accelerated"), None)
     if chosen.bus == "vmbus":
         part = share(accelerated, expected) if accelerated is not None else 0.0
-        if accelerated is None or part < PARTLY:
+        if accelerated is None or part < PARTIAL_SHARE:
             return "synthetic", " on the synthetic path, not by a virtual function"
-        if part < CARRIED:
+        if part < CARRIED_SHARE:
             return "mixed", f", {units.percentage(min(1.0, part))} of it by the virtual function {accelerated.name}"
         return "accelerated", f" by its virtual function {accelerated.name}"
-    physical = next((one for one in kept if one.role == "physical function"), None)
-    functions = [one for one in kept if one.role == "virtual function"]
+    physical = next((one for one in others if one.role == "physical function"), None)
+    functions = [one for one in others if one.role == "virtual function"]
     if is_virtual_function(chosen, {one.address: one for one in snapshot.pci}):
-        if physical is not None and share(physical, expected) >= CARRIED:
+        if physical is not None and share(physical, expected) >= CARRIED_SHARE:
             return "virtual function", f", a virtual function; {physical.name} counts what its functions carry"
         return "virtual function", ", a virtual function, and its physical function did not"
     if functions:
-        return "physical", f"; its virtual function {functions[0].name} carried {_words(functions[0])} too"
+        return "physical", f"; its virtual function {functions[0].name} carried {_bytes_text(functions[0])} too"
     if chosen.bus is None:
-        below = [one.name for one in kept if one.role == "below"]
+        below = [one.name for one in others if one.role == "below"]
         return "virtual", f" over {', '.join(below)}" if below else ""
     return "physical", ""
 
 
-def _observed(watched: ObservedHost, payload: float) -> Iterable[Carried]:
-    """Netdevs of a host that is no end which carried at least nine tenths of the run: uplinks, taps, bridges, VFs."""
-    steps = _steps(watched) if payload > 0 else None
+def _observed(observed_host: ObservedHost, payload: float) -> Iterable[Carried]:
+    """Netdevs of an observing host that carried `CARRIED_SHARE` of the run: uplinks, taps, bridges, VFs."""
+    steps = _differences(observed_host) if payload > 0 else None
     for ifindex, step in sorted((steps or {}).items()):
-        link = watched.snapshot.links.get(ifindex)
-        if link is not None and max(step[0] or 0.0, step[1] or 0.0) >= CARRIED * payload:
-            yield Carried(End(watched.snapshot.host, ifindex), clean(link.name), "other", *step)
-    if watched.before is None or watched.after is None or payload <= 0:
+        link = observed_host.snapshot.links.get(ifindex)
+        if link is not None and max(step[0] or 0.0, step[1] or 0.0) >= CARRIED_SHARE * payload:
+            yield Carried(End(observed_host.snapshot.host, ifindex), clean(link.name), "other", *step)
+    if observed_host.before is None or observed_host.after is None or payload <= 0:
         return
-    for ifindex, functions in sorted(watched.after.vfs.items()):
-        old, link = watched.before.vfs.get(ifindex, {}), watched.snapshot.links.get(ifindex)
+    for ifindex, functions in sorted(observed_host.after.vfs.items()):
+        old, link = observed_host.before.vfs.get(ifindex, {}), observed_host.snapshot.links.get(ifindex)
         for number, new in sorted(functions.items()):
             if link is None or number not in old:
                 continue
             received, sent = float(new[2] - old[number][2]), float(new[3] - old[number][3])
-            if max(received, sent) >= CARRIED * payload:
+            if max(received, sent) >= CARRIED_SHARE * payload:
                 name = f"VF {number} of {clean(link.name)}"
-                yield Carried(End(watched.snapshot.host, ifindex), name, "virtual function", received, sent)
+                yield Carried(End(observed_host.snapshot.host, ifindex), name, "virtual function", received, sent)
 
 
-def _steps(watched: ObservedHost) -> dict[int, tuple[float | None, float | None]] | None:
-    """ifindex → bytes received and sent; wraps are bridged, resets are None. None: there is nothing to compare."""
-    if watched.before is None or watched.after is None:
+def _differences(observed_host: ObservedHost) -> dict[int, tuple[float | None, float | None]] | None:
+    """ifindex → bytes received and sent; wraps are corrected, resets are None. None: a record is missing."""
+    if observed_host.before is None or observed_host.after is None:
         return None
-    now = rates(watched.before, watched.after, 100)
-    if now is None:
+    link_rates = rates(observed_host.before, observed_host.after, DEFAULT_CLOCK_TICKS)
+    if link_rates is None:
         return None
     return {
-        ifindex: (_size(one.rx_bits, now.elapsed), _size(one.tx_bits, now.elapsed))
-        for ifindex, one in now.links.items()
+        ifindex: (_size(one.rx_bits, link_rates.elapsed), _size(one.tx_bits, link_rates.elapsed))
+        for ifindex, one in link_rates.links.items()
     }
 
 
@@ -285,12 +297,11 @@ def _size(bits_per_second: float | None, elapsed: float) -> float | None:
 
 
 def share(carried: Carried, expected: tuple[float, float]) -> float:
-    """Of the payload, in the direction of which a smaller part went through; one that nothing was sent in is left
-    out."""
+    """Share of the payload in the direction with the smaller share; directions with hardly any payload are ignored."""
     parts = [
         (step or 0.0) / payload
         for step, payload in zip((carried.received, carried.sent), expected, strict=True)
-        if payload >= max(expected) * PARTLY
+        if payload >= max(expected) * PARTIAL_SHARE
     ]
     return min(parts, default=0.0)
 
@@ -299,5 +310,5 @@ def _bytes(carried: Carried) -> float:
     return (carried.received or 0.0) + (carried.sent or 0.0)
 
 
-def _words(carried: Carried) -> str:
+def _bytes_text(carried: Carried) -> str:
     return units.bytes_(max(carried.received or 0.0, carried.sent or 0.0))

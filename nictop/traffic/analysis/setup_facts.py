@@ -1,7 +1,7 @@
-"""What a comparison must know of the set-up of a run: kernel, NIC, queues, offloads, versions of both ends; and of a
-NIC what may hold a run back.
+"""Facts about the set-up of a run that a comparison needs (kernel, NIC, queues, offloads, versions of both ends), and
+settings of a NIC that may be a bottleneck.
 
-Reads nothing; takes the snapshots and the tools of both hosts. Values are raw words of the machines.
+Reads nothing; takes the snapshots and the tools of both hosts. Values are unescaped text of the hosts.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from nictop.traffic.generators import Side
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.tools import iperf3_version, version_words
 
-MOST_LINKS = 64
-"""That a link sends through: a bridge may have thousands of ports."""
+MAX_LOWER_LINKS = 64
+"""Links that a link sends through: a bridge may have thousands of ports."""
 
-OFFLOADS = (
+COMPARED_OFFLOADS = (
     "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw",
     "tx-checksum-ip-generic", "tx-checksum-ipv4", "rx-checksum",
 )  # fmt: skip
 
 
-def facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, TrafficTools]) -> dict[str, str]:
-    """Name of the fact → value; what is not known is left out."""
+def setup_facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, TrafficTools]) -> dict[str, str]:
+    """Fact → value; unknown facts are left out."""
     found = {
         "generator": plan.generator,
         "protocol": plan.protocol,
@@ -34,25 +34,25 @@ def facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side,
         "ip version": str(plan.ip_version),
         "streams": str(plan.streams),
         "time": str(plan.time),
-        "length": _word(plan.length),
-        "mss": _word(plan.mss),
-        "window": _word(plan.window),
-        "bitrate": _word(plan.bitrate),
-        "dscp": _word(plan.dscp),
+        "length": _value_text(plan.length),
+        "mss": _value_text(plan.mss),
+        "window": _value_text(plan.window),
+        "bitrate": _value_text(plan.bitrate),
+        "dscp": _value_text(plan.dscp),
         "zerocopy": "yes" if plan.zerocopy else "no",
         "congestion control": plan.congestion or _default_congestion(plan, tools),
     }
     mtus = []
     sides: tuple[Side, Side] = ("client", "server")
-    for side, place, cpu in zip(sides, (plan.client, plan.server), (plan.client_cpu, plan.server_cpu), strict=True):
+    for side, endpoint, cpu in zip(sides, (plan.client, plan.server), (plan.client_cpu, plan.server_cpu), strict=True):
         if plan.generator == "iperf3" and side in tools:
             found[f"{side} iperf3"] = version_words(iperf3_version(tools[side].version))
-        found[f"{side} affinity"] = _word(cpu)
-        snapshot = snapshots.get(place.host)
+        found[f"{side} affinity"] = _value_text(cpu)
+        snapshot = snapshots.get(endpoint.host)
         if snapshot is None:
             continue
         found.update({f"{side} {name}": value for name, value in _machine(snapshot).items() if value})
-        link = snapshot.links.get(place.ifindex or 0)
+        link = snapshot.links.get(endpoint.ifindex or 0)
         if link is not None:
             mtus.append(link.mtu)
             found.update({f"{side} {name}": value for name, value in _nic(link, snapshot).items() if value})
@@ -63,51 +63,50 @@ def facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side,
 
 @dataclass(frozen=True)
 class SendQueueing:
-    """What a link sends by."""
+    """Queueing of a link that sends."""
 
     link: str
     kind: str
-    """Of its root queueing discipline."""
+    """Kind of its root queueing discipline."""
     acting: tuple[Qdisc, ...] = ()
-    """Disciplines that do more than queue."""
+    """Queueing disciplines that do more than queue."""
     read: bool = True
-    """False: which do is not known."""
+    """False: `acting` is not known."""
 
 
 @dataclass(frozen=True)
 class NicSetup:
-    """The chosen NIC of a host."""
+    """Settings of the chosen NIC of a host."""
 
     queues: int | None = None
-    """Receive queues in use; None: the driver does not say."""
+    """Receive queues in use; None: the driver does not report them."""
     qdiscs: tuple[SendQueueing, ...] = ()
-    """Of the NIC, and of the links that it sends through (VLAN, bond, bridge)."""
+    """Of the NIC and the links that it sends through (VLAN, bond, bridge)."""
 
 
 def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
-    """The setup of a link of this host."""
-    passed = [link]
-    for one in passed:  # grows while it is walked
+    senders = [link]
+    for one in senders:  # grows during the loop
         below = [other for other in snapshot.links.values() if other.master == one.ifindex and _sends_for(other, one)]
         if one.kind != "veth" and one.lower is not None and one.lower_namespace is None:
             below += [other for other in snapshot.links.values() if other.ifindex == one.lower]
-        passed += [other for other in below if other not in passed][: MOST_LINKS - len(passed)]
+        senders += [other for other in below if other not in senders][: MAX_LOWER_LINKS - len(senders)]
     read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
-    sending = (SendQueueing(one.name, one.qdisc, one.traffic_control, read) for one in passed if one.qdisc is not None)
+    sending = (SendQueueing(one.name, one.qdisc, one.traffic_control, read) for one in senders if one.qdisc is not None)
     return NicSetup(receive_queues(link) or None, tuple(sending))
 
 
 def _sends_for(port: Link, master: Link) -> bool:
-    """Of a bridge the taps of virtual machines do not."""
+    """Ports of a bridge, which may be taps of virtual machines, do not send for it."""
     return port.bus is not None or master.kind in ("bond", "team")
 
 
-def _word(value: int | None) -> str:
+def _value_text(value: int | None) -> str:
     return "default" if value is None else str(value)
 
 
 def _default_congestion(plan: RunPlan, tools: Mapping[Side, TrafficTools]) -> str:
-    """Of the sender, whose congestion control it is."""
+    """Congestion control of the sender."""
     side: Side = "server" if plan.direction == "reverse" else "client"
     return tools[side].congestion_control if side in tools and tools[side].congestion_control else "default"
 
@@ -132,7 +131,7 @@ def _nic(link: Link, snapshot: Snapshot) -> dict[str, str]:
     queues = receive_queues(link)
     found["queues"] = str(queues) if queues else ""
     features = {one.name: one.active for one in link.ethtool.features or ()}
-    found["offloads"] = " ".join(name for name in OFFLOADS if features.get(name))
+    found["offloads"] = " ".join(name for name in COMPARED_OFFLOADS if features.get(name))
     vectors = [
         one
         for one in (snapshot.inventory.interrupts if snapshot.inventory is not None else ())

@@ -1,1 +1,1 @@
-"""Several runs and one verdict: steps, changes between them, self-test on one machine."""
+"""Several runs and one comparison: steps, changes between them, self-test on one machine."""

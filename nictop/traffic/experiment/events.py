@@ -1,4 +1,4 @@
-"""What an experiment tells while it goes on."""
+"""The events of an experiment."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from nictop.traffic.run.events import Event
 
 @dataclass(frozen=True)
 class StepBegan:
-    """A step begins. It comes a second time for a step whose NICs are others after a change."""
+    """A step starts. Repeated for the same step if its NICs differ after a change."""
 
     number: int
-    """From 1."""
+    """Number of the step, from 1."""
     total: int
     step: Step
     seconds_left: float
-    """Of the whole experiment, about; what people need for changes is not in it."""
+    """Estimate for the whole experiment, without the time that manual changes take."""
 
 
 @dataclass(frozen=True)
 class Resting:
-    """Nothing is done for a while."""
+    """A pause before the next step."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class ChangeWanted:
-    """Somebody must change something now; it goes on when `change` has answered."""
+    """The user must make a change; the experiment continues when the callback `change` returns."""
 
     step: Step
     sentence: str
-    """What must be so, and how it is now where that is known; clean."""
+    """The required state, and the current one if it is known; without control characters."""
 
 
 @dataclass(frozen=True)
 class StepEnded:
-    """A run is over, or a step could not be run: its result has a failure then."""
+    """A run has ended, or a step could not be run: its result has a failure then."""
 
     number: int
     kept: StoredRun
@@ -47,7 +47,7 @@ class StepEnded:
 
 @dataclass(frozen=True)
 class NotKept:
-    """A result could not be written to disk; the experiment goes on with it in memory."""
+    """A result could not be stored; the experiment continues with the result in memory."""
 
     number: int
     sentence: str
@@ -59,7 +59,7 @@ class ExperimentEnded:
 
     results: tuple[StoredRun, ...]
     why: str = ""
-    """Why it ended before its last step; "" when it did not. Clean."""
+    """Why it ended before its last step; "" if it did not. Without control characters."""
 
 
 ExperimentEvent = StepBegan | Event | Resting | ChangeWanted | StepEnded | NotKept | ExperimentEnded

@@ -1,7 +1,7 @@
-"""One run or several that belong together: repeats, a sweep, a comparison; each step made known as it goes.
+"""One run or several that belong together: repeats, a sweep, a comparison.
 
-`carry_out` runs the steps of an `Experiment` (`steps`) between watched hosts, waits for changes that somebody else
-makes, hands on every result, and leaves every host as it was, whatever ends it.
+`carry_out` runs the steps of an `Experiment` between watched hosts, waits for manual changes, and yields an event for
+each step and result. However it ends, the settings of the hosts' probes are restored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,16 @@ from nictop.traffic.experiment.events import (
     StepBegan,
     StepEnded,
 )
-from nictop.traffic.experiment.hook import run_between
-from nictop.traffic.experiment.manual_changes import Waits, away, back, looked, missing, until_shown
-from nictop.traffic.experiment.steps import AROUND, Experiment, Step, experiment_of, prepared
+from nictop.traffic.experiment.hook import run_hook
+from nictop.traffic.experiment.manual_changes import (
+    ManualChangeTimeouts,
+    refreshed_plan,
+    unavailable_end,
+    unmet_change,
+    wait_for_change,
+    wait_for_ends,
+)
+from nictop.traffic.experiment.steps import RUN_OVERHEAD_SECONDS, Experiment, Step, experiment_of, prepared
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -42,22 +49,23 @@ __all__ = [
     "Experiment",
     "ExperimentEnded",
     "ExperimentEvent",
+    "ManualChangeTimeouts",
     "NotKept",
     "Resting",
     "Step",
     "StepBegan",
     "StepEnded",
-    "Waits",
     "carry_out",
     "experiment_of",
     "prepared",
 ]
 
 STOPPED = "stopped"
-"""Why an experiment ended that somebody has stopped."""
-READING = 0.2
-"""Seconds between two counter records of every host meanwhile: CPU shares come in steps of 10 ms of their windows."""
-
+"""`ExperimentEnded.why` of an experiment that the user stopped."""
+COUNTER_INTERVAL_SECONDS = 0.2
+"""Between two counter records of every host during an experiment: CPU times have a resolution of 10 ms."""
+RETRIED_KINDS: tuple[Kind, ...] = ("control_message", "refused", "busy", "start", "tools")
+"""Kinds of failures that generators or slow hosts occasionally cause."""
 
 Change = Callable[[Step], Coroutine[Any, Any, bool]]
 Keep = Callable[[StoredRun], object]
@@ -70,42 +78,39 @@ async def carry_out(
     change: Change | None = None,
     keep: Keep | None = None,
     limits: RunTimeouts | None = None,
-    waits: Waits | None = None,
+    change_timeouts: ManualChangeTimeouts | None = None,
     stop: asyncio.Event | None = None,
 ) -> AsyncGenerator[ExperimentEvent, None]:
-    """To be closed (`contextlib.aclosing`) when it is left early. `hosts`: more than take part may be in it.
+    """Run the steps; close the iterator (`contextlib.aclosing`) if it is left early. `hosts` may contain more than the
+    participants.
 
-    `change`: whether somebody has made the change of that step (False: nobody will, and it ends); None: nobody can be
-    asked. `keep` writes a result; it is called in a thread, and may raise NictopError. `stop`: once it is set the run
-    that goes on ends with what was measured of it (`Run.stop`), which is kept as such, and no other one begins.
+    `change` returns whether the user made the change of a step (False ends the experiment); None: the user cannot be
+    asked. `keep` stores a result; it is called in a thread and may raise NictopError. `stop`: once it is set, the
+    current run ends with what was measured of it (`Run.stop`), which is stored, and no other one starts.
     """
-    course = _Course(
+    running = _RunningExperiment(
         experiment,
         hosts,
         change=change,
         keep=keep,
         limits=limits,
-        waits=waits or Waits(),
+        change_timeouts=change_timeouts or ManualChangeTimeouts(),
         stop=stop or asyncio.Event(),
     )
     try:
-        async with aclosing(course.events()) as events:
+        async with aclosing(running.events()) as events:
             async for event in events:
                 yield event
     finally:
-        await course.release()
+        await running.release()
 
 
-ACCIDENTS: tuple[Kind, ...] = ("control_message", "refused", "busy", "start", "tools")
-"""Of failures: those that a generator or a slow host has by itself, now and then."""
+class _ExperimentStopped(Exception):
+    """Ends the experiment; the message is the reason."""
 
 
-class _Ended(Exception):
-    """The experiment cannot go on; the sentence says why."""
-
-
-class _Course:
-    """An experiment that is being carried out."""
+class _RunningExperiment:
+    """A running experiment."""
 
     def __init__(
         self,
@@ -115,24 +120,25 @@ class _Course:
         change: Change | None,
         keep: Keep | None,
         limits: RunTimeouts | None,
-        waits: Waits,
+        change_timeouts: ManualChangeTimeouts,
         stop: asyncio.Event,
     ) -> None:
         self._experiment = experiment
         self._hosts = {name: hosts[name] for name in experiment.hosts if name in hosts}
-        self._change, self._keep, self._limits, self._waits, self._stop = change, keep, limits, waits, stop
+        self._change, self._keep, self._stop = change, keep, stop
+        self._limits, self._change_timeouts = limits, change_timeouts
         self._results: list[StoredRun] = []
         self._value: str | None = None
-        """To which somebody has set what is varied; None: not known."""
+        """Value of the variable that the user has set; None: not known."""
         self._refusal = ""
-        """Why the step at hand cannot be run."""
+        """Why the current step cannot be run."""
         self._result: Result | None = None
-        """Of the step at hand."""
-        self._around: list[float] = []
-        """Seconds that each run took beside its own."""
+        """Result of the current step."""
+        self._overheads: list[float] = []
+        """Seconds that each run took in addition to its planned ones."""
 
     async def events(self) -> AsyncGenerator[ExperimentEvent, None]:
-        why, total = "", len(self._experiment.steps)
+        reason, total = "", len(self._experiment.steps)
         try:
             for number, step in enumerate(self._experiment.steps, 1):
                 if number > 1 and self._experiment.rest > 0:
@@ -142,15 +148,15 @@ class _Course:
                     async for event in events:
                         yield event
                 if self._stop.is_set() and (number < total or self._results[-1].result.stopped is not None):
-                    raise _Ended(STOPPED)
+                    raise _ExperimentStopped(STOPPED)
         except EventSetError:
-            why = STOPPED
-        except _Ended as error:
-            why = str(error)
-        yield ExperimentEnded(tuple(self._results), why)
+            reason = STOPPED
+        except _ExperimentStopped as error:
+            reason = str(error)
+        yield ExperimentEnded(tuple(self._results), reason)
 
     async def release(self) -> None:
-        """Every host goes on as before."""
+        """Restore the request interval and watched links of every host."""
         for host in self._hosts.values():
             if host.session.in_run:
                 await host.session.leave_run()
@@ -160,8 +166,8 @@ class _Course:
     async def _step(self, number: int, step: Step) -> AsyncGenerator[ExperimentEvent, None]:
         self._result, self._refusal = None, ""
         wall = time.time()
-        yield self._began(number, step)
-        async with aclosing(self._reach(step)) as waiting:
+        yield self._step_began(number, step)
+        async with aclosing(self._wait_for_ends(step)) as waiting:
             async for event in waiting:
                 yield event
         if step.change:
@@ -178,46 +184,46 @@ class _Course:
                     yield event
         assert self._result is not None
         if self._result.stopped is not None and self._result.failure is not None:
-            raise _Ended(STOPPED)  # there is nothing of it to be shown
-        kept = self._kept(number, step, self._result)
-        self._results.append(kept)
+            raise _ExperimentStopped(STOPPED)  # nothing was measured
+        run = self._stored_run(number, step, self._result)
+        self._results.append(run)
         if self._keep is not None:
             try:
-                await asyncio.to_thread(self._keep, kept)
+                await asyncio.to_thread(self._keep, run)
             except NictopError as error:
                 yield NotKept(number, error.message)
-        yield StepEnded(number, kept)
+        yield StepEnded(number, run)
 
-    def _began(self, number: int, step: Step) -> StepBegan:
-        left = self._experiment.seconds_from(number, mean(self._around) if self._around else AROUND)
-        return StepBegan(number, len(self._experiment.steps), step, left)
+    def _step_began(self, number: int, step: Step) -> StepBegan:
+        overhead = mean(self._overheads) if self._overheads else RUN_OVERHEAD_SECONDS
+        seconds_left = self._experiment.seconds_from(number, overhead)
+        return StepBegan(number, len(self._experiment.steps), step, seconds_left)
 
     async def _attempts(self, step: Step) -> AsyncGenerator[Event, None]:
-        """Where other runs wait for it, one that failed by accident is made once more."""
+        """Run the step. If there are other steps, a run that failed with one of `RETRIED_KINDS` is repeated once."""
         async with aclosing(self._run(step)) as events:
             async for event in events:
                 yield event
         first = self._result
-        if first is None or first.failure is None or first.failure.kind not in ACCIDENTS or self._stop.is_set():
+        if first is None or first.failure is None or first.failure.kind not in RETRIED_KINDS or self._stop.is_set():
             return
         if len(self._experiment.steps) > 1:
-            why = first.failure.sentence
-            yield Stage("waiting", f"once more, since it failed: {why}")
+            reason = first.failure.sentence
+            yield Stage("waiting", f"once more, since it failed: {reason}")
             await run_until(self._stop, asyncio.sleep(self._experiment.rest))
             async with aclosing(self._run(step)) as events:
                 async for event in events:
                     yield event
             assert self._result is not None
-            self._result = replace(self._result, notes=(*self._result.notes, f"the first attempt failed: {why}"))
+            self._result = replace(self._result, notes=(*self._result.notes, f"the first attempt failed: {reason}"))
 
     async def _run(self, step: Step) -> AsyncGenerator[Event, None]:
         for host in self._hosts.values():
-            places = (step.plan.client, step.plan.server)
-            ifindex = next((one.ifindex for one in places if one.host == host.name), None)
-            await host.session.join_run(READING, ifindex)
-        begun = time.monotonic()
+            ifindexes = (one.ifindex for one in (step.plan.client, step.plan.server) if one.host == host.name)
+            await host.session.join_run(COUNTER_INTERVAL_SECONDS, next(ifindexes, None))
+        started = time.monotonic()
         run = Run(step.plan, self._hosts, limits=self._limits)
-        stopping = asyncio.ensure_future(self._stops(run))
+        stopping = asyncio.ensure_future(self._stop_run(run))
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
@@ -227,13 +233,13 @@ class _Course:
         finally:
             stopping.cancel()
         if self._result is not None and self._result.failure is None and self._result.stopped is None:
-            self._around.append(max(0.0, time.monotonic() - begun - step.plan.seconds))
+            self._overheads.append(max(0.0, time.monotonic() - started - step.plan.seconds))
 
-    async def _stops(self, run: Run) -> None:
+    async def _stop_run(self, run: Run) -> None:
         await self._stop.wait()
         run.stop()
 
-    def _kept(self, number: int, step: Step, result: Result) -> StoredRun:
+    def _stored_run(self, number: int, step: Step, result: Result) -> StoredRun:
         return StoredRun(
             f"{self._experiment.identity}-{number}",
             self._experiment.identity,
@@ -250,57 +256,57 @@ class _Course:
 
     # --------------------------------------------------------------------------------------------- before a step
 
-    async def _reach(self, step: Step) -> AsyncGenerator[Event, None]:
-        """Both ends are there, or it ends."""
-        why = away(step.plan, self._hosts)
-        if why:
-            yield Stage("waiting", f"waiting for a host to come back: {why}")
-            why = await run_until(self._stop, back(step.plan, self._hosts, self._waits.back))
-        if why:
-            raise _Ended(why)
+    async def _wait_for_ends(self, step: Step) -> AsyncGenerator[Event, None]:
+        """Wait until both ends are live; raise _ExperimentStopped if they are not."""
+        reason = unavailable_end(step.plan, self._hosts)
+        if reason:
+            yield Stage("waiting", f"waiting for a host to come back: {reason}")
+            reason = await run_until(self._stop, wait_for_ends(step.plan, self._hosts, self._change_timeouts.back))
+        if reason:
+            raise _ExperimentStopped(reason)
 
     async def _make_change(self, number: int, step: Step) -> AsyncGenerator[ExperimentEvent, None]:
-        """Have it made where it is not made already, and look whether it is."""
+        """Have the change made if it is not in force yet, and check that it is."""
         variable = self._experiment.variable
         yield Stage("changing", f"looking whether it is so: {step.change}")
-        plan = await run_until(self._stop, looked(step.plan, self._hosts, self._waits.shown))
-        why = missing(variable, step.value, plan, self._hosts)
-        if why or (variable == "setup" and self._value != step.value):
+        plan = await run_until(self._stop, refreshed_plan(step.plan, self._hosts, self._change_timeouts.shown))
+        reason = unmet_change(variable, step.value, plan, self._hosts)
+        if reason or (variable == "setup" and self._value != step.value):
             self._value = None
-            async with aclosing(self._have_made(number, step, why)) as events:
+            async with aclosing(self._request_change(number, step, reason)) as events:
                 async for event in events:
                     yield event
             if self._refusal:
                 return
-            async with aclosing(self._reach(step)) as waiting:
+            async with aclosing(self._wait_for_ends(step)) as waiting:
                 async for event in waiting:
                     yield event
             yield Stage("changing", f"waiting until it is so: {step.change}")
-            shown = until_shown(variable, step.value, plan, self._hosts, self._waits.shown)
+            shown = wait_for_change(variable, step.value, plan, self._hosts, self._change_timeouts.shown)
             plan, self._refusal = await run_until(self._stop, shown)
             if self._refusal:
                 self._refusal = f"the change was not made: {self._refusal}"
                 return
             self._value = step.value
         if plan != step.plan:
-            yield self._began(number, replace(step, plan=plan))
+            yield self._step_began(number, replace(step, plan=plan))
 
-    async def _have_made(self, number: int, step: Step, why: str) -> AsyncGenerator[ExperimentEvent, None]:
-        """By the command, or by somebody who is asked."""
+    async def _request_change(self, number: int, step: Step, reason: str) -> AsyncGenerator[ExperimentEvent, None]:
+        """By the command between the runs, or by the user."""
         if self._experiment.between:
             yield Stage("changing", f"the command between the runs makes it so: {step.change}")
-            words = self._environment(number, step)
-            making = run_between(self._experiment.between, words, self._waits.between)
-            self._refusal = await run_until(self._stop, making)
+            environment = self._environment(number, step)
+            running = run_hook(self._experiment.between, environment, self._change_timeouts.between)
+            self._refusal = await run_until(self._stop, running)
             return
-        yield ChangeWanted(step, f"{step.change} (now: {why})" if why else step.change)
+        yield ChangeWanted(step, f"{step.change} (now: {reason})" if reason else step.change)
         if self._change is None:
-            raise _Ended(f"somebody has to change something, and nobody can be asked: {step.change}")
+            raise _ExperimentStopped(f"somebody has to change something, and nobody can be asked: {step.change}")
         if not await run_until(self._stop, self._change(step)):
-            raise _Ended(f"nobody makes the change: {step.change}")
+            raise _ExperimentStopped(f"nobody makes the change: {step.change}")
 
     def _environment(self, number: int, step: Step) -> dict[str, str]:
-        """What the command is told. Names are those of hosts as they are watched."""
+        """Environment of the command between the runs. Host names are those of the watched hosts."""
         return {
             "NICTOP_VARIABLE": self._experiment.variable,
             "NICTOP_VALUE": step.value,
@@ -308,11 +314,11 @@ class _Course:
             "NICTOP_STEP": str(number),
             "NICTOP_CLIENT": step.plan.client.host,
             "NICTOP_SERVER": step.plan.server.host,
-            "NICTOP_CLIENT_NIC": self._nic(step.plan.client),
-            "NICTOP_SERVER_NIC": self._nic(step.plan.server),
+            "NICTOP_CLIENT_NIC": self._nic_name(step.plan.client),
+            "NICTOP_SERVER_NIC": self._nic_name(step.plan.server),
         }
 
-    def _nic(self, place: Endpoint) -> str:
-        host = self._hosts.get(place.host)
-        link = host.snapshot.links.get(place.ifindex or 0) if host is not None else None
+    def _nic_name(self, endpoint: Endpoint) -> str:
+        host = self._hosts.get(endpoint.host)
+        link = host.snapshot.links.get(endpoint.ifindex or 0) if host is not None else None
         return link.name if link is not None else ""

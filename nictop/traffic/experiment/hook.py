@@ -1,6 +1,6 @@
-"""The user's own command between two runs, which changes what nictop does not.
+"""The user's command between two runs (``--between``), which makes changes that nictop does not make.
 
-Runs it on this machine by ``/bin/sh -c`` in a session of its own, with a time limit and without any input.
+Runs it on this machine with ``/bin/sh -c`` in its own session, with a time limit and without input.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.units import duration
 from nictop.wire.timeout import within
 
-KEPT_OUTPUT = 2000
-"""Bytes of what a command says: the end of it tells why it failed."""
-LONGEST_LINE, LONGEST_COMMAND = 200, 60
-"""Characters that are said of its last line, and of itself."""
-GENTLE = 1.0
-"""Seconds between SIGTERM and SIGKILL."""
+MAX_OUTPUT_BYTES = 2000
+"""Of each stream; the end is kept, as it has the error message."""
+MAX_SHOWN_LINE, MAX_SHOWN_COMMAND = 200, 60
+"""Characters of the last line and of the command in a message."""
+TERMINATE_SECONDS = 1.0
+"""Between SIGTERM and SIGKILL."""
+PIPE_READ_BYTES = 65536
+MAX_FINAL_READS = 16
+"""A background process may write for ever."""
 
 
-async def run_between(command: str, environment: Mapping[str, str], seconds: float) -> str:
-    """Why it failed, with the command's name and its last line (of stderr, where it wrote any), clean; "" when it did
-    not. However this is left, the command has ended; what it has left in the background stays."""
-    output, errors = _Said(), _Said()
+async def run_hook(command: str, environment: Mapping[str, str], seconds: float) -> str:
+    """Run the command. Returns why it failed, with its text and last line (of stderr if any) and without control
+    characters; "" if it succeeded. However this is left, the command has ended; its background processes stay."""
+    output, errors = _OutputTail(), _OutputTail()
     try:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -34,75 +37,75 @@ async def run_between(command: str, environment: Mapping[str, str], seconds: flo
                 "-c",
                 command,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=output.writing,
-                stderr=errors.writing,
+                stdout=output.write_end,
+                stderr=errors.write_end,
                 start_new_session=True,
                 env={**os.environ, **environment},
             )
         except (OSError, ValueError) as error:
-            return f"the command {_named(command)} cannot be started: {clean(str(error))}"
+            return f"the command {_quoted_command(command)} cannot be started: {clean(str(error))}"
         finally:
             for one in (output, errors):
-                one.begin()
+                one.start()
         try:
-            over = await _ends_within(process, seconds)
+            ended = await _ends_within(process, seconds)
         finally:
-            await _end(process)
+            await _terminate(process)
     finally:
         for one in (output, errors):
-            one.end()
+            one.close()
     last = errors.last_line or output.last_line
     last = f": {last}" if last else ""
-    if not over:
-        return f"the command {_named(command)} had not ended after {duration(seconds)}, and was stopped{last}"
+    if not ended:
+        return f"the command {_quoted_command(command)} had not ended after {duration(seconds)}, and was stopped{last}"
     code = process.returncode or 0
-    return f"the command {_named(command)} ended {_status(code)}{last}" if code else ""
+    return f"the command {_quoted_command(command)} ended {_status(code)}{last}" if code else ""
 
 
-def _named(command: str) -> str:
-    words = clean(command)
-    return f"'{words[:LONGEST_COMMAND]}…'" if len(words) > LONGEST_COMMAND else f"'{words}'"
+def _quoted_command(command: str) -> str:
+    text = clean(command)
+    return f"'{text[:MAX_SHOWN_COMMAND]}…'" if len(text) > MAX_SHOWN_COMMAND else f"'{text}'"
 
 
-class _Said:
-    """The end of what a command writes to one stream. The pipe is not asyncio's, which waits for its end: something in
-    the background may hold it open."""
+class _OutputTail:
+    """The end of what a command writes to one stream. Not a pipe of asyncio, which would wait for its end: a background
+    process may keep it open."""
 
     def __init__(self) -> None:
-        self._reading, self.writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        self._said = bytearray()
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        self._output = bytearray()
         self._loop = asyncio.get_running_loop()
 
-    def begin(self) -> None:
-        """The command has its end of it."""
-        os.close(self.writing)
-        self._loop.add_reader(self._reading, self._take)
+    def start(self) -> None:
+        """Start reading, after the command was started."""
+        os.close(self.write_end)
+        self._loop.add_reader(self._read_end, self._read)
 
-    def end(self) -> None:
-        """Take what has come, and no more."""
-        self._loop.remove_reader(self._reading)
-        for _ in range(16):  # a background process may write for ever
-            if not self._take():
+    def close(self) -> None:
+        """Read what is available, and close the pipe."""
+        self._loop.remove_reader(self._read_end)
+        for _ in range(MAX_FINAL_READS):
+            if not self._read():
                 break
-        os.close(self._reading)
+        os.close(self._read_end)
 
     @property
     def last_line(self) -> str:
-        """Clean; "" when it wrote nothing."""
-        lines = self._said.decode("utf-8", "replace").strip().splitlines()
-        return clean(lines[-1].strip())[:LONGEST_LINE] if lines else ""
+        """The last line, without control characters; "" if nothing was written."""
+        lines = self._output.decode("utf-8", "replace").strip().splitlines()
+        return clean(lines[-1].strip())[:MAX_SHOWN_LINE] if lines else ""
 
-    def _take(self) -> bool:
-        """Whether more may come."""
+    def _read(self) -> bool:
+        """Read once; return whether more may be available."""
         try:
-            part = os.read(self._reading, 65536)
+            part = os.read(self._read_end, PIPE_READ_BYTES)
         except BlockingIOError:
             return False
         if not part:
-            self._loop.remove_reader(self._reading)
+            self._loop.remove_reader(self._read_end)
             return False
-        self._said[:] = (self._said + part)[-KEPT_OUTPUT:]
+        self._output[:] = (self._output + part)[-MAX_OUTPUT_BYTES:]
         return True
 
 
@@ -114,17 +117,17 @@ async def _ends_within(process: asyncio.subprocess.Process, seconds: float) -> b
     return True
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """The whole session of a command that still runs, gently first; also when this is cancelled in turn."""
+async def _terminate(process: asyncio.subprocess.Process) -> None:
+    """Terminate the session of a command that still runs: SIGTERM, then SIGKILL, also if this is cancelled again."""
     if process.returncode is not None:
         return
     try:
         _signal(process, signal.SIGTERM)
-        await _ends_within(process, GENTLE)
+        await _ends_within(process, TERMINATE_SECONDS)
     finally:
-        # its number is not given away while others of its group are there: those that do not heed SIGTERM
+        # the process group exists as long as it has members: those that ignore SIGTERM
         _signal(process, signal.SIGKILL)
-    await _ends_within(process, GENTLE)
+    await _ends_within(process, TERMINATE_SECONDS)
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

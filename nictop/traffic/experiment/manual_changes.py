@@ -1,6 +1,6 @@
-"""What somebody else changes between two runs: whether the hosts show it afterwards.
+"""Manual changes between two runs: whether the hosts show them.
 
-Reads inventories of the watched hosts. Nothing is changed by nictop itself.
+Reads inventories of the watched hosts. nictop itself changes nothing.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
-from nictop.traffic.plan.endpoints import refreshed
+from nictop.traffic.plan.endpoints import updated_endpoint
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.plan.variables import not_shown
+from nictop.traffic.plan.variables import not_in_force
 from nictop.traffic.run.host import RunHost
 
-PAUSE = 0.5
-"""Seconds between two looks at hosts that do not show a change yet."""
+CHECK_SECONDS = 0.5
+"""Between two inventories of hosts that do not show a change yet."""
 
 
 @dataclass(frozen=True)
-class Waits:
-    """Seconds after which a change is not waited for any longer."""
+class ManualChangeTimeouts:
+    """Time limits of manual changes, in seconds."""
 
     between: float = 300.0
-    """For the command that makes it: a virtual machine may be started again meanwhile."""
+    """For the command that makes it: it may restart a virtual machine."""
     shown: float = 20.0
-    """Until the inventories show it, and the NICs have their carrier again."""
+    """Until the inventories show it and the NICs have carrier."""
     back: float = 60.0
-    """For a lost host to be there again."""
+    """Until a lost host is live again."""
 
 
-def away(plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
-    """Which end is not there now, and why; clean, "" when both are."""
+def unavailable_end(plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
+    """The first end that is not live, and why, without control characters; "" if both are."""
     for name in dict.fromkeys((plan.client.host, plan.server.host)):
         host = hosts.get(name)
         if host is None:
@@ -44,53 +44,56 @@ def away(plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
     return ""
 
 
-async def back(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> str:
-    """Wait for ends that are away; who is still away then, "" when nobody is."""
+async def wait_for_ends(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> str:
+    """Wait for ends that are not live; returns the one that still is not, "" if both are live."""
     end = time.monotonic() + seconds
     for name in dict.fromkeys((plan.client.host, plan.server.host)):
         if name in hosts:
             await hosts[name].session.until(partial(_is_settled, hosts[name]), end - time.monotonic())
-    return away(plan, hosts)
+    return unavailable_end(plan, hosts)
 
 
 def _is_settled(host: RunHost) -> bool:
-    """There, or never again."""
+    """Live, or failed for good."""
     state = host.snapshot.state
     return state == "failed" or (state == "live" and host.snapshot.counters is not None)
 
 
-async def looked(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> RunPlan:
-    """New inventories of both ends; the plan with the NICs that bear its addresses now."""
+async def refreshed_plan(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> RunPlan:
+    """Request new inventories of both ends; returns the plan with the NICs that have its addresses now."""
     ends = [hosts[name] for name in dict.fromkeys((plan.client.host, plan.server.host)) if name in hosts]
     await asyncio.gather(*(host.refresh(seconds) for host in ends))
     snapshots = {name: host.snapshot for name, host in hosts.items()}
-    return replace(plan, client=refreshed(plan.client, snapshots), server=refreshed(plan.server, snapshots))
+    return replace(
+        plan, client=updated_endpoint(plan.client, snapshots), server=updated_endpoint(plan.server, snapshots)
+    )
 
 
-async def until_shown(
+async def wait_for_change(
     variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float
 ) -> tuple[RunPlan, str]:
-    """Look at both ends until they show a change; the plan with the NICs as they are then, and why it is not as it
-    should be ("": it is)."""
+    """Request inventories of both ends until they show a change. Returns the plan with the NICs of then, and why the
+    change is not in force; "" if it is."""
     end = time.monotonic() + seconds
     while True:
-        plan = await looked(plan, hosts, max(PAUSE, end - time.monotonic()))
-        why = missing(variable, value, plan, hosts)
-        left = end - time.monotonic()
-        if not why or left <= 0:
-            return plan, why
-        await asyncio.sleep(min(PAUSE, left))
+        plan = await refreshed_plan(plan, hosts, max(CHECK_SECONDS, end - time.monotonic()))
+        reason = unmet_change(variable, value, plan, hosts)
+        remaining = end - time.monotonic()
+        if not reason or remaining <= 0:
+            return plan, reason
+        await asyncio.sleep(min(CHECK_SECONDS, remaining))
 
 
-def missing(variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
-    """What the newest pictures of the ends lack; clean, "" when nothing."""
+def unmet_change(variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
+    """Which change the newest inventories do not show, or which NIC has no carrier, without control characters; "" if
+    none."""
     snapshots = {name: host.snapshot for name, host in hosts.items()}
-    return not_shown(variable, value, plan, snapshots) or "; ".join(_without_carrier(plan, hosts))
+    return not_in_force(variable, value, plan, snapshots) or "; ".join(_without_carrier(plan, hosts))
 
 
 def _without_carrier(plan: RunPlan, hosts: Mapping[str, RunHost]) -> Iterable[str]:
-    for place in (plan.client, plan.server):
-        host = hosts.get(place.host)
-        link = host.snapshot.links.get(place.ifindex or 0) if host is not None else None
+    for endpoint in (plan.client, plan.server):
+        host = hosts.get(endpoint.host)
+        link = host.snapshot.links.get(endpoint.ifindex or 0) if host is not None else None
         if link is not None and link.carrier is not True:
-            yield f"{clean(place.host)}: {clean(link.name)} has no carrier"
+            yield f"{clean(endpoint.host)}: {clean(link.name)} has no carrier"

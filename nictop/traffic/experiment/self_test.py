@@ -56,7 +56,7 @@ class SelfTest:
 @asynccontextmanager
 async def self_test_pair(wish: RunRequest | None = None, *, netns: str = NETNS) -> AsyncGenerator[SelfTest, None]:
     """Both ends; on exit the sources are closed and the namespaces removed. `wish`: the options of the run; its
-    endpoints are rerequest. `netns`: directory in which namespaces of killed nictops are searched."""
+    endpoints are replaced. `netns`: directory in which namespaces of killed nictops are searched."""
     wish = wish or RunRequest("", "")
     reason = "network namespaces need root" if os.geteuid() != 0 else ""
     names: tuple[str, str] | None = None

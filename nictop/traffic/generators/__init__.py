@@ -1,35 +1,36 @@
-"""The two generators behind one shape: what to ask a probe for, and how to read what comes back."""
+"""The two traffic generators, iperf3 and the built-in one, behind one interface: command line arguments and output
+parsers."""
 
 from __future__ import annotations
 
 from typing import Literal, Protocol
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.generators.builtin import BuiltInOutput, client_words, server_words
+from nictop.traffic.generators.builtin import BuiltInOutput, builtin_client_arguments, builtin_server_arguments
 from nictop.traffic.generators.intervals import GeneratorOutput
-from nictop.traffic.generators.iperf3 import Iperf3Output, client_arguments, server_arguments
+from nictop.traffic.generators.iperf3 import iperf3_client_arguments, iperf3_output, iperf3_server_arguments
 from nictop.traffic.plan.plan import RunPlan
 
 Side = Literal["client", "server"]
 
 
-class Output(Protocol):
-    """Takes the lines of one end in order."""
+class OutputParser(Protocol):
+    """Parses the output of one end; lines are fed in order."""
 
     def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
-        """What a line completes; garbage completes nothing."""
+        """What a line completes; nothing if it is invalid."""
 
     def finish(self) -> tuple[GeneratorOutput, ...]:
-        """What is still held when no more lines come."""
+        """What is still incomplete when the output has ended."""
 
 
 def arguments(plan: RunPlan, side: Side, tools: TrafficTools) -> tuple[str, ...]:
-    """Options of one end's command line, without what the probe says itself."""
+    """Command line arguments of one end, without those that the probe adds itself."""
     if plan.generator == "builtin":
-        return client_words(plan) if side == "client" else server_words(plan)
-    return client_arguments(plan, tools) if side == "client" else server_arguments(plan, tools)
+        return builtin_client_arguments(plan) if side == "client" else builtin_server_arguments(plan)
+    return iperf3_client_arguments(plan, tools) if side == "client" else iperf3_server_arguments(plan, tools)
 
 
-def output(plan: RunPlan, tools: TrafficTools) -> Output:
-    """What reads the lines of one end."""
-    return BuiltInOutput(plan.interval) if plan.generator == "builtin" else Iperf3Output(plan, tools)
+def output(plan: RunPlan, tools: TrafficTools) -> OutputParser:
+    """The parser for the output of one end."""
+    return BuiltInOutput(plan.interval) if plan.generator == "builtin" else iperf3_output(plan, tools)

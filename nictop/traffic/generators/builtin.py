@@ -1,29 +1,39 @@
-"""The built-in generator of the probe: the options of both ends, and its lines → intervals and totals.
+"""The built-in generator of the probe: command line arguments of both ends, and its output → intervals and totals.
 
-Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error", …}``; bytes of a sender are those that
-were acknowledged, of a receiver those that came (see `probe.built_in_traffic`).
+Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error", …}``. Bytes are those acknowledged at a
+sender, and those received at a receiver (see `nictop.probe.traffic.builtin`).
 """
 
 from __future__ import annotations
 
 import json
 
-from nictop.traffic.generators.intervals import STUB, Detail, GeneratorOutput, Interval, Problem, Total
-from nictop.traffic.generators.iperf3_json import LONGEST_LINE, number, whole
+from nictop.traffic.generators.intervals import (
+    MAX_CONGESTION_CHARACTERS,
+    MAX_ERROR_CHARACTERS,
+    MIN_INTERVAL_SHARE,
+    ErrorMessage,
+    GeneratorInfo,
+    GeneratorOutput,
+    Interval,
+    Total,
+)
+from nictop.traffic.generators.iperf3_json import MAX_JSON_LINE_CHARACTERS, integer, number
 from nictop.traffic.plan.plan import RunPlan
 
-ACCEPT_PATIENCE = 15
-"""Seconds that a server waits for its client."""
+BUILTIN_ACCEPT_SECONDS = 15
+"""The server waits that long for its client."""
 
 
-def server_words(plan: RunPlan) -> tuple[str, ...]:
-    """Options of the server: those that its listening socket needs before the client has come."""
-    return (*_both(plan), "--accept", str(ACCEPT_PATIENCE), *_pinned(plan.server_cpu))
+def builtin_server_arguments(plan: RunPlan) -> tuple[str, ...]:
+    """Arguments of the server: what its listening socket needs before the client connects."""
+    return (*_common(plan), "--accept", str(BUILTIN_ACCEPT_SECONDS), *_affinity(plan.server_cpu))
 
 
-def client_words(plan: RunPlan) -> tuple[str, ...]:
-    words = [*_both(plan), "--time", str(plan.time), "--streams", str(plan.streams), "--bind", plan.client.address]
-    words += ["--reverse"] if plan.direction == "reverse" else []
+def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
+    arguments = [*_common(plan), "--time", str(plan.time), "--streams", str(plan.streams)]
+    arguments += ["--bind", plan.client.address]
+    arguments += ["--reverse"] if plan.direction == "reverse" else []
     for option, value in (
         ("--omit", plan.omit or None),
         ("--bitrate", plan.bitrate),
@@ -31,31 +41,31 @@ def client_words(plan: RunPlan) -> tuple[str, ...]:
         ("--congestion", plan.congestion),
         ("--tos", None if plan.dscp is None else plan.dscp << 2),
     ):
-        words += [] if value is None else [option, str(value)]
-    return (*words, *_pinned(plan.client_cpu))
+        arguments += [] if value is None else [option, str(value)]
+    return (*arguments, *_affinity(plan.client_cpu))
 
 
-def _both(plan: RunPlan) -> list[str]:
-    words = ["--interval", f"{plan.interval:g}"] + (["--udp"] if plan.protocol == "udp" else [])
+def _common(plan: RunPlan) -> list[str]:
+    arguments = ["--interval", f"{plan.interval:g}"] + (["--udp"] if plan.protocol == "udp" else [])
     for option, value in (("--mss", plan.mss), ("--window", plan.window)):
-        words += [] if value is None else [option, str(value)]
-    return words
+        arguments += [] if value is None else [option, str(value)]
+    return arguments
 
 
-def _pinned(cpu: int | None) -> tuple[str, ...]:
+def _affinity(cpu: int | None) -> tuple[str, ...]:
     return () if cpu is None else ("--affinity", str(cpu))
 
 
 class BuiltInOutput:
-    """One end's lines in order."""
+    """Parser of the lines of one end, in order."""
 
     def __init__(self, nominal: float) -> None:
         self._nominal = nominal
         self._sends = False
 
     def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
-        """What a line says; () for one that says nothing."""
-        if len(line) > LONGEST_LINE or not line.startswith("{"):
+        """What a line reports; () if it is invalid."""
+        if len(line) > MAX_JSON_LINE_CHARACTERS or not line.startswith("{"):
             return ()
         try:
             event = json.loads(line)
@@ -68,11 +78,11 @@ class BuiltInOutput:
             self._sends = event.get("sender") is True
             congestion = event.get("congestion_control")
             return (
-                Detail(
+                GeneratorInfo(
                     "built-in",
-                    whole(event.get("snd_mss")) or None,
-                    whole(event.get("length")),
-                    congestion[:32] if isinstance(congestion, str) and congestion else None,
+                    integer(event.get("snd_mss")) or None,
+                    integer(event.get("length")),
+                    congestion[:MAX_CONGESTION_CHARACTERS] if isinstance(congestion, str) and congestion else None,
                 ),
             )
         if name == "interval":
@@ -80,14 +90,14 @@ class BuiltInOutput:
         if name == "end":
             return self._total(event)
         text = event.get("text")
-        return (Problem(text[:500]),) if name == "error" and isinstance(text, str) else ()
+        return (ErrorMessage(text[:MAX_ERROR_CHARACTERS]),) if name == "error" and isinstance(text, str) else ()
 
     def finish(self) -> tuple[GeneratorOutput, ...]:
         return ()
 
     def _interval(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
         start, end, size = number(event.get("start")), number(event.get("end")), number(event.get("bytes"))
-        if start is None or end is None or size is None or not end - start > STUB * self._nominal:
+        if start is None or end is None or size is None or not end - start > MIN_INTERVAL_SHARE * self._nominal:
             return ()
         streams = event.get("streams")
         jitter = number(event.get("jitter"))
@@ -99,16 +109,17 @@ class BuiltInOutput:
                 sends=self._sends,
                 streams=len(streams) if isinstance(streams, list) else 1,
                 omitted=event.get("omitted") is True,
-                retransmits=whole(event.get("retransmits")),
+                retransmits=integer(event.get("retransmits")),
                 packets=self._datagrams(event),
-                lost=whole(event.get("lost")),
+                lost=integer(event.get("lost")),
                 jitter=None if jitter is None else jitter * 1e3,
             ),
         )
 
     def _datagrams(self, event: dict[str, object]) -> int | None:
-        """As iperf3 tells them: a receiver's with those that it missed, told by the gaps in their numbers."""
-        known, lost = whole(event.get("packets")), whole(event.get("lost"))
+        """Datagrams as iperf3 counts them: those of a receiver include the lost ones, which it detects by gaps in their
+        numbers."""
+        known, lost = integer(event.get("packets")), integer(event.get("lost"))
         return known if known is None or lost is None or self._sends else known + lost
 
     def _total(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
@@ -123,9 +134,9 @@ class BuiltInOutput:
                 seconds=seconds,
                 bits_per_second=size * 8 / seconds,
                 bytes=size,
-                retransmits=whole(event.get("retransmits")),
+                retransmits=integer(event.get("retransmits")),
                 packets=self._datagrams(event),
-                lost=whole(event.get("lost")),
+                lost=integer(event.get("lost")),
                 jitter=None if jitter is None else jitter * 1e3,
             ),
         )

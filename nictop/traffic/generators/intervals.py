@@ -1,6 +1,6 @@
-"""What a generator says of a run: intervals and totals, summed over its streams. Values only.
+"""What a generator reports of a run: intervals and totals, summed over its streams. Values only.
 
-Of a direction `sends` is seen from the end that wrote the line: the client of a reverse run does not send.
+`sends` is relative to the end that wrote the line: the client of a reverse run does not send.
 """
 
 from __future__ import annotations
@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-STUB = 0.5
-"""Share of an interval; what is shorter at the end of a run has an absurd rate and is no interval."""
+MIN_INTERVAL_SHARE = 0.5
+"""Share of the nominal interval. Shorter intervals, at the end of a run, have absurd rates and are ignored."""
+MAX_VERSION_CHARACTERS = 100
+MAX_CONGESTION_CHARACTERS = 32
+"""Names of congestion controls; the kernel's are shorter (TCP_CA_NAME_MAX)."""
+MAX_ERROR_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One interval of one direction, all streams together. Times are seconds since the start of the run, or of what
-    counts of it, as the generator gives them."""
+    """One interval of one direction, all streams together. Times are seconds since the start of the run, or since the
+    end of the omitted seconds, as the generator reports them."""
 
     start: float
     end: float
@@ -24,15 +28,15 @@ class Interval:
     streams: int = 1
     omitted: bool = False
     retransmits: int | None = None
-    """Segments; None: not told (by a receiver, and with UDP)."""
+    """Segments; None: not reported (by a receiver, and with UDP)."""
     congestion_window: int | None = None
     """Bytes, of all streams."""
     rtt: int | None = None
     """µs, of the slowest stream."""
     packets: int | None = None
-    """UDP: datagrams; a receiver's with those that are lost."""
+    """UDP: datagrams; those of a receiver include the lost ones."""
     lost: int | None = None
-    """UDP: datagrams, told by the receiver."""
+    """UDP: datagrams, reported by the receiver."""
     jitter: float | None = None
     """UDP: ms, of the worst stream."""
 
@@ -47,16 +51,16 @@ class Interval:
 
 @dataclass(frozen=True)
 class Total:
-    """What counts of one direction, told at the end."""
+    """Total of the measured seconds of one direction, reported at the end."""
 
     sends: bool
-    """This end sent."""
+    """This end is the sender."""
     by_sender: bool
-    """Counted where it was sent (into the socket buffer); False: where it arrived."""
+    """Counted by the sender (into the socket buffer); False: by the receiver."""
     seconds: float
     bits_per_second: float
     bytes: float | None = None
-    """None: told too coarsely."""
+    """None: reported too coarsely."""
     retransmits: int | None = None
     packets: int | None = None
     """As in `Interval`."""
@@ -65,15 +69,15 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A line that says why the generator could not go on, as it is."""
+class ErrorMessage:
+    """A line with the reason why the generator failed, unchanged."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Detail:
-    """Something that it said of itself before the run."""
+class GeneratorInfo:
+    """What the generator reports of itself and its sockets."""
 
     version: str = ""
     mss: int | None = None
@@ -81,7 +85,7 @@ class Detail:
     congestion: str | None = None
 
 
-GeneratorOutput = Interval | Total | Problem | Detail
+GeneratorOutput = Interval | Total | ErrorMessage | GeneratorInfo
 
 
 @dataclass(frozen=True)
@@ -93,18 +97,18 @@ class StreamInterval:
 
 
 @dataclass
-class Gathering:
-    """The rows of one direction → intervals. Every stream tells every interval once, in the same order: the n-th rows
-    of all streams belong together, also when their ends differ by a rounding."""
+class StreamSum:
+    """Sums the rows of the streams of one direction. Every stream reports every interval once, in the same order: the
+    n-th rows of all streams belong together, even if their end times differ by rounding."""
 
     nominal: float
-    """Seconds between two lines."""
+    """Nominal seconds between two reports."""
     streams: frozenset[int] = frozenset()
-    """Those that are known to be there; empty: not known."""
+    """Sockets of the streams; empty: not known."""
     _rows: list[StreamInterval] = field(default_factory=list)
     _last: dict[int, tuple[bool, float]] = field(default_factory=dict)
 
-    def take(self, row: StreamInterval) -> tuple[Interval, ...]:
+    def add(self, row: StreamInterval) -> tuple[Interval, ...]:
         """The interval that this row completes, if any, or that it shows to be complete."""
         start, omitted = row.interval.start, row.interval.omitted
         before = self._last.get(row.stream)
@@ -118,15 +122,15 @@ class Gathering:
         return done
 
     def finish(self) -> tuple[Interval, ...]:
-        """The interval whose rows have come so far."""
+        """The interval of the rows so far."""
         rows, self._rows = self._rows, []
-        if not rows or max(row.interval.seconds for row in rows) < STUB * self.nominal:
+        if not rows or max(row.interval.seconds for row in rows) < MIN_INTERVAL_SHARE * self.nominal:
             return ()
-        return (summed(row.interval for row in rows),)
+        return (sum_of_streams(row.interval for row in rows),)
 
 
-def summed(intervals: Iterable[Interval]) -> Interval:
-    """Several streams in one interval; at least one."""
+def sum_of_streams(intervals: Iterable[Interval]) -> Interval:
+    """The sum of several streams in one interval; at least one."""
     rows = list(intervals)
     return Interval(
         start=min(row.start for row in rows),
@@ -135,16 +139,16 @@ def summed(intervals: Iterable[Interval]) -> Interval:
         sends=rows[0].sends,
         streams=sum(row.streams for row in rows),
         omitted=rows[0].omitted,
-        retransmits=total_of(row.retransmits for row in rows),
-        congestion_window=total_of(row.congestion_window for row in rows),
+        retransmits=sum_known(row.retransmits for row in rows),
+        congestion_window=sum_known(row.congestion_window for row in rows),
         rtt=max((row.rtt for row in rows if row.rtt is not None), default=None),
-        packets=total_of(row.packets for row in rows),
-        lost=total_of(row.lost for row in rows),
+        packets=sum_known(row.packets for row in rows),
+        lost=sum_known(row.lost for row in rows),
         jitter=max((row.jitter for row in rows if row.jitter is not None), default=None),
     )
 
 
-def total_of(values: Iterable[int | None]) -> int | None:
-    """Their sum; None when nobody knows."""
+def sum_known(values: Iterable[int | None]) -> int | None:
+    """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

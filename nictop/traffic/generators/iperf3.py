@@ -1,7 +1,8 @@
-"""iperf3: the command lines of both ends, and its output line by line, whichever form it has.
+"""iperf3: command line arguments of both ends, and the parser of its output.
 
-Reads nothing. The probe puts role, port and address in front (``-s -1 -p PORT -B ADDRESS``, ``-c ADDRESS -p PORT``);
-here is what follows. An end that can tell intervals as JSON is asked to (3.17 and later); any other one writes text.
+Reads nothing. The probe adds role, port and address (``-s -1 -p PORT -B ADDRESS``, ``-c ADDRESS -p PORT``); the
+arguments here follow them. Output is JSON where iperf3 can write each interval as JSON (3.17 and later), text
+otherwise.
 """
 
 from __future__ import annotations
@@ -9,29 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.generators.intervals import GeneratorOutput
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.tools import streams_json
 
-CONNECT_PATIENCE = 5000
-"""Milliseconds."""
+IPERF3_CONNECT_TIMEOUT_MS = 5000
 
 
-def server_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
-    """Of the server's command line, without what the probe says itself."""
-    return (*_form(plan, tools), *_pinned(plan.server_cpu))
+def iperf3_server_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
+    return (*_format(plan, tools), *_affinity(plan.server_cpu))
 
 
-def client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
-    """Of the client's command line, without what the probe says itself."""
-    words = [*_form(plan, tools), "-t", str(plan.time), "-P", str(plan.streams)]
-    words += ["--connect-timeout", str(CONNECT_PATIENCE)] if "--connect-timeout" in tools.options else []
-    words += ["-B", plan.client.address]
-    words += ["-u"] if plan.protocol == "udp" else []
-    words += {"forward": [], "reverse": ["-R"], "bidirectional": ["--bidir"]}[plan.direction]
-    words += ["-Z"] if plan.zerocopy else []
+def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
+    arguments = [*_format(plan, tools), "-t", str(plan.time), "-P", str(plan.streams)]
+    arguments += ["--connect-timeout", str(IPERF3_CONNECT_TIMEOUT_MS)] if "--connect-timeout" in tools.options else []
+    arguments += ["-B", plan.client.address]
+    arguments += ["-u"] if plan.protocol == "udp" else []
+    arguments += {"forward": [], "reverse": ["-R"], "bidirectional": ["--bidir"]}[plan.direction]
+    arguments += ["-Z"] if plan.zerocopy else []
     bitrate = 0 if plan.bitrate is None and plan.protocol == "udp" else plan.bitrate
     for option, value in (
         ("-O", plan.omit or None),
@@ -42,29 +39,19 @@ def client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
         ("-C", plan.congestion),
         ("-S", None if plan.dscp is None else plan.dscp << 2),
     ):
-        words += [] if value is None else [option, str(value)]
-    return (*words, *_pinned(plan.client_cpu))
+        arguments += [] if value is None else [option, str(value)]
+    return (*arguments, *_affinity(plan.client_cpu))
 
 
-def _form(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
-    form = ("--json-stream",) if streams_json(tools) else ("--forceflush", "-f", "k")
-    return (*form, "-i", f"{plan.interval:g}")
+def _format(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
+    options = ("--json-stream",) if streams_json(tools) else ("--forceflush", "-f", "k")
+    return (*options, "-i", f"{plan.interval:g}")
 
 
-def _pinned(cpu: int | None) -> Sequence[str]:
+def _affinity(cpu: int | None) -> Sequence[str]:
     return () if cpu is None else ("-A", str(cpu))
 
 
-class Iperf3Output:
-    """What one end says, as values: intervals once all streams have told them, totals, and failures."""
-
-    def __init__(self, plan: RunPlan, tools: TrafficTools) -> None:
-        self._parser = JsonOutput(plan.interval) if streams_json(tools) else TextOutput(plan.interval)
-
-    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
-        """What a line completes. Garbage completes nothing."""
-        return self._parser.feed(line)
-
-    def finish(self) -> tuple[GeneratorOutput, ...]:
-        """What is still held when no more lines come."""
-        return self._parser.finish()
+def iperf3_output(plan: RunPlan, tools: TrafficTools) -> JsonOutput | TextOutput:
+    """The parser for the output of one end."""
+    return JsonOutput(plan.interval) if streams_json(tools) else TextOutput(plan.interval)

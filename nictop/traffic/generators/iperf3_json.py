@@ -1,8 +1,8 @@
-"""The lines that iperf3 writes with ``--json-stream`` (3.17 and later) → intervals and totals.
+"""Lines that iperf3 writes with ``--json-stream`` (3.17 and later) → intervals and totals.
 
-Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error" | …, "data": …}``. Rates are made of
-bytes and times here, because the first interval after the omitted ones names a wrong duration; the streams are summed,
-and the sums that it names are left out. Text between the lines is read as text (warnings, errors of older habits).
+Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error" | …, "data": …}``. Rates are computed
+from bytes and times, because the first interval after the omitted ones reports a wrong duration. Streams are summed
+here; the sums in the output are ignored. Other lines are read as text (warnings, errors of older versions).
 """
 
 from __future__ import annotations
@@ -11,35 +11,39 @@ import json
 import math
 
 from nictop.traffic.generators.intervals import (
-    Detail,
-    Gathering,
+    MAX_CONGESTION_CHARACTERS,
+    MAX_ERROR_CHARACTERS,
+    MAX_VERSION_CHARACTERS,
+    ErrorMessage,
+    GeneratorInfo,
     GeneratorOutput,
     Interval,
-    Problem,
     StreamInterval,
+    StreamSum,
     Total,
 )
 
-LONGEST_LINE = 4 * 1024 * 1024
-"""128 streams in an "end" take 200 kB."""
+MAX_JSON_LINE_CHARACTERS = 4 * 1024 * 1024
+"""An "end" event with 128 streams takes 200 kB."""
+MAX_NUMBER = 1e18
+"""Larger numbers are ignored."""
 
 
 class JsonOutput:
-    """One end's lines in order."""
+    """Parser of the lines of one end, in order."""
 
     def __init__(self, nominal: float) -> None:
-        self._nominal = nominal
-        self._gathering = {True: Gathering(nominal), False: Gathering(nominal)}
+        self._sums = {True: StreamSum(nominal), False: StreamSum(nominal)}
         self._ends: dict[int, tuple[bool, float]] = {}
 
     def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
-        """What a line completes; () for one that says nothing."""
-        if len(line) > LONGEST_LINE:
+        """What a line completes; () if it is invalid."""
+        if len(line) > MAX_JSON_LINE_CHARACTERS:
             return ()
         if not line.startswith("{"):
-            text = line[:500].strip().removeprefix("iperf3: ")
-            known = ("error", "interrupt", "the client has")
-            return (Problem(text.removeprefix("error - ")),) if text.startswith(known) else ()
+            text = line[:MAX_ERROR_CHARACTERS].strip().removeprefix("iperf3: ")
+            prefixes = ("error", "interrupt", "the client has")
+            return (ErrorMessage(text.removeprefix("error - ")),) if text.startswith(prefixes) else ()
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
@@ -48,7 +52,7 @@ class JsonOutput:
             return ()
         name, data = event.get("event"), event.get("data")
         if name == "error" and isinstance(data, str):
-            return (Problem(data[:500]),)
+            return (ErrorMessage(data[:MAX_ERROR_CHARACTERS]),)
         if not isinstance(data, dict):
             return ()
         if name == "interval":
@@ -61,17 +65,17 @@ class JsonOutput:
         return ()
 
     def _interval(self, data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
-        rows = [row for row in map(self._row, _objects(data.get("streams"))) if row is not None]
-        said: list[GeneratorOutput] = []
-        for gathering in self._gathering.values():
+        rows = [row for row in map(self._row, _dicts(data.get("streams"))) if row is not None]
+        outputs: list[GeneratorOutput] = []
+        for sends, stream_sum in self._sums.items():
             for row in rows:
-                if self._gathering[row.interval.sends] is gathering:
-                    said += gathering.take(row)
-            said += gathering.finish()
-        return tuple(said)
+                if row.interval.sends == sends:
+                    outputs += stream_sum.add(row)
+            outputs += stream_sum.finish()
+        return tuple(outputs)
 
     def _row(self, stream: dict[str, object]) -> StreamInterval | None:
-        socket, end, size = whole(stream.get("socket")), number(stream.get("end")), number(stream.get("bytes"))
+        socket, end, size = integer(stream.get("socket")), number(stream.get("end")), number(stream.get("bytes"))
         start = number(stream.get("start"))
         if socket is None or start is None or end is None or size is None:
             return None
@@ -92,11 +96,11 @@ class JsonOutput:
                 bits_per_second=size * 8 / (end - start),
                 sends=sends,
                 omitted=omitted,
-                retransmits=whole(stream.get("retransmits")) if sends else None,
-                congestion_window=whole(stream.get("snd_cwnd")),
-                rtt=whole(stream.get("rtt")),
-                packets=whole(stream.get("packets")),
-                lost=whole(stream.get("lost_packets")),
+                retransmits=integer(stream.get("retransmits")) if sends else None,
+                congestion_window=integer(stream.get("snd_cwnd")),
+                rtt=integer(stream.get("rtt")),
+                packets=integer(stream.get("packets")),
+                lost=integer(stream.get("lost_packets")),
                 jitter=number(stream.get("jitter_ms")),
             ),
         )
@@ -106,33 +110,33 @@ def _details(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
     test = data.get("test_start")
     version = data.get("version")
     return (
-        Detail(
-            version=version[:100] if isinstance(version, str) else "",
-            mss=whole(data.get("tcp_mss_default")) or whole(data.get("tcp_mss")) or None,
-            length=whole(test.get("blksize")) if isinstance(test, dict) else None,
+        GeneratorInfo(
+            version=version[:MAX_VERSION_CHARACTERS] if isinstance(version, str) else "",
+            mss=integer(data.get("tcp_mss_default")) or integer(data.get("tcp_mss")) or None,
+            length=integer(test.get("blksize")) if isinstance(test, dict) else None,
         ),
     )
 
 
 def _totals(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
-    """``sum_sent`` and ``sum_received`` of this direction; with --bidir also of the other one."""
-    said: list[GeneratorOutput] = []
+    """``sum_sent`` and ``sum_received`` of this direction; with --bidir also those of the other one."""
+    outputs: list[GeneratorOutput] = []
     for suffix in ("", "_bidir_reverse"):
         for name, by_sender in ((f"sum_sent{suffix}", True), (f"sum_received{suffix}", False)):
-            found = data.get(name)
-            total = _total(found, by_sender) if isinstance(found, dict) else None
+            summary = data.get(name)
+            total = _total(summary, by_sender) if isinstance(summary, dict) else None
             if total is not None:
-                said.append(total)
+                outputs.append(total)
     congestion = data.get("sender_tcp_congestion")
     if isinstance(congestion, str):
-        said.append(Detail(congestion=congestion[:32]))
-    return tuple(said)
+        outputs.append(GeneratorInfo(congestion=congestion[:MAX_CONGESTION_CHARACTERS]))
+    return tuple(outputs)
 
 
-def _total(found: dict[str, object], by_sender: bool) -> Total | None:
-    seconds, size = number(found.get("seconds")), number(found.get("bytes"))
-    sends = found.get("sender") is True
-    # the server has no figure of the other end: it says 0 for what the client sent
+def _total(summary: dict[str, object], by_sender: bool) -> Total | None:
+    seconds, size = number(summary.get("seconds")), number(summary.get("bytes"))
+    sends = summary.get("sender") is True
+    # the server does not know the figure of the other end: it reports 0 bytes for what the client sent
     if not seconds or size is None or (size == 0 and by_sender != sends):
         return None
     return Total(
@@ -141,25 +145,25 @@ def _total(found: dict[str, object], by_sender: bool) -> Total | None:
         seconds=seconds,
         bits_per_second=size * 8 / seconds,
         bytes=size,
-        retransmits=whole(found.get("retransmits")) if by_sender else None,
-        packets=whole(found.get("packets")),
-        lost=whole(found.get("lost_packets")),
-        jitter=number(found.get("jitter_ms")),
+        retransmits=integer(summary.get("retransmits")) if by_sender else None,
+        packets=integer(summary.get("packets")),
+        lost=integer(summary.get("lost_packets")),
+        jitter=number(summary.get("jitter_ms")),
     )
 
 
-def _objects(value: object) -> list[dict[str, object]]:
+def _dicts(value: object) -> list[dict[str, object]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def number(value: object) -> float | None:
-    """A finite number of a size that can be reckoned with, not below zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e18:
+    """A finite number, not negative and at most `MAX_NUMBER`; None otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_NUMBER:
         return None
     return float(value) if math.isfinite(value) else None
 
 
-def whole(value: object) -> int | None:
-    """The same, without its fraction."""
+def integer(value: object) -> int | None:
+    """The same, rounded down."""
     known = number(value)
     return None if known is None else int(known)

@@ -1,1 +1,1 @@
-"""A run while it goes on: what charts draw of it."""
+"""Views of a run for charts, while it runs and afterwards."""

@@ -1,8 +1,9 @@
-"""One direction of a run as it is drawn: what arrived interval by interval, and how the sender's TCP stood meanwhile.
+"""View of one direction of a run: what arrived in each interval, and the state of the sender's TCP.
 
-Reads nothing. `FlowWatch` takes what both ends tell while the run goes on, `flow_picture` takes a run that is over.
-What the generators tell of arrivals comes first; where they are silent the receiver's sockets (TCP_INFO) say it.
-Retransmits, round trip and window come from the sender's sockets, which tell them whatever the generator's version.
+Reads nothing. `FlowWatch` takes the reports of both ends while the run goes on, `result_flow_view` is the view of a run
+that has ended. Arrivals are those that generators report; if they report none, those of the receiver's sockets
+(TCP_INFO). Retransmits, round trip and window come from the sender's sockets, which report them whatever the version of
+the generator.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import Flow, IntervalPoint, SocketFigures
 from nictop.traffic.run.endpoint import CONTROL_BYTES
 
-SHORTEST_STEP = 0.05
-"""Seconds between two looks at the sockets: less makes no rate."""
+MIN_SOCKET_INTERVAL = 0.05
+"""Seconds between two samples of the sockets that make a rate."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Arrival:
     """What arrived in one interval. Times are seconds on the axis of the run."""
 
     time: float
-    """Its end."""
+    """End of the interval."""
     seconds: float
     bits_per_second: float
     packets: int | None = None
@@ -42,13 +43,13 @@ class Arrival:
 
 @dataclass(frozen=True)
 class SenderState:
-    """How the connections of the sender stood in one interval. None: not told."""
+    """State of the sender's connections in one interval. None: not reported."""
 
     time: float
-    """Its end."""
+    """End of the interval."""
     seconds: float
     retransmits: int | None = None
-    """Segments, in this interval."""
+    """Segments in this interval."""
     rtt: int | None = None
     """µs, of the slowest connection."""
     congestion_window: int | None = None
@@ -57,32 +58,32 @@ class SenderState:
 
 @dataclass(frozen=True, eq=False)
 class FlowView:
-    """One direction."""
+    """View of one direction."""
 
     sender: str
     receiver: str
-    """Hosts."""
+    """Names of the hosts."""
     side: Side
-    """The end that sends."""
+    """The sending end."""
     arrivals: tuple[Arrival, ...] = ()
-    """By time; what is omitted ends at 0 or before."""
+    """In order of time; omitted intervals end at 0 or before."""
     sendings: tuple[SenderState, ...] = ()
-    """By time."""
+    """In order of time."""
     by_sockets: bool = False
-    """`arrivals` come from TCP_INFO, because the generator says nothing meanwhile."""
+    """`arrivals` come from TCP_INFO, because the generator reports no intervals."""
     flow: Flow | None = None
-    """Its totals, once the run is over."""
+    """Its totals, once the run has ended."""
     figures: SocketFigures | None = None
-    """The sender's connections over what counts, once the run is over."""
+    """Figures of the sender's connections in the measured seconds, once the run has ended."""
 
     @property
     def words(self) -> str:
-        """``a → b``, clean."""
+        """``a → b``, without control characters."""
         return f"{clean(self.sender)} → {clean(self.receiver)}"
 
 
 class Timed(Protocol):
-    """A dataclass that has an end on the axis of the run."""
+    """A dataclass with a time on the axis of the run."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -90,104 +91,100 @@ class Timed(Protocol):
     def time(self) -> float: ...
 
 
-T = TypeVar("T", bound=Timed)
+TimedT = TypeVar("TimedT", bound=Timed)
 BY_TIME = attrgetter("time")
 
 
-class SampleBuffer(Generic[T]):
-    """A series that grows. `all` is the same object while nothing is added: who draws it sees that nothing is new."""
+class SampleBuffer(Generic[TimedT]):
+    """A growing series. `all` is the same object until an item is added, so that a chart can skip redrawing."""
 
     def __init__(self) -> None:
-        self._items: list[T] = []
-        self._all: tuple[T, ...] | None = ()
+        self._items: list[TimedT] = []
+        self._all: tuple[TimedT, ...] | None = ()
 
-    def add(self, item: T) -> None:
+    def add(self, item: TimedT) -> None:
         insort(self._items, item, key=BY_TIME)
         self._all = None
 
     def shift(self, seconds: float) -> None:
-        """All of them are that much later than was thought."""
+        """Move all items to later times."""
         self._items = [replace(item, time=item.time + seconds) for item in self._items]
         self._all = None
 
     @property
-    def all(self) -> tuple[T, ...]:
-        """By time."""
+    def all(self) -> tuple[TimedT, ...]:
+        """All items in order of time."""
         if self._all is None:
             self._all = tuple(self._items)
         return self._all
 
 
 class FlowWatch:
-    """Gathers one direction while it goes on."""
+    """Computes the view of one direction while the run goes on."""
 
     def __init__(self, sender: str, receiver: str, side: Side) -> None:
         self.sender, self.receiver, self.side = sender, receiver, side
         self._arrived = SampleBuffer[Arrival]()
         self._sent = SampleBuffer[Arrival]()
-        self._told = SampleBuffer[SenderState]()
-        self.forget_sockets()
+        self._reported = SampleBuffer[SenderState]()
+        self.discard_sockets()
 
-    def forget_sockets(self) -> None:
-        """Where the axis was thought to begin it does not."""
+    def discard_sockets(self) -> None:
+        """Discard the samples of sockets, whose times are on a wrong axis."""
         self._arrived_by_sockets = SampleBuffer[Arrival]()
-        self._seen = SampleBuffer[SenderState]()
-        self._taking: _Sockets | None = None
-        self._giving: _Sockets | None = None
+        self._from_sockets = SampleBuffer[SenderState]()
+        self._last_samples: dict[Side, _SocketSample] = {}
 
-    def measure(self, time: float, interval: Interval) -> None:
-        """An interval of one of its ends that ends at `time`."""
+    def add_interval(self, time: float, interval: Interval) -> None:
+        """Add an interval of one of the ends, which ended at `time`."""
         arrival = _arrival(time, interval)
         if not interval.sends:
             self._arrived.add(arrival)
             return
         self._sent.add(arrival)
-        sending = _sending(time, interval)
+        sending = _sender_state(time, interval)
         if sending is not None:
-            self._told.add(sending)
+            self._reported.add(sending)
 
-    def look(self, side: Side, time: float, sockets: Sequence[TrafficSocket]) -> None:
-        """The connections of one end, at `time`."""
-        if side == self.side:
-            now = _Sockets(time, _data(sockets, sends=True))
-            if self._giving is not None and time - self._giving.time >= SHORTEST_STEP:
-                sending = now.sending_since(self._giving)
-                if sending is not None:
-                    self._seen.add(sending)
-            if self._giving is None or time - self._giving.time >= SHORTEST_STEP:
-                self._giving = now
-        else:
-            now = _Sockets(time, _data(sockets, sends=False))
-            if self._taking is not None and time - self._taking.time >= SHORTEST_STEP:
-                self._arrived_by_sockets.add(now.arrival_since(self._taking))
-            if self._taking is None or time - self._taking.time >= SHORTEST_STEP:
-                self._taking = now
+    def add_sockets(self, side: Side, time: float, sockets: Sequence[TrafficSocket]) -> None:
+        """Add the connections of one end at `time`."""
+        now = _SocketSample(time, _data_sockets(sockets, sends=side == self.side))
+        last = self._last_samples.get(side)
+        if last is not None and time - last.time < MIN_SOCKET_INTERVAL:
+            return
+        self._last_samples[side] = now
+        if last is None:
+            return
+        if side != self.side:
+            self._arrived_by_sockets.add(now.arrival_since(last))
+        elif (state := now.sender_state_since(last)) is not None:
+            self._from_sockets.add(state)
 
-    def picture(self, over: FlowView | None = None) -> FlowView:
-        """As it stands; `over`: the same direction of the result, whose own points are the final ones."""
-        told = self._arrived.all or self._sent.all
-        arrivals = (over.arrivals if over is not None else ()) or told or self._arrived_by_sockets.all
-        sendings = (over.sendings if over is not None else ()) or self._seen.all or self._told.all
+    def view(self, final: FlowView | None = None) -> FlowView:
+        """The current view. `final`: view of the same direction in the result, whose points are the final ones."""
+        reported = self._arrived.all or self._sent.all
+        arrivals = (final.arrivals if final is not None else ()) or reported or self._arrived_by_sockets.all
+        sendings = (final.sendings if final is not None else ()) or self._from_sockets.all or self._reported.all
         return FlowView(
             self.sender,
             self.receiver,
             self.side,
             arrivals,
             sendings,
-            by_sockets=not told and bool(arrivals) and (over is None or not over.arrivals),
-            flow=over.flow if over is not None else None,
-            figures=over.figures if over is not None else None,
+            by_sockets=not reported and bool(arrivals) and (final is None or not final.arrivals),
+            flow=final.flow if final is not None else None,
+            figures=final.figures if final is not None else None,
         )
 
 
-def flow_picture(flow: Flow, side: Side, figures: Iterable[SocketFigures] = ()) -> FlowView:
-    """A direction of a run that is over. `figures`: of the senders of the run."""
+def result_flow_view(flow: Flow, side: Side, figures: Iterable[SocketFigures] = ()) -> FlowView:
+    """The view of a direction of a run that has ended. `figures`: of all senders of the run."""
     return FlowView(
         flow.sender,
         flow.receiver,
         side,
         tuple(sorted((_arrival(point.time, point.interval) for point in flow.points), key=BY_TIME)),
-        tuple(sorted(_sendings(flow.sent_points or flow.points), key=BY_TIME)),
+        tuple(sorted(_sender_states(flow.sent_points or flow.points), key=BY_TIME)),
         flow=flow,
         figures=next((one for one in figures if one.host == flow.sender), None),
     )
@@ -197,40 +194,40 @@ def _arrival(time: float, one: Interval) -> Arrival:
     return Arrival(time, one.seconds, one.bits_per_second, one.packets, one.lost, one.jitter)
 
 
-def _sendings(points: Iterable[IntervalPoint]) -> Iterable[SenderState]:
-    """Of points that the sender told; a receiver knows nothing of it."""
+def _sender_states(points: Iterable[IntervalPoint]) -> Iterable[SenderState]:
+    """States at the points that the sender reported; a receiver does not know them."""
     for point in points:
-        one = _sending(point.time, point.interval)
+        one = _sender_state(point.time, point.interval)
         if one is not None:
             yield one
 
 
-def _sending(time: float, one: Interval) -> SenderState | None:
+def _sender_state(time: float, one: Interval) -> SenderState | None:
     if not one.sends or (one.retransmits, one.rtt, one.congestion_window) == (None, None, None):
         return None
     return SenderState(time, one.seconds, one.retransmits, one.rtt, one.congestion_window)
 
 
-def with_sockets(
-    points: Iterable[IntervalPoint], looks: Iterable[tuple[float, Sequence[TrafficSocket]]], reach: float
+def fill_from_sockets(
+    points: Iterable[IntervalPoint], samples: Iterable[tuple[float, Sequence[TrafficSocket]]], reach: float
 ) -> tuple[IntervalPoint, ...]:
-    """Intervals of a sender with what its generator did not tell of them, from its sockets. `looks`: (when, on the axis
-    of the run, the connections), by time; `reach`: seconds that may lie between an interval's end and a look."""
-    seen = [_Sockets(time, _data(sockets, sends=True)) for time, sockets in looks]
-    times = [one.time for one in seen]
+    """Points of a sender, with values that its generator did not report from its sockets. `samples`: (time on the axis
+    of the run, connections), in order of time; `reach`: maximum seconds between the end of an interval and a sample."""
+    known = [_SocketSample(time, _data_sockets(sockets, sends=True)) for time, sockets in samples]
+    times = [one.time for one in known]
     found = []
     for point in points:
         after = bisect_left(times, point.time)
         near = [
-            index for index in (after - 1, after) if 0 <= index < len(seen) and abs(times[index] - point.time) <= reach
+            index for index in (after - 1, after) if 0 <= index < len(known) and abs(times[index] - point.time) <= reach
         ]
         index = min(near, key=lambda index: abs(times[index] - point.time), default=None)
-        found.append(point if index is None else _with_look(point, seen[index], seen[index - 1] if index else None))
+        found.append(point if index is None else _fill_point(point, known[index], known[index - 1] if index else None))
     return tuple(found)
 
 
-def _with_look(point: IntervalPoint, look: _Sockets, before: _Sockets | None) -> IntervalPoint:
-    sending, one = look.sending_since(before), point.interval
+def _fill_point(point: IntervalPoint, sample: _SocketSample, before: _SocketSample | None) -> IntervalPoint:
+    sending, one = sample.sender_state_since(before), point.interval
     if sending is None:
         return point
     filled = replace(
@@ -242,9 +239,9 @@ def _with_look(point: IntervalPoint, look: _Sockets, before: _Sockets | None) ->
     return replace(point, interval=filled)
 
 
-def _data(sockets: Sequence[TrafficSocket], *, sends: bool) -> tuple[TrafficSocket, ...]:
-    """Connections that carry payload in this direction: not the one that controls the run, nor those of the other
-    direction, which move next to nothing this way."""
+def _data_sockets(sockets: Sequence[TrafficSocket], *, sends: bool) -> tuple[TrafficSocket, ...]:
+    """Connections that carry payload in this direction: without the control connection, and without those of the other
+    direction, which move few bytes in this one."""
     moved = {one.inode: _moved(one, sends) for one in sockets if _moved(one, sends) > _moved(one, not sends)}
     least = min(max(moved.values(), default=0), CONTROL_BYTES)
     return tuple(one for one in sockets if moved.get(one.inode, -1) >= least)
@@ -254,14 +251,14 @@ def _moved(one: TrafficSocket, sends: bool) -> int:
     return (one.bytes_acked if sends else one.bytes_received) or 0
 
 
-class _Sockets:
-    """The data connections of one end at one moment."""
+class _SocketSample:
+    """The data connections of one end at one time."""
 
     def __init__(self, time: float, sockets: tuple[TrafficSocket, ...]) -> None:
         self.time = time
         self.by_inode = {one.inode: one for one in sockets}
 
-    def arrival_since(self, before: _Sockets) -> Arrival:
+    def arrival_since(self, before: _SocketSample) -> Arrival:
         seconds = self.time - before.time
         size = 0
         for inode, one in self.by_inode.items():
@@ -269,8 +266,8 @@ class _Sockets:
             size += max(0, _moved(one, False) - (_moved(old, False) if old is not None else 0))
         return Arrival(self.time, seconds, 8 * size / seconds)
 
-    def sending_since(self, before: _Sockets | None) -> SenderState | None:
-        """None while there is no connection with data. `before`: None for the first look."""
+    def sender_state_since(self, before: _SocketSample | None) -> SenderState | None:
+        """None if there is no connection with data. `before`: None for the first sample."""
         if not self.by_inode:
             return None
         sockets = self.by_inode.values()

@@ -1,1 +1,1 @@
-"""A run before it begins: endpoints, quantities, request, generator, checked values."""
+"""A run before it starts: request, endpoints, quantities, generator, validation."""

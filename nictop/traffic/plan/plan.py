@@ -1,7 +1,7 @@
-"""What is to be run, as a value: the two ends and every option; and which pairs of ends there are to choose from.
+"""The plan of one run (both endpoints and every option), and the endpoint pairs to choose from.
 
-Reads nothing. `problems(plan)` says what is wrong with it in itself; what the two hosts cannot do of it is said by
-`tools.refusals` before anything starts.
+Reads nothing. `problems(plan)` lists what is invalid in the plan itself; what the two hosts do not support is listed by
+`tools.refusals`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ from nictop.model.snapshot import Snapshot
 Direction = Literal["forward", "reverse", "bidirectional"]
 Generator = Literal["iperf3", "builtin"]
 
-LONGEST_IPERF3_MESSAGE = 1 << 20
-LONGEST_MESSAGE = 8 << 20
-"""Bytes of the built-in generator."""
-LONGEST_DATAGRAM = 65507
-MOST_STREAMS = 128
-SMALLEST_MSS, LARGEST_MSS = 88, 32767
-LONGEST_TIME, LONGEST_OMIT = 86000, 600
-"""Seconds: a probe ends what runs for a day."""
-SHORTEST_INTERVAL = 0.1
+MAX_IPERF3_MESSAGE_BYTES = 1 << 20
+MAX_BUILTIN_MESSAGE_BYTES = 8 << 20
+MAX_UDP_PAYLOAD_BYTES = 65507
+"""UDP over IPv4: 65535 less 20 bytes of IP header and 8 of UDP header."""
+MIN_IPERF3_DATAGRAM_BYTES = 16
+MAX_STREAMS = 128
+MIN_MSS, MAX_MSS = 88, 32767
+MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
+MAX_BITRATE = 10**13
+"""Bits per second, of each stream."""
+MAX_CPU = 65535
+MAX_TIME_SECONDS, MAX_OMIT_SECONDS = 86000, 600
+"""A probe terminates generators after a day."""
+MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 0.1, 60
 
 DSCP = {
     "cs0": 0, "cs1": 8, "cs2": 16, "cs3": 24, "cs4": 32, "cs5": 40, "cs6": 48, "cs7": 56, "ef": 46, "va": 44, "le": 1,
     "af11": 10, "af12": 12, "af13": 14, "af21": 18, "af22": 20, "af23": 22, "af31": 26, "af32": 28, "af33": 30,
     "af41": 34, "af42": 36, "af43": 38,
 }  # fmt: skip
-"""RFC 2474, 2597, 3246, 5865, 8622."""
+"""Name → DSCP (RFC 2474, 2597, 3246, 5865, 8622)."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,11 @@ class Endpoint:
     """One end of a run."""
 
     host: str
-    """Name under which it is watched."""
+    """Name of the watched host."""
     ifindex: int | None
-    """The NIC that is meant to carry it; None: whichever does, so that no path can be proven."""
+    """The NIC that should carry the run; None: any, then the path cannot be proven."""
     address: str
-    """IPv4 or IPv6, IPv6 with a zone where it needs one."""
+    """IPv4 or IPv6 address, with a zone if it is link-local."""
 
     @property
     def end(self) -> End | None:
@@ -55,23 +60,23 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What can be chosen about a run, whatever its ends. None: the generator's default."""
+    """The options of a run that do not depend on its endpoints. None: the default of the generator."""
 
     direction: Direction = "forward"
-    """forward: the client sends."""
+    """forward: the client sends; reverse: the server sends."""
     protocol: Literal["tcp", "udp"] = "tcp"
     bitrate: int | None = None
     """Bits per second, of each stream."""
     time: int = 10
-    """Seconds that count."""
+    """Seconds that are measured."""
     omit: int = 0
-    """Seconds before that, which do not."""
+    """Seconds before the measured ones."""
     streams: int = 1
     length: int | None = None
-    """Bytes of one write, or of a datagram."""
+    """Bytes of one write, or of one datagram."""
     mss: int | None = None
     window: int | None = None
-    """Bytes of the socket buffers."""
+    """Bytes of the socket buffers (SO_SNDBUF, SO_RCVBUF)."""
     congestion: str | None = None
     dscp: int | None = None
     """0 to 63."""
@@ -80,12 +85,12 @@ class RunOptions:
     zerocopy: bool = False
     port: int = 5201
     interval: float = 0.5
-    """Seconds between two lines."""
+    """Seconds between two reports of the generator."""
 
 
 @dataclass(frozen=True)
 class RunPlan(RunOptions):
-    """One run."""
+    """The endpoints, the generator and the options of one run."""
 
     client: Endpoint
     server: Endpoint
@@ -97,7 +102,7 @@ class RunPlan(RunOptions):
 
     @property
     def sending(self) -> tuple[Literal["client", "server"], ...]:
-        """Ends that send payload."""
+        """Sides that send payload."""
         if self.direction == "bidirectional":
             return ("client", "server")
         return ("client",) if self.direction == "forward" else ("server",)
@@ -109,7 +114,7 @@ class RunPlan(RunOptions):
 
     @property
     def seconds(self) -> int:
-        """How long it runs."""
+        """Duration with the omitted seconds."""
         return self.time + self.omit
 
 
@@ -121,67 +126,69 @@ class EndpointPair:
     client: Endpoint
     server: Endpoint
     disagreements: tuple[Disagreement, ...] = ()
-    """In what these two ends differ."""
+    """Settings in which the two ends differ."""
 
 
 def offers(subnets: Iterable[SharedSubnet], snapshots: Iterable[Snapshot]) -> tuple[EndpointPair, ...]:
-    """Every pair of ends to choose from, both ways round: devices before virtual links, then as the subnets come. An
-    address that several netdevs bear is no place to send to, and two names of one machine are no pair."""
-    known = {snapshot.host: snapshot for snapshot in snapshots}
+    """Every pair of endpoints in a shared subnet, in both directions: devices before virtual links, then in the order
+    of the subnets. Addresses that several netdevs have are left out, and pairs of two names of one machine."""
+    by_host = {snapshot.host: snapshot for snapshot in snapshots}
     result = []
     for subnet in subnets:
-        sure = [member for member in subnet.members if member.address not in subnet.duplicates]
-        for client, server in permutations(sure, 2):
-            if _boot(known, client) != _boot(known, server):
+        unique = [member for member in subnet.members if member.address not in subnet.duplicates]
+        for client, server in permutations(unique, 2):
+            if _machine(by_host, client) != _machine(by_host, server):
                 ends = {client.end, server.end}
-                differing = tuple(one for one in subnet.disagreements if _differ(one, ends))
-                result.append(EndpointPair(subnet.network, _place(client), _place(server), differing))
-    return tuple(sorted(result, key=lambda offer: _virtual(known, offer.client) + _virtual(known, offer.server)))
+                differing = tuple(one for one in subnet.disagreements if _separates(one, ends))
+                result.append(EndpointPair(subnet.network, _endpoint(client), _endpoint(server), differing))
+    return tuple(sorted(result, key=lambda pair: _is_virtual(by_host, pair.client) + _is_virtual(by_host, pair.server)))
 
 
-def _boot(known: dict[str, Snapshot], member: Member) -> str:
-    snapshot = known.get(member.end.host)
+def _machine(by_host: dict[str, Snapshot], member: Member) -> str:
+    """Boot id of the machine; the name of the host if it is not known."""
+    snapshot = by_host.get(member.end.host)
     return (snapshot.hello.boot_id if snapshot is not None and snapshot.hello is not None else "") or member.end.host
 
 
-def _place(member: Member) -> Endpoint:
+def _endpoint(member: Member) -> Endpoint:
     return Endpoint(member.end.host, member.end.ifindex, member.address)
 
 
-def _differ(one: Disagreement, ends: set[End]) -> bool:
-    return sum(bool(ends.intersection(side)) for _, side in one.sides) > 1
+def _separates(disagreement: Disagreement, ends: set[End]) -> bool:
+    """The ends have different values."""
+    return sum(bool(ends.intersection(side)) for _, side in disagreement.sides) > 1
 
 
-def _virtual(known: dict[str, Snapshot], place: Endpoint) -> int:
-    link = known[place.host].links.get(place.ifindex or 0) if place.host in known else None
-    return int(link is None or link.bus is None)
+def _is_virtual(by_host: dict[str, Snapshot], endpoint: Endpoint) -> bool:
+    link = by_host[endpoint.host].links.get(endpoint.ifindex or 0) if endpoint.host in by_host else None
+    return link is None or link.bus is None
 
 
-def dscp_number(word: str) -> int | None:
-    """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63; None for what is none."""
-    named = DSCP.get(word.lower())
+def dscp_number(text: str) -> int | None:
+    """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63; None if it is invalid."""
+    named = DSCP.get(text.lower())
     if named is not None:
         return named
     try:
-        number = int(word, 0)
+        number = int(text, 0)
     except ValueError:
         return None
     return number if 0 <= number < 64 else None
 
 
 def problems(plan: RunPlan) -> tuple[str, ...]:
-    """What is wrong with a plan, whatever the hosts can do; () when nothing is."""
+    """What is invalid in a plan, whatever the hosts support; () if nothing is."""
     return (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
 
 
 def _end_problems(plan: RunPlan) -> Sequence[str]:
     found = []
     versions = set()
-    for place in (plan.client, plan.server):
+    for endpoint in (plan.client, plan.server):
         try:
-            versions.add(ipaddress.ip_address(place.address).version)
+            versions.add(ipaddress.ip_address(endpoint.address).version)
         except ValueError:
-            found.append(f"{place.address!r} is no IP address")
+            found.append(f"{endpoint.address!r} is no IP address")
     if len(versions) > 1:
         found.append("one end has an IPv4 address and the other one an IPv6 address")
     if plan.client == plan.server and not _is_loopback(plan.client.address):
@@ -190,7 +197,6 @@ def _end_problems(plan: RunPlan) -> Sequence[str]:
 
 
 def _is_loopback(address: str) -> bool:
-    """A run over it measures the machine, and says so."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -199,37 +205,37 @@ def _is_loopback(address: str) -> bool:
 
 def _range_problems(plan: RunPlan) -> Iterable[str]:
     for name, value, least, most in (
-        ("time", plan.time, 1, LONGEST_TIME - max(0, min(plan.omit, LONGEST_OMIT))),
-        ("omit", plan.omit, 0, LONGEST_OMIT),
-        ("streams", plan.streams, 1, MOST_STREAMS),
-        ("mss", plan.mss, SMALLEST_MSS, LARGEST_MSS),
-        ("window", plan.window, 1024, 1 << 30),
-        ("bitrate", plan.bitrate, 1, 10**13),
+        ("time", plan.time, 1, MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))),
+        ("omit", plan.omit, 0, MAX_OMIT_SECONDS),
+        ("streams", plan.streams, 1, MAX_STREAMS),
+        ("mss", plan.mss, MIN_MSS, MAX_MSS),
+        ("window", plan.window, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES),
+        ("bitrate", plan.bitrate, 1, MAX_BITRATE),
         ("dscp", plan.dscp, 0, 63),
-        ("client's CPU", plan.client_cpu, 0, 65535),
-        ("server's CPU", plan.server_cpu, 0, 65535),
+        ("client's CPU", plan.client_cpu, 0, MAX_CPU),
+        ("server's CPU", plan.server_cpu, 0, MAX_CPU),
         ("port", plan.port, 1, 65535),
     ):
         if value is not None and not least <= value <= most:
             yield f"{name} is {value}, not from {least} to {most}"
     yield from _length_problems(plan)
-    if not plan.interval >= SHORTEST_INTERVAL or plan.interval > 60:
-        yield f"interval is {plan.interval:g}, not from {SHORTEST_INTERVAL:g} to 60 seconds"
+    if not MIN_INTERVAL_SECONDS <= plan.interval <= MAX_INTERVAL_SECONDS:
+        yield f"interval is {plan.interval:g}, not from {MIN_INTERVAL_SECONDS:g} to {MAX_INTERVAL_SECONDS} seconds"
 
 
 def _length_problems(plan: RunPlan) -> Iterable[str]:
     builtin, length = plan.generator == "builtin", plan.length
-    least = 1 if builtin or plan.protocol == "tcp" else 16
-    longest = LONGEST_MESSAGE if builtin else LONGEST_IPERF3_MESSAGE
+    least = 1 if builtin or plan.protocol == "tcp" else MIN_IPERF3_DATAGRAM_BYTES
+    most = MAX_BUILTIN_MESSAGE_BYTES if builtin else MAX_IPERF3_MESSAGE_BYTES
     if length is None:
         return
     if length < least:
         yield f"length is {length}, and has to be {least} at least"
-    elif plan.protocol == "udp" and length > LONGEST_DATAGRAM:
-        yield f"a UDP datagram of {length} bytes is longer than {LONGEST_DATAGRAM}"
-    elif length > longest:
-        who = "the built-in generator" if builtin else "iperf3"
-        yield f"length is {length}, and {who} sends messages of up to {longest} bytes"
+    elif plan.protocol == "udp" and length > MAX_UDP_PAYLOAD_BYTES:
+        yield f"a UDP datagram of {length} bytes is longer than {MAX_UDP_PAYLOAD_BYTES}"
+    elif length > most:
+        generator = "the built-in generator" if builtin else "iperf3"
+        yield f"length is {length}, and {generator} sends messages of up to {most} bytes"
 
 
 def _protocol_problems(plan: RunPlan) -> Iterable[str]:

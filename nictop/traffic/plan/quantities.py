@@ -1,7 +1,7 @@
-"""Words that people type for sizes, rates and numbers of a run → values; what makes no sense is a NictopError.
+"""Parsers of sizes, rates and numbers as users type them; each raises NictopError if the text is invalid.
 
-Reads nothing. Sizes are binary (``128K`` is 131072 bytes), rates decimal (``1G`` is 10⁹ bits per second), as iperf3 has
-them. Every function takes the word and, where it helps the sentence, what it is for.
+Reads nothing. Sizes are binary (``128K`` is 131072 bytes), rates decimal (``1G`` is 10⁹ bits per second), as in iperf3.
+`what` names the quantity in the error message.
 """
 
 from __future__ import annotations
@@ -12,36 +12,37 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.plan import DSCP, dscp_number
 
-LONGEST_WORD = 32
-"""Characters: no number is longer, and a longer word is not worked on."""
+MAX_QUANTITY_CHARACTERS = 32
+"""Longer text is rejected before it is matched."""
+MAX_NAMES_IN_HINT = 8
 
 _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMG]?)(i?B)?", re.IGNORECASE | re.ASCII)
 _RATE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(b/s|bit/s|bps)?", re.IGNORECASE | re.ASCII)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def amount(word: str, what: str = "size") -> int:
+def amount(text: str, what: str = "size") -> int:
     """Bytes: ``128K``, ``1M``, ``1460``, ``0.5M``."""
-    found = _AMOUNT.fullmatch(word.strip()) if len(word) <= LONGEST_WORD else None
-    value = _scaled(found, 1024) if found is not None else None
+    match = _AMOUNT.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
+    value = _scaled(match, 1024) if match is not None else None
     if value is None:
-        raise NictopError(f"{what}: {shown(word)} is no number of bytes", "write it like 512, 128K or 4M")
+        raise NictopError(f"{what}: {quoted(text)} is no number of bytes", "write it like 512, 128K or 4M")
     return value
 
 
-def bit_rate(word: str, what: str = "bitrate") -> int:
+def bit_rate(text: str, what: str = "bitrate") -> int:
     """Bits per second: ``1G``, ``500M``, ``2.5G``."""
-    found = _RATE.fullmatch(word.strip()) if len(word) <= LONGEST_WORD else None
-    value = _scaled(found, 1000) if found is not None else None
+    match = _RATE.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
+    value = _scaled(match, 1000) if match is not None else None
     if value is None:
-        raise NictopError(f"{what}: {shown(word)} is no bitrate", "write it like 500M or 2.5G (bits per second)")
+        raise NictopError(f"{what}: {quoted(text)} is no bitrate", "write it like 500M or 2.5G (bits per second)")
     return value
 
 
-def _scaled(found: re.Match[str], factor: int) -> int | None:
-    """None: not a whole number of bytes or bits."""
-    whole, _, fraction = found[1].partition(".")
-    scale: int = factor ** _POWERS[found[2].lower()]
+def _scaled(match: re.Match[str], factor: int) -> int | None:
+    """The number times factor ** power of its suffix; None if that is not whole."""
+    whole, _, fraction = match[1].partition(".")
+    scale: int = factor ** _POWERS[match[2].lower()]
     value = int(whole) * scale
     if fraction:
         part, rest = divmod(int(fraction) * scale, 10 ** len(fraction))
@@ -51,44 +52,44 @@ def _scaled(found: re.Match[str], factor: int) -> int | None:
     return value
 
 
-def whole_number(word: str, what: str = "number") -> int:
-    """``4``"""
-    if len(word) > LONGEST_WORD or re.fullmatch(r"\d{1,15}", word.strip(), re.ASCII) is None:
-        raise NictopError(f"{what}: {shown(word)} is no whole number")
-    return int(word.strip())
+def whole_number(text: str, what: str = "number") -> int:
+    """``4`` → 4"""
+    if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,15}", text.strip(), re.ASCII) is None:
+        raise NictopError(f"{what}: {quoted(text)} is no whole number")
+    return int(text.strip())
 
 
-def seconds(word: str, what: str = "time") -> float:
-    """``2``, ``0.5``"""
-    if len(word) > LONGEST_WORD or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", word.strip(), re.ASCII) is None:
-        raise NictopError(f"{what}: {shown(word)} is no number of seconds")
-    return float(word.strip())
+def seconds(text: str, what: str = "time") -> float:
+    """``2``, ``0.5`` → seconds"""
+    if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip(), re.ASCII) is None:
+        raise NictopError(f"{what}: {quoted(text)} is no number of seconds")
+    return float(text.strip())
 
 
-def cpu(word: str, what: str = "CPU") -> int:
-    """Id of a CPU."""
-    return whole_number(word, what)
+def cpu(text: str, what: str = "CPU") -> int:
+    """Number of a CPU."""
+    return whole_number(text, what)
 
 
-def dscp(word: str, what: str = "DSCP") -> int:
+def dscp(text: str, what: str = "DSCP") -> int:
     """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63."""
-    number = dscp_number(word.strip()) if len(word) <= LONGEST_WORD else None
+    number = dscp_number(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     if number is None:
-        names = ", ".join(list(DSCP)[:8])
+        names = ", ".join(list(DSCP)[:MAX_NAMES_IN_HINT])
         raise NictopError(
-            f"{what}: {shown(word)} is none", f"write a number from 0 to 63 or a name: {names}, ef, af41, …"
+            f"{what}: {quoted(text)} is none", f"write a number from 0 to 63 or a name: {names}, ef, af41, …"
         )
     return number
 
 
-def yes_or_no(word: str, what: str = "value") -> bool:
-    """``yes``, ``no``, ``on``, ``off``"""
-    value = {"yes": True, "on": True, "no": False, "off": False}.get(word.strip().lower())
+def parse_yes_or_no(text: str, what: str = "value") -> bool:
+    """``yes``, ``on`` → True; ``no``, ``off`` → False"""
+    value = {"yes": True, "on": True, "no": False, "off": False}.get(text.strip().lower())
     if value is None:
-        raise NictopError(f"{what}: {shown(word)} is neither yes nor no")
+        raise NictopError(f"{what}: {quoted(text)} is neither yes nor no")
     return value
 
 
-def shown(word: str) -> str:
-    """In a sentence: short and clean."""
-    return f"'{clean(word[:LONGEST_WORD])}{'…' if len(word) > LONGEST_WORD else ''}'"
+def quoted(text: str) -> str:
+    """Quoted for a message: without control characters, cut off if it is long."""
+    return f"'{clean(text[:MAX_QUANTITY_CHARACTERS])}{'…' if len(text) > MAX_QUANTITY_CHARACTERS else ''}'"

@@ -1,8 +1,8 @@
-"""What somebody asks for before it is known what the hosts have, and what becomes of it: places, plans, a generator.
+"""What the user requests, before the capabilities of the hosts are known: `RunRequest`, its plan and its generator.
 
-Reads nothing. A `RunRequest` has names as people know them (hosts, NICs, addresses); `choose` finds the ends that are
-meant among the offers, `plan_of` makes the plan, `generator_of` says which generator carries all of it. What cannot be
-is a NictopError whose hint has the words to type.
+Reads nothing. A `RunRequest` has names as users know them (hosts, NICs, addresses); `endpoints.select_pair` finds the
+endpoint pair, `plan_of` makes the plan, `generator_of` selects the generator. NictopError is raised for what is
+impossible; its hint has the options to type.
 """
 
 from __future__ import annotations
@@ -13,33 +13,18 @@ from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.endpoints import choose
 from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, problems
-from nictop.traffic.plan.quantities import amount, bit_rate, cpu, dscp, shown, whole_number
+from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.tools import refusals
-from nictop.traffic.plan.variables import MOST_VALUES, checked, variable_of
-
-__all__ = [
-    "RunRequest",
-    "Values",
-    "amount",
-    "bit_rate",
-    "choose",
-    "cpu",
-    "dscp",
-    "generator_of",
-    "plan_of",
-    "values",
-    "whole_number",
-]
+from nictop.traffic.plan.variables import MAX_VALUES, check_value, variable_of
 
 Values = tuple[str, tuple[str, ...]]
-"""Name of a variable (`variables.VARIABLES`), and its values as they were typed."""
+"""Name of a variable (see `variables.VARIABLES`), and its values as they were typed."""
 
 
 @dataclass(frozen=True)
 class RunRequest(RunOptions):
-    """A run, or several. "" and None: whatever fits, or the generator's default."""
+    """One run or several. "" and None: any, or the default of the generator."""
 
     client: str
     server: str
@@ -51,73 +36,75 @@ class RunRequest(RunOptions):
     generator: Literal["auto", "iperf3", "builtin"] = "auto"
     ip_version: Literal[4, 6] | None = None
     repeat: int = 1
-    """Runs of each set-up."""
+    """Number of runs of each set-up."""
     rest: float = 2.0
     """Seconds between two runs."""
     sweep: Values | None = None
     compare: Values | None = None
     """Exactly two values."""
     between: str = ""
-    """Shell command that changes what nictop does not set itself; "": somebody is asked."""
+    """Shell command that makes the changes which nictop does not make; "": the user is asked to make them."""
     label: str = ""
-    """Under which the results are kept."""
+    """Name under which the results are stored."""
     observers: tuple[str, ...] = ()
-    """Names of watched hosts whose CPUs and NICs are looked at too."""
+    """Names of watched hosts whose CPUs and NICs are measured too."""
 
 
-def values(word: str) -> Values:
-    """``length=512,4K,8M`` → ("length", ("512", "4K", "8M")); every value is one that the variable can have."""
-    name, equals, listed = word.partition("=")
+def values(text: str) -> Values:
+    """``length=512,4K,8M`` → ("length", ("512", "4K", "8M")). Raises NictopError if a value is invalid for the
+    variable."""
+    name, equals, listed = text.partition("=")
     name = name.strip().lower()
     if not equals:
-        raise NictopError(f"{shown(word)} names no values", "write it like length=512,4K,8M")
+        raise NictopError(f"{quoted(text)} names no values", "write it like length=512,4K,8M")
     variable_of(name)
     found = tuple(one.strip() for one in listed.split(","))
-    if len(found) > MOST_VALUES:
-        raise NictopError(f"{name}: {len(found)} values are more than {MOST_VALUES}")
+    if len(found) > MAX_VALUES:
+        raise NictopError(f"{name}: {len(found)} values are more than {MAX_VALUES}")
     for one in found:
-        checked(name, one)
+        check_value(name, one)
     return name, found
 
 
-def plan_of(wish: RunRequest, offer: EndpointPair, generator: Generator) -> RunPlan:
-    """The wish as a plan between these ends."""
-    chosen = {one.name: getattr(wish, one.name) for one in fields(RunOptions)}
-    return RunPlan(offer.client, offer.server, generator, **chosen)
+def plan_of(request: RunRequest, pair: EndpointPair, generator: Generator) -> RunPlan:
+    """The plan of a request between two endpoints."""
+    chosen = {one.name: getattr(request, one.name) for one in fields(RunOptions)}
+    return RunPlan(pair.client, pair.server, generator, **chosen)
 
 
 def generator_of(
-    wish: RunRequest, plans: Sequence[RunPlan], client_tools: TrafficTools, server_tools: TrafficTools
+    request: RunRequest, plans: Sequence[RunPlan], client_tools: TrafficTools, server_tools: TrafficTools
 ) -> tuple[Generator, str]:
-    """The generator of all these plans, whatever they say of it, and the sentence why when it is the second choice (""
-    else). NictopError: neither can carry them all."""
-    if wish.generator != "auto":
-        return wish.generator, ""
-    with_iperf3 = _objections("iperf3", plans, client_tools, server_tools)
+    """The generator that can run all these plans, and the reason if it is the second choice ("" else); the generators
+    of the plans are ignored. Raises NictopError if neither can run them all."""
+    if request.generator != "auto":
+        return request.generator, ""
+    with_iperf3 = _refusal_reasons("iperf3", plans, client_tools, server_tools)
     if not with_iperf3:
         return "iperf3", ""
-    with_builtin = _objections("builtin", plans, client_tools, server_tools)
-    own = [one for one in with_iperf3 if one not in with_builtin]
+    with_builtin = _refusal_reasons("builtin", plans, client_tools, server_tools)
+    only_iperf3 = [one for one in with_iperf3 if one not in with_builtin]
     if not with_builtin:
         every = "all runs" if len(plans) > 1 else "the run"
-        return "builtin", f"the built-in generator carries {every}: {'; '.join(own)}"
+        return "builtin", f"the built-in generator carries {every}: {'; '.join(only_iperf3)}"
     common = [one for one in with_iperf3 if one in with_builtin]
-    other = [one for one in with_builtin if one not in with_iperf3]
-    if not own or not other:
-        reasons = [*common, *other] if not own else common
+    only_builtin = [one for one in with_builtin if one not in with_iperf3]
+    if not only_iperf3 or not only_builtin:
+        reasons = [*common, *only_builtin] if not only_iperf3 else common
         raise NictopError(f"the hosts cannot run it: {'; '.join(reasons)}")
+    iperf3, builtin = "; ".join(only_iperf3), "; ".join(only_builtin)
     raise NictopError(
-        f"no generator can run it: iperf3 does not ({'; '.join(own)}), nor does the built-in one ({'; '.join(other)})",
+        f"no generator can run it: iperf3 does not ({iperf3}), nor does the built-in one ({builtin})",
         "; ".join(common),
     )
 
 
-def _objections(
+def _refusal_reasons(
     generator: Generator, plans: Sequence[RunPlan], client_tools: TrafficTools, server_tools: TrafficTools
 ) -> list[str]:
-    """Why it cannot carry all of these, each reason once."""
+    """Why the generator cannot run all of these plans; each reason once."""
     found: dict[str, None] = {}
     for plan in plans:
-        asked = replace(plan, generator=generator)
-        found |= dict.fromkeys((*problems(asked), *refusals(asked, client_tools, server_tools)))
+        candidate = replace(plan, generator=generator)
+        found |= dict.fromkeys((*problems(candidate), *refusals(candidate, client_tools, server_tools)))
     return list(found)

@@ -1,13 +1,14 @@
-"""What the generators of two hosts can do: the version of iperf3, its options, and what a plan asks in vain.
+"""What the generators of two hosts support: the version of iperf3, its options, and what a plan needs but they lack.
 
-Reads nothing; takes the "tools" that a probe tells. What ``--help`` names is there, whatever the version says:
-distributions carry options back. Options that it does not name by a long word, and limits, go by the version.
+Reads nothing; takes the `TrafficTools` that a probe reports. An option that ``--help`` lists is supported, whatever the
+version: distributions backport options. Limits, and hosts where ``--help`` could not be read, are decided by the
+version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficTools
@@ -15,19 +16,19 @@ from nictop.traffic.plan.plan import RunPlan
 
 Version = tuple[int, ...]
 
-OLDEST: Version = (3, 5)
-LARGE_MSS: Version = (3, 21)
-"""Before it 9216 is the largest."""
-LARGEST_OLD_MSS = 9216
-THREADS: Version = (3, 16)
-"""From here on every stream has a thread of its own."""
+MIN_IPERF3_VERSION: Version = (3, 5)
+LARGE_MSS_VERSION: Version = (3, 21)
+"""First version that accepts an MSS above `MAX_OLD_IPERF3_MSS`."""
+MAX_OLD_IPERF3_MSS = 9216
+THREADED_VERSION: Version = (3, 16)
+"""First version that runs every stream in its own thread."""
 RESULTS_DIFFER = "the results of different versions are not to be compared"
 
 _VERSION = re.compile(r"^iperf (\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.MULTILINE | re.ASCII)
 
 
 def iperf3_version(text: str) -> Version | None:
-    """``(3, 12)`` of what ``iperf3 --version`` prints; None: it is no iperf3."""
+    """Output of ``iperf3 --version`` → ``(3, 12)``; None if it is not from iperf3."""
     found = _VERSION.search(text)
     return tuple(int(part) for part in found.groups() if part is not None) if found else None
 
@@ -37,13 +38,13 @@ def version_words(version: Version | None) -> str:
 
 
 def streams_json(tools: TrafficTools) -> bool:
-    """It can tell each interval as JSON, at once."""
+    """iperf3 can write each interval as JSON when it ends (``--json-stream``)."""
     return "--json-stream" in tools.options
 
 
-def asked_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
-    """(what the plan asks, long option that does it, version that has it for sure), of iperf3."""
-    wanted = (
+def needed_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
+    """(what the plan needs, long option of iperf3, first version that has it)"""
+    needed = (
         (plan.direction == "bidirectional", "traffic in both directions at once", "--bidir", (3, 7)),
         (plan.bitrate is not None, "a bitrate", "--bitrate", (3, 2)),
         (plan.zerocopy, "zerocopy", "--zerocopy", (3, 0)),
@@ -52,11 +53,11 @@ def asked_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
         (plan.omit > 0, "seconds that do not count", "--omit", (3, 0)),
         (True, "results while they are measured", "--forceflush", (3, 1, 5)),
     )
-    return tuple((what, option, since) for asked, what, option, since in wanted if asked)
+    return tuple((what, option, since) for is_needed, what, option, since in needed if is_needed)
 
 
 def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
-    """Why the two hosts cannot run the plan, a sentence each; () when they can."""
+    """Why the two hosts cannot run the plan, one sentence each; () if they can."""
     found: list[str] = []
     for host, tools, cpu in (
         (plan.client.host, client, plan.client_cpu),
@@ -79,15 +80,16 @@ def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterable[str]:
         yield f"{clean(tools.path)} does not answer as iperf3 does" + (f": {clean(why.detail)}" if why else "")
         return
     name = version_words(version)
-    if version < OLDEST:
-        yield f"{name} is older than {'.'.join(map(str, OLDEST))}, which is the oldest that nictop can follow"
+    if version < MIN_IPERF3_VERSION:
+        oldest = ".".join(map(str, MIN_IPERF3_VERSION))
+        yield f"{name} is older than {oldest}, which is the oldest that nictop can follow"
         return
-    for what, option, since in asked_options(plan):
+    for what, option, since in needed_options(plan):
         missing = option not in tools.options if tools.options else version < since
         if missing:
             yield f"{name} has no {option} for {what}; {'.'.join(map(str, since))} and later have it"
-    if plan.mss is not None and plan.mss > LARGEST_OLD_MSS and version < LARGE_MSS:
-        yield f"{name} takes an MSS of at most {LARGEST_OLD_MSS}, 3.21 and later more"
+    if plan.mss is not None and plan.mss > MAX_OLD_IPERF3_MSS and version < LARGE_MSS_VERSION:
+        yield f"{name} takes an MSS of at most {MAX_OLD_IPERF3_MSS}, 3.21 and later more"
     if (plan.client_cpu is not None or plan.server_cpu is not None) and "--affinity" not in (
         tools.options or ("--affinity",)
     ):
@@ -102,15 +104,15 @@ def _kernel_refusals(plan: RunPlan, tools: TrafficTools, cpu: int | None) -> Ite
         yield f"there is no CPU {cpu} that the generator could run on"
 
 
-def differences(client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
-    """What differs between the generators of two hosts and shows in results."""
+def iperf3_differences(client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
+    """Differences between the generators of two hosts that change results."""
     ours, theirs = iperf3_version(client.version), iperf3_version(server.version)
     if ours == theirs:
         return ()
-    words: Sequence[str] = (version_words(ours), version_words(theirs))
+    texts = (version_words(ours), version_words(theirs))
     more = "; only one of them runs every stream in a thread of its own" if _threaded(ours) != _threaded(theirs) else ""
-    return (f"client {words[0]}, server {words[1]}{more}: {RESULTS_DIFFER}",)
+    return (f"client {texts[0]}, server {texts[1]}{more}: {RESULTS_DIFFER}",)
 
 
 def _threaded(version: Version | None) -> bool:
-    return version is not None and version >= THREADS
+    return version is not None and version >= THREADED_VERSION

@@ -1,6 +1,6 @@
-"""What kind of experiment a wish is, and what is wrong with it whatever the hosts are: before any is connected to.
+"""The kind of experiment that a request means, and what is invalid in it whatever the hosts are.
 
-Reads nothing.
+Reads nothing; called before any host is connected to.
 """
 
 from __future__ import annotations
@@ -12,99 +12,102 @@ from dataclasses import dataclass
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator, problems
-from nictop.traffic.plan.quantities import shown
+from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.request import RunRequest, plan_of
-from nictop.traffic.plan.variables import checked, variable_of
+from nictop.traffic.plan.variables import check_value, variable_of
 from nictop.traffic.results.selection import ExperimentKind
 
-MOST_REPEATS = 1000
-MOST_STEPS = 5000
-LONGEST_REST = 86400.0
-LONGEST_LABEL = 200
-"""Characters."""
-ANYWHERE = EndpointPair("", Endpoint("client", None, "192.0.2.1"), Endpoint("server", None, "192.0.2.2"))
-"""Ends that no plan is refused for (RFC 5737)."""
+MAX_REPEATS = 1000
+MAX_RUNS = 5000
+MAX_REST_SECONDS = 86400.0
+MAX_LABEL_CHARACTERS = 200
+EXAMPLE_PAIR = EndpointPair("", Endpoint("client", None, "192.0.2.1"), Endpoint("server", None, "192.0.2.2"))
+"""Endpoints with which every plan is valid (documentation addresses of RFC 5737)."""
 
 
 @dataclass(frozen=True)
 class ValidatedRequest:
-    """A wish, and what it is: checked as far as it can be without the hosts."""
+    """A request that was checked as far as possible without the hosts."""
 
-    wish: RunRequest
+    request: RunRequest
     kind: ExperimentKind
     variable: str
-    """"": nothing varies."""
+    """"" if nothing varies."""
     values: tuple[str, ...]
-    """("",) where nothing varies."""
+    """("",) if nothing varies."""
 
     @property
-    def is_by_somebody(self) -> bool:
-        return bool(self.variable) and variable_of(self.variable).by_somebody
+    def is_manual(self) -> bool:
+        return bool(self.variable) and variable_of(self.variable).manual
 
 
-def asked_for(wish: RunRequest) -> ValidatedRequest:
-    """NictopError: why it cannot be run between any hosts."""
-    asked = _kind_of(wish)
-    for value in asked.values if asked.variable else ():
-        checked(asked.variable, value)
-    if not 1 <= wish.repeat <= MOST_REPEATS:
-        raise NictopError(f"repeat is {wish.repeat}, not from 1 to {MOST_REPEATS}")
-    if len(asked.values) * wish.repeat > MOST_STEPS:
-        raise NictopError(f"{len(asked.values) * wish.repeat} runs are more than {MOST_STEPS}")
-    if not 0 <= wish.rest <= LONGEST_REST or math.isnan(wish.rest):
-        raise NictopError(f"rest is {wish.rest:g}, not from 0 to {LONGEST_REST:g} seconds")
-    if len(wish.label) > LONGEST_LABEL or clean(wish.label) != wish.label:
-        raise NictopError(f"label: {shown(wish.label)} is too long, or has characters that cannot be shown")
-    if wish.between and not asked.is_by_somebody:
+def asked_for(request: RunRequest) -> ValidatedRequest:
+    """Check a request. Raises NictopError if it cannot be run between any hosts."""
+    validated = _classify(request)
+    for value in validated.values if validated.variable else ():
+        check_value(validated.variable, value)
+    if not 1 <= request.repeat <= MAX_REPEATS:
+        raise NictopError(f"repeat is {request.repeat}, not from 1 to {MAX_REPEATS}")
+    if len(validated.values) * request.repeat > MAX_RUNS:
+        raise NictopError(f"{len(validated.values) * request.repeat} runs are more than {MAX_RUNS}")
+    if not 0 <= request.rest <= MAX_REST_SECONDS or math.isnan(request.rest):
+        raise NictopError(f"rest is {request.rest:g}, not from 0 to {MAX_REST_SECONDS:g} seconds")
+    if len(request.label) > MAX_LABEL_CHARACTERS or clean(request.label) != request.label:
+        raise NictopError(f"label: {quoted(request.label)} is too long, or has characters that cannot be shown")
+    if request.between and not validated.is_manual:
         raise NictopError(
             "there is nothing for a command between the runs to change",
             "it belongs to what nictop does not set itself: queues, mtu or setup, in a sweep or a comparison",
         )
-    _check_plans(asked)
-    return asked
+    _check_plans(validated)
+    return validated
 
 
-def _kind_of(wish: RunRequest) -> ValidatedRequest:
-    if wish.sweep is not None and wish.compare is not None:
+def _classify(request: RunRequest) -> ValidatedRequest:
+    if request.sweep is not None and request.compare is not None:
         raise NictopError("a sweep and a comparison are two experiments", "ask for one of them")
-    if wish.compare is not None:
-        name, values = wish.compare
+    if request.compare is not None:
+        name, values = request.compare
         if len(values) != 2:
             raise NictopError(f"two values are compared, not {len(values)}", "a sweep takes any number of values")
-        return ValidatedRequest(wish, "compare", name, values)
-    if wish.sweep is not None:
-        name, values = wish.sweep
-        twice = sorted({value for value in values if values.count(value) > 1})
-        if twice or not values:
-            found = f"{', '.join(map(shown, twice))} stands there twice" if twice else "no value stands there"
+        return ValidatedRequest(request, "compare", name, values)
+    if request.sweep is not None:
+        name, values = request.sweep
+        duplicates = sorted({value for value in values if values.count(value) > 1})
+        if duplicates or not values:
+            found = (
+                f"{', '.join(map(quoted, duplicates))} stands there twice" if duplicates else "no value stands there"
+            )
             raise NictopError(f"{name}: {found}")
-        return ValidatedRequest(wish, "sweep", name, values)
-    return ValidatedRequest(wish, "repeat" if wish.repeat > 1 else "run", "", ("",))
+        return ValidatedRequest(request, "sweep", name, values)
+    return ValidatedRequest(request, "repeat" if request.repeat > 1 else "run", "", ("",))
 
 
-def _check_plans(asked: ValidatedRequest) -> None:
-    """What is wrong with the plans that it becomes, with either generator where both may be used."""
-    into_plan = variable_of(asked.variable).into_plan if asked.variable else None
+def _check_plans(validated: ValidatedRequest) -> None:
+    """Raise NictopError for what is invalid in its plans, with every generator that may be used."""
+    into_plan = variable_of(validated.variable).into_plan if validated.variable else None
     generators: tuple[Generator, ...] = ("iperf3", "builtin")
-    if asked.wish.generator != "auto":
-        generators = (asked.wish.generator,)
+    if validated.request.generator != "auto":
+        generators = (validated.request.generator,)
     found = []
     for generator in generators:
-        plan = plan_of(asked.wish, ANYWHERE, generator)
-        plans = {value: into_plan(plan, value) if into_plan is not None else plan for value in asked.values}
+        plan = plan_of(validated.request, EXAMPLE_PAIR, generator)
+        plans = {value: into_plan(plan, value) if into_plan is not None else plan for value in validated.values}
         found.append({value: problems(plan) for value, plan in plans.items()})
-    told = [by_value(asked.variable, reasons) for reasons in found]
-    if not all(told):
+    by_generator = [reasons_by_value(validated.variable, reasons) for reasons in found]
+    if not all(by_generator):
         return
     common = {value: [one for one in reasons if one in found[-1][value]] for value, reasons in found[0].items()}
-    if shared := by_value(asked.variable, common):
+    if shared := reasons_by_value(validated.variable, common):
         raise NictopError(f"it cannot be run: {shared}")
-    raise NictopError(f"no generator can run it: iperf3 does not ({told[0]}), nor does the built-in one ({told[-1]})")
+    raise NictopError(
+        f"no generator can run it: iperf3 does not ({by_generator[0]}), nor does the built-in one ({by_generator[-1]})"
+    )
 
 
-def by_value(variable: str, reasons: Mapping[str, Iterable[str]]) -> str:
-    """Why plans cannot be run, by value of what is varied: every reason once, with the values that it is about unless
-    it is about all; "" when there is none."""
+def reasons_by_value(variable: str, reasons: Mapping[str, Iterable[str]]) -> str:
+    """Why plans cannot be run: every reason once, with the values of the variable that it is true for unless it is true
+    for all; "" if there is none."""
     about: dict[str, list[str]] = {}
     for value, found in reasons.items():
         for reason in found:

@@ -1,7 +1,7 @@
-"""What can be swept or compared: the table of variables, and how a value gets into a run.
+"""The table of variables that can be swept or compared, and how a value gets into a run.
 
-Reads nothing. Most values are options of the plan. Others are set on the hosts by somebody else (queues, mtu, setup),
-as nictop changes no host: `not_shown` looks afterwards whether they are really so. "default" is the default of the
+Reads nothing. Most values are options of the plan. Others (queues, mtu, setup) are set on the hosts by the user, as
+nictop does not change hosts here; `not_in_force` checks afterwards that they are. "default" is the default of the
 generator.
 """
 
@@ -16,12 +16,11 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
-from nictop.traffic.plan.quantities import amount, bit_rate, shown, whole_number, yes_or_no
+from nictop.traffic.plan.quantities import amount, bit_rate, parse_yes_or_no, quoted, whole_number
 
 DEFAULT = "default"
-MOST_VALUES = 64
-LONGEST_VALUE = 64
-"""Characters."""
+MAX_VALUES = 64
+MAX_VALUE_CHARACTERS = 64
 
 IntoPlan = Callable[[RunPlan, str], RunPlan]
 
@@ -32,15 +31,15 @@ class Variable:
 
     name: str
     title: str
-    """For an axis: ``message size``."""
+    """Title of an axis: ``message size``."""
     example: str
     """Values as they are typed: ``512,4K,8M``."""
     facts: tuple[str, ...] = ()
-    """Facts of a run that differ with it: `compared` of `comparison.compare`."""
+    """Facts of a run that differ with the variable: they are expected to differ in `comparison.compare`."""
     into_plan: IntoPlan | None = None
-    """The plan with that value; NictopError for what is no value. None: not an option of the plan."""
-    by_somebody: bool = False
-    """nictop does not set it: somebody is asked to, or a command does it."""
+    """The plan with a value; raises NictopError if the value is invalid. None: not an option of the plan."""
+    manual: bool = False
+    """Set by the user or a command between the runs, not by nictop."""
 
 
 def _length(plan: RunPlan, value: str) -> RunPlan:
@@ -68,20 +67,20 @@ def _congestion(plan: RunPlan, value: str) -> RunPlan:
 
 
 def _zerocopy(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, zerocopy=value != DEFAULT and yes_or_no(value, "zerocopy"))
+    return replace(plan, zerocopy=value != DEFAULT and parse_yes_or_no(value, "zerocopy"))
 
 
 def _direction(plan: RunPlan, value: str) -> RunPlan:
     known: dict[str, Direction] = {"forward": "forward", "reverse": "reverse", "bidirectional": "bidirectional"}
     if value not in known:
-        raise NictopError(f"direction: {shown(value)} is none", f"there are {', '.join(known)}")
+        raise NictopError(f"direction: {quoted(value)} is none", f"there are {', '.join(known)}")
     return replace(plan, direction=known[value])
 
 
 def _generator(plan: RunPlan, value: str) -> RunPlan:
     known: dict[str, Generator] = {"iperf3": "iperf3", "builtin": "builtin"}
     if value not in known:
-        raise NictopError(f"generator: {shown(value)} is none", f"there are {', '.join(known)}")
+        raise NictopError(f"generator: {quoted(value)} is none", f"there are {', '.join(known)}")
     return replace(plan, generator=known[value])
 
 
@@ -100,9 +99,9 @@ VARIABLES: dict[str, Variable] = {
             "generator", "generator", "iperf3,builtin", ("generator", "client iperf3", "server iperf3"), _generator
         ),
         Variable("nic", "NIC", "ens224,ens256 (client and server alike) or ens224/ens3,ens256/ens3"),
-        Variable("queues", "queues", "1,2,4 (both ends), 1/,4/ (client's) or /1,/4 (server's)", by_somebody=True),
-        Variable("mtu", "MTU", "1500,9000 (both ends)", ("mtu",), by_somebody=True),
-        Variable("setup", "set-up", "passthrough,vswitch (words of your own)", by_somebody=True),
+        Variable("queues", "queues", "1,2,4 (both ends), 1/,4/ (client's) or /1,/4 (server's)", manual=True),
+        Variable("mtu", "MTU", "1500,9000 (both ends)", ("mtu",), manual=True),
+        Variable("setup", "set-up", "passthrough,vswitch (words of your own)", manual=True),
     )
 }
 """By name."""
@@ -114,26 +113,26 @@ _NUMBERS: dict[str, Callable[[str], int]] = {
 
 
 def variable_of(name: str) -> Variable:
-    """NictopError names those there are."""
+    """A row of `VARIABLES`. Raises NictopError, whose hint lists the names, if there is none."""
     found = VARIABLES.get(name)
     if found is None:
-        raise NictopError(f"{shown(name)} cannot be varied", f"there are {', '.join(VARIABLES)}")
+        raise NictopError(f"{quoted(name)} cannot be varied", f"there are {', '.join(VARIABLES)}")
     return found
 
 
-def checked(name: str, value: str) -> None:
-    """NictopError for what the variable cannot be, whatever the hosts have."""
+def check_value(name: str, value: str) -> None:
+    """Raise NictopError if the value is invalid for the variable, whatever the hosts have."""
     variable = variable_of(name)
-    if not value or len(value) > LONGEST_VALUE or not value.isprintable():
-        raise NictopError(f"{name}: {shown(value)} is no value", f"write it like {variable.example}")
+    if not value or len(value) > MAX_VALUE_CHARACTERS or not value.isprintable():
+        raise NictopError(f"{name}: {quoted(value)} is no value", f"write it like {variable.example}")
     if variable.into_plan is not None:
         variable.into_plan(RunPlan(Endpoint("", None, ""), Endpoint("", None, "")), value)
     elif name in ("queues", "mtu"):
         both_ends(name, value)
 
 
-def number_of(name: str, value: str) -> float | None:
-    """Where a value lies on an axis (bytes, bits per second, streams); None: it is no number."""
+def axis_position(name: str, value: str) -> float | None:
+    """Position of a value on an axis (bytes, bits per second, number of streams); None if it is not a number."""
     parse = _NUMBERS.get(name)
     if parse is None:
         return None
@@ -144,44 +143,44 @@ def number_of(name: str, value: str) -> float | None:
 
 
 def both_ends(name: str, value: str) -> tuple[int | None, int | None]:
-    """What client and server shall have: ``4`` both, ``4/`` and ``/4`` one of them, ``4/2`` each its own."""
+    """Values of client and server: ``4`` both, ``4/`` and ``/4`` one of them, ``4/2`` different ones."""
     client, slash, server = value.partition("/")
     wanted = tuple(whole_number(part, name) if part.strip() else None for part in (client, server if slash else client))
     if wanted == (None, None) or 0 in wanted:
-        raise NictopError(f"{name}: {shown(value)} is no value", f"write it like {VARIABLES[name].example}")
+        raise NictopError(f"{name}: {quoted(value)} is no value", f"write it like {VARIABLES[name].example}")
     return wanted[0], wanted[1]
 
 
-def wanted_words(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
-    """What somebody shall set: ``queues of ens224 on a and ens3 on b: 4``; clean."""
+def change_text(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
+    """The change that the user must make: ``queues of ens224 on a and ens3 on b: 4``; without control characters."""
     if name == "setup":
         return f"set-up {clean(value)}"
     wanted = both_ends(name, value)
-    told = []
-    for place, number in zip((plan.client, plan.server), wanted, strict=True):
+    changes = []
+    for endpoint, number in zip((plan.client, plan.server), wanted, strict=True):
         if number is not None:
-            link = _link(place, snapshots)
-            told.append(f"{clean(link.name) if link is not None else 'the NIC'} on {clean(place.host)}: {number}")
-    return f"{VARIABLES[name].title} of {', '.join(dict.fromkeys(told))}"
+            link = _link(endpoint, snapshots)
+            changes.append(f"{clean(link.name) if link is not None else 'the NIC'} on {clean(endpoint.host)}: {number}")
+    return f"{VARIABLES[name].title} of {', '.join(dict.fromkeys(changes))}"
 
 
-def not_shown(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
-    """Why the newest inventories do not show that a value set by somebody is in force; "" when they do, or when nobody
-    can know (setup). Clean."""
+def not_in_force(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
+    """Why the newest inventories do not show that a value set by the user is in force; "" if they do, or if it cannot
+    be checked (setup). Without control characters."""
     if name not in ("queues", "mtu"):
         return ""
     differing = []
-    for place, wanted in zip((plan.client, plan.server), both_ends(name, value), strict=True):
+    for endpoint, wanted in zip((plan.client, plan.server), both_ends(name, value), strict=True):
         if wanted is None:
             continue
-        link = _link(place, snapshots)
+        link = _link(endpoint, snapshots)
         if link is None:
-            differing.append(f"{clean(place.host)}: the NIC of the run is not known")
+            differing.append(f"{clean(endpoint.host)}: the NIC of the run is not known")
             continue
         found = (receive_queues(link) or None) if name == "queues" else link.mtu
         if found != wanted:
             has = "does not say its" if found is None else f"has {found}"
-            differing.append(f"{clean(place.host)}: {clean(link.name)} {has} {_unit(name, found)}, wanted: {wanted}")
+            differing.append(f"{clean(endpoint.host)}: {clean(link.name)} {has} {_unit(name, found)}, wanted: {wanted}")
     return "; ".join(differing)
 
 
@@ -191,6 +190,6 @@ def _unit(name: str, number: int | None) -> str:
     return "queue" if number == 1 else "queues"
 
 
-def _link(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
-    snapshot = snapshots.get(place.host)
-    return snapshot.links.get(place.ifindex) if snapshot is not None and place.ifindex is not None else None
+def _link(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
+    snapshot = snapshots.get(endpoint.host)
+    return snapshot.links.get(endpoint.ifindex) if snapshot is not None and endpoint.ifindex is not None else None

@@ -1,1 +1,1 @@
-"""Results: the record of a run, files that keep it, selection by number or label."""
+"""Results: the record of a run, files with stored runs, selection by identity or label."""

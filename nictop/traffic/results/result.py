@@ -1,8 +1,8 @@
-"""A run as a value: what arrived, what it cost, which way it went, and whether it may be compared with others.
+"""The result of a run: what arrived, its CPU cost, its path, and whether it may be compared with others.
 
-Reads nothing. Totals come from the generator's own end counters, and from its intervals only of a run that somebody has
-stopped, which is never ranked. Times are seconds since the
-first interval began, on one axis for all hosts.
+Reads nothing. Totals come from the end counters of the generator; only those of a run that the user stopped come from
+its intervals, and such a run is never ranked. Times are seconds since the start of the measured seconds, on one axis
+for all hosts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.failures import Failure
 
-SCHEMA = 1
-"""Raised when a field changes its meaning."""
+RESULT_SCHEMA = 1
+"""Increased when the meaning of a field changes."""
 
 MOST_STEAL = 0.05
-"""Share of a host's CPU time that others may have had: more, and the run measures them too."""
+"""Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class IntervalPoint:
     """One interval on the axis of the run."""
 
     time: float
-    """Its end."""
+    """End of the interval."""
     interval: Interval
 
 
@@ -41,17 +41,17 @@ class Flow:
 
     sender: str
     receiver: str
-    """Hosts."""
+    """Names of the hosts."""
     sent: Total | None
-    """As the sender counted it (what went into its socket buffers)."""
+    """Counted by the sender (written into its socket buffers)."""
     received: Total | None
-    """As the receiver counted it: the goodput."""
+    """Counted by the receiver: the goodput."""
     points: tuple[IntervalPoint, ...] = ()
-    """As the receiver told them, else the sender; the omitted ones are before 0."""
+    """Reported by the receiver, or else by the sender; omitted intervals are before 0."""
     retransmits: int | None = None
-    """Segments, of what counts."""
+    """Segments, in the measured seconds."""
     sent_points: tuple[IntervalPoint, ...] = ()
-    """As the sender told them, with what its sockets said of retransmits, rtt and window."""
+    """Reported by the sender, with retransmits, rtt and window of its sockets."""
 
     @property
     def goodput(self) -> float | None:
@@ -68,22 +68,22 @@ class Flow:
 
 @dataclass(frozen=True)
 class SocketFigures:
-    """The connections of a sender during what counts, by sock_diag."""
+    """The connections of a sender in the measured seconds, by sock_diag."""
 
     host: str
     rtt: int | None
     """µs, median."""
     snd_mss: int | None
-    """Bytes, the smallest one."""
+    """Bytes, the smallest of all connections."""
     congestion_window: int | None
     """Segments, median of the sum of all streams."""
     window_limited: float | None
-    """Share of 1 of the time with data to send, in which the receiver's window forbade it."""
+    """Share of 1 of the time with data to send in which the receiver's window was full."""
     buffer_limited: float | None
-    """The same for the own send buffer."""
+    """The same for the sender's send buffer."""
     congestion_control: str | None = None
     send_window: int | None = None
-    """Bytes that the receiver offered, of all streams, median; None: not known (Linux before 5.4)."""
+    """Bytes that the receiver offered to all streams, median; None: not known (Linux before 5.4)."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Result:
     wall: float
     """Seconds since the epoch at its start."""
     flows: tuple[Flow, ...] = ()
-    """From the client first."""
+    """Of the client first."""
     hosts: tuple[HostLoad, ...] = ()
     """Client, server, observers."""
     sockets: tuple[SocketFigures, ...] = ()
@@ -102,40 +102,40 @@ class Result:
     ceiling: Ceiling | None = None
     proof: PathProof | None = None
     failure: Failure | None = None
-    """Why it did not come to its end."""
+    """Why it did not end normally."""
     bottleneck: str = ""
-    """In a sentence."""
+    """A sentence."""
     facts: dict[str, str] = field(default_factory=dict)
-    """What a comparison must know of the set-up: ``client kernel``, ``server driver``, ``client iperf3``, ``mtu``, …"""
+    """Facts about the set-up for a comparison: ``client kernel``, ``server driver``, ``client iperf3``, ``mtu``, …"""
     notes: tuple[str, ...] = ()
-    """What is worth knowing and does not make it invalid."""
+    """Remarks that do not invalidate the result."""
     clock_uncertainty: float | None = None
-    """Seconds by which hosts may lie beside each other on the axis; None: not known."""
+    """Maximum error in seconds between the hosts on the axis; None: not known."""
     stopped: float | None = None
-    """Seconds that had counted when somebody stopped it; None: nobody did."""
-    schema: int = SCHEMA
+    """Measured seconds when the user stopped it; None: it was not stopped."""
+    schema: int = RESULT_SCHEMA
 
     @property
     def goodput(self) -> float | None:
-        """Bits per second that arrived, both directions together; None: not known of one."""
+        """Bits per second that arrived, both directions together; None if one is not known."""
         known = [flow.goodput for flow in self.flows]
         return sum(one for one in known if one is not None) if known and None not in known else None
 
     @property
     def of_ceiling(self) -> float | None:
         """Share of 1 of the ceiling that the faster direction reached."""
-        most = max((flow.goodput for flow in self.flows if flow.goodput is not None), default=None)
-        if most is None or self.ceiling is None or not self.ceiling.goodput:
+        highest = max((flow.goodput for flow in self.flows if flow.goodput is not None), default=None)
+        if highest is None or self.ceiling is None or not self.ceiling.goodput:
             return None
-        return most / self.ceiling.goodput
+        return highest / self.ceiling.goodput
 
     @property
     def why_not_ranked(self) -> tuple[str, ...]:
-        """Why it may not be compared with others; () when it may."""
-        return tuple(_objections(self))
+        """Why it may not be compared with others; () if it may."""
+        return tuple(_ranking_objections(self))
 
 
-def _objections(result: Result) -> Sequence[str]:
+def _ranking_objections(result: Result) -> Sequence[str]:
     found = []
     if result.failure is not None:
         found.append(f"the run failed: {result.failure.sentence}")

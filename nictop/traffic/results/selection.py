@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
-from nictop.traffic.plan.quantities import shown
+from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.results.store import (
     SCHEMA,
     ExperimentKind,
@@ -79,7 +79,7 @@ def found(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
         labels = dict.fromkeys(clean(run.label) for run in kept if run.label)
         listed = ", ".join(list(labels)[:MOST_LISTED])
         raise NictopError(
-            f"no kept result is called {shown(word)}",
+            f"no kept result is called {quoted(word)}",
             f"labels: {listed}" if listed else "nictop traffic --list shows what is kept",
         )
     return runs
@@ -98,7 +98,7 @@ def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
     by_run = [run for run in beginning if not run.experiment.startswith(word)]
     if len(experiments) > 1 or len(by_run) > 1:
         listed = ", ".join(map(clean, list(experiments)[:MOST_LISTED]))
-        raise NictopError(f"{shown(word)} begins several identities", f"{listed}: write more of it")
+        raise NictopError(f"{quoted(word)} begins several identities", f"{listed}: write more of it")
     return beginning
 
 

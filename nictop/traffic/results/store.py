@@ -20,8 +20,7 @@ from nictop.errors import NictopError
 from nictop.files import NotRegularFileError, open_regular_file, state_directory, write_atomically
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import bytes_
-from nictop.traffic.results.result import SCHEMA as RESULT_SCHEMA
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import RESULT_SCHEMA, Result
 
 if TYPE_CHECKING:
     import msgspec

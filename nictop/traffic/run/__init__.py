@@ -1,1 +1,1 @@
-"""One run: its endpoints, events, failures and end."""
+"""One run: its endpoints, events, failures and result."""

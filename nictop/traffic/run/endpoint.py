@@ -1,6 +1,6 @@
-"""One end of a run while it goes on: what its generator has said so far, put in order.
+"""The state of one end of a run: the output of its generator so far, in order.
 
-Reads nothing; takes the `TrafficLine`s of one child.
+Reads nothing; takes the `TrafficLine`s of one child process of a probe.
 """
 
 from __future__ import annotations
@@ -8,49 +8,52 @@ from __future__ import annotations
 from statistics import median
 
 from nictop.probe.records import TrafficLine, TrafficPath, TrafficSocket, TrafficTools
-from nictop.traffic.generators import Output, Side
-from nictop.traffic.generators.intervals import Detail, GeneratorOutput, Interval, Problem, Total, total_of
+from nictop.traffic.generators import OutputParser, Side
+from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, GeneratorOutput, Interval, Total, sum_known
 from nictop.traffic.results.result import SocketFigures
 
 CONTROL_BYTES = 65536
-"""A connection that moved less beside one that moved much more is iperf3's control connection."""
+"""If other connections moved more, one that moved less than this is the control connection of iperf3."""
+MAX_STDERR_CHARACTERS = 500
+"""Of one line."""
 
 
 class RunEnd:
-    """A child of a probe: the client or the server of a run. Times are those of its host."""
+    """A child process of a probe: the client or the server of a run. Times are seconds of CLOCK_MONOTONIC of its
+    host."""
 
     def __init__(self, side: Side, host: str, identity: str, omitted: int = 0) -> None:
         self.side, self.host, self.identity = side, host, identity
         self.tools: TrafficTools | None = None
         self.path: TrafficPath | None = None
-        """How its host reaches the other end; asked only when no connection was made."""
-        self.output: Output | None = None
+        """The route of its host to the other end; requested only if no connection was made."""
+        self.output: OutputParser | None = None
         self.started: float | None = None
         self.listening = False
         self.ended: float | None = None
-        """When its "exit" or "failed" came."""
+        """Time of its "exit" or "failed" line."""
         self.failed = ""
-        """Why the probe did not start it, or ended it."""
+        """Why the probe did not start it, or why it ended without a result; "": it did not fail."""
         self.problems: list[tuple[float, str]] = []
-        self.complaints: list[str] = []
-        """Lines of stderr."""
+        self.stderr_lines: list[str] = []
+        """Lines of its standard error."""
         self.intervals: list[tuple[float, Interval]] = []
-        """(when the line came, on its host's clock)"""
-        self.anchor: float | None = None
-        """When its run began, on its host's clock: no line comes before its interval is over, and the quickest line
-        tells it best."""
+        """(time of the line, interval)"""
+        self.run_start: float | None = None
+        """Start of its run: the earliest time that a line and the end of its interval give, as lines may be late but
+        never early."""
         self.omitted = omitted
-        """Seconds at the beginning that do not count. What the intervals say of it is not sure: iperf3 may end the last
-        of them too late, as one that counts."""
+        """Seconds at the beginning that are not measured, as planned: iperf3 may report the last omitted interval as a
+        measured one."""
         self.totals: list[Total] = []
-        self.details: list[Detail] = []
+        self.details: list[GeneratorInfo] = []
         self.sockets: list[tuple[float, tuple[TrafficSocket, ...]]] = []
         self.threads: list[TrafficLine] = []
-        """Readings of the busiest threads of its host."""
+        """Samples of the busiest threads of its host."""
         self.pid: int | None = None
 
     def take(self, line: TrafficLine) -> tuple[Interval, ...]:
-        """One line of its child; the intervals that it completes."""
+        """Add a line of its child process; return the intervals that it completes."""
         if line.kind == "started":
             self.started, self.pid = line.time, line.pid
         elif line.kind == "listening":
@@ -61,112 +64,112 @@ class RunEnd:
             self.threads.append(line)
         elif line.kind == "output" and self.output is not None:
             if line.stream == "stderr":
-                self.complaints.append(line.text[:500])
-            return self._sort(line.time, self.output.feed(line.text))
+                self.stderr_lines.append(line.text[:MAX_STDERR_CHARACTERS])
+            return self._add(line.time, self.output.feed(line.text))
         elif line.kind == "failed":
             self.failed = self.failed or line.text or "it failed without a word"
             if self.started is None:
                 self.ended = line.time
         elif line.kind == "exit":
             self.ended = line.time
-            last = self._sort(line.time, self.output.finish()) if self.output is not None else ()
+            last = self._add(line.time, self.output.finish()) if self.output is not None else ()
             if not self.totals and not self.problems:
-                self.failed = self.failed or _cut_off(line)
+                self.failed = self.failed or _exit_text(line)
             return last
         return ()
 
     @property
     def first_problem(self) -> tuple[float, str] | None:
-        """(seconds after its start, text)"""
+        """(seconds after its start, text) of its first error message"""
         if not self.problems:
             return None
         time, text = self.problems[0]
         return max(0.0, time - (self.started if self.started is not None else time)), text
 
     def total(self, *, sends: bool, by_sender: bool) -> Total | None:
-        """What its generator told at the end of one direction."""
+        """The total of one direction that its generator reported at the end."""
         return next((one for one in self.totals if (one.sends, one.by_sender) == (sends, by_sender)), None)
 
-    def _sort(self, time: float, said: tuple[GeneratorOutput, ...]) -> tuple[Interval, ...]:
+    def _add(self, time: float, outputs: tuple[GeneratorOutput, ...]) -> tuple[Interval, ...]:
         found = []
-        for one in said:
+        for one in outputs:
             if isinstance(one, Interval):
                 self.intervals.append((time, one))
-                self._place(time, one)
+                self._set_start(time, one)
                 found.append(one)
             elif isinstance(one, Total):
                 self.totals.append(one)
-            elif isinstance(one, Problem):
+            elif isinstance(one, ErrorMessage):
                 self.problems.append((time, one.text))
             else:
                 self.details.append(one)
         return tuple(found)
 
-    def _place(self, time: float, one: Interval) -> None:
+    def _set_start(self, time: float, one: Interval) -> None:
         begun = time - one.end - (0.0 if one.omitted else self.omitted)
-        self.anchor = begun if self.anchor is None else min(self.anchor, begun)
+        self.run_start = begun if self.run_start is None else min(self.run_start, begun)
 
 
-def _cut_off(line: TrafficLine) -> str:
-    """How a child ended that has told neither a result nor a reason; "" when it did so as if all were well."""
+def _exit_text(line: TrafficLine) -> str:
+    """How a child process ended that reported neither a result nor an error; "" if it ended normally."""
     if line.signal is not None:
         return f"it was ended by signal {line.signal}"
     return f"it ended with status {line.status}" if line.status else ""
 
 
 def socket_figures(end: RunEnd, since: float, until: float) -> SocketFigures | None:
-    """Of the data connections of a sender in a time of its host's clock; None: nothing was read of them."""
-    inside = [(time, _data(sockets)) for time, sockets in end.sockets if since <= time <= until]
-    inside = [(time, sockets) for time, sockets in inside if sockets]
-    if not inside:
+    """Figures of the data connections of a sender between two times of its host; None if there are no samples."""
+    samples = [(time, _data_sockets(sockets)) for time, sockets in end.sockets if since <= time <= until]
+    samples = [(time, sockets) for time, sockets in samples if sockets]
+    if not samples:
         return None
-    first, last = inside[0][1], inside[-1][1]
-    every = [one for _, sockets in inside for one in sockets]
+    first, last = samples[0][1], samples[-1][1]
+    all_sockets = [one for _, sockets in samples for one in sockets]
     return SocketFigures(
         end.host,
-        rtt=round(median(one.rtt for one in every)),
-        snd_mss=min(one.snd_mss for one in every),
-        congestion_window=round(median(sum(one.congestion_window for one in sockets) for _, sockets in inside)),
-        send_window=_send_window(inside),
-        window_limited=_share(first, last, "window_limited"),
-        buffer_limited=_share(first, last, "buffer_limited"),
+        rtt=round(median(one.rtt for one in all_sockets)),
+        snd_mss=min(one.snd_mss for one in all_sockets),
+        congestion_window=round(median(sum(one.congestion_window for one in sockets) for _, sockets in samples)),
+        send_window=_send_window(samples),
+        window_limited=_limited_share(first, last, "window_limited"),
+        buffer_limited=_limited_share(first, last, "buffer_limited"),
         congestion_control=last[0].congestion_control or None,
     )
 
 
-def _send_window(inside: list[tuple[float, tuple[TrafficSocket, ...]]]) -> int | None:
-    """Of all connections together, median; None: a kernel before Linux 5.4."""
-    offered = [[one.send_window for one in sockets] for _, sockets in inside]
-    known = [sum(filter(None, windows)) for windows in offered if None not in windows]
+def _send_window(samples: list[tuple[float, tuple[TrafficSocket, ...]]]) -> int | None:
+    """Median of the sum over all connections, in bytes; None: the kernel is older than Linux 5.4."""
+    windows_of_samples = [[one.send_window for one in sockets] for _, sockets in samples]
+    known = [sum(filter(None, windows)) for windows in windows_of_samples if None not in windows]
     return round(median(known)) if known else None
 
 
 def socket_retransmits(end: RunEnd, since: float, until: float) -> int | None:
-    """Segments that were sent again in that time."""
-    inside = [_data(sockets) for time, sockets in end.sockets if since <= time <= until]
-    inside = [sockets for sockets in inside if sockets]
-    if len(inside) < 2:
+    """Segments that were retransmitted between two times of its host; None if there are fewer than two samples."""
+    samples = [_data_sockets(sockets) for time, sockets in end.sockets if since <= time <= until]
+    samples = [sockets for sockets in samples if sockets]
+    if len(samples) < 2:
         return None
-    before = {one.inode: one.retransmits for one in inside[0]}
-    return total_of(max(0, one.retransmits - before.get(one.inode, 0)) for one in inside[-1])
+    before = {one.inode: one.retransmits for one in samples[0]}
+    return sum_known(max(0, one.retransmits - before.get(one.inode, 0)) for one in samples[-1])
 
 
-def _data(sockets: tuple[TrafficSocket, ...]) -> tuple[TrafficSocket, ...]:
-    """Without the connection that controls the run, and without the listening socket."""
+def _data_sockets(sockets: tuple[TrafficSocket, ...]) -> tuple[TrafficSocket, ...]:
+    """The sockets without the control connection and the listening socket."""
     moved = {one.inode: (one.bytes_acked or 0) + (one.bytes_received or 0) for one in sockets}
-    most = max(moved.values(), default=0)
-    return tuple(one for one in sockets if moved[one.inode] >= min(most, CONTROL_BYTES) and moved[one.inode] > 0)
+    max_moved = max(moved.values(), default=0)
+    return tuple(one for one in sockets if moved[one.inode] >= min(max_moved, CONTROL_BYTES) and moved[one.inode] > 0)
 
 
-def _share(first: tuple[TrafficSocket, ...], last: tuple[TrafficSocket, ...], field: str) -> float | None:
-    """Of the time with data to send, of all connections together."""
+def _limited_share(first: tuple[TrafficSocket, ...], last: tuple[TrafficSocket, ...], field: str) -> float | None:
+    """Share of the time with data to send, of all connections together; None if the kernel does not report it."""
     before = {one.inode: one for one in first}
-    limited = busy = 0
+    limited = busy_time = 0
     for one in last:
         old = before.get(one.inode)
-        now, then = getattr(one, field), getattr(old, field) if old is not None else 0
-        if now is None or one.busy_time is None:
+        current, previous = getattr(one, field), getattr(old, field) if old is not None else 0
+        if current is None or one.busy_time is None:
             return None
-        limited += now - (then or 0)
-        busy += one.busy_time - ((old.busy_time or 0) if old is not None else 0)
-    return limited / busy if busy > 0 else None
+        limited += current - (previous or 0)
+        busy_time += one.busy_time - ((old.busy_time or 0) if old is not None else 0)
+    return limited / busy_time if busy_time > 0 else None

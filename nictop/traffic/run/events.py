@@ -1,4 +1,4 @@
-"""What a run tells while it goes on, and how long it waits for what."""
+"""The events of a run, and its time limits."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from nictop.traffic.run.failures import Failure
 
 @dataclass(frozen=True)
 class RunTimeouts:
-    """Seconds after which the run does not wait any longer."""
+    """Time limits of a run, in seconds."""
 
     check: float = 25.0
-    """A guest without acceleration needs several seconds to start a program."""
+    """For the check of both generators: a guest without hardware acceleration needs several seconds to start a
+    program."""
     listen: float = 5.0
     first_byte: float = 8.0
-    """From the client's start."""
+    """From the start of the client."""
     stall: float = 5.0
-    """Without payload, once some has come; at least four intervals."""
+    """Without payload, after the first byte; at least four intervals."""
     grace: float = 10.0
-    """On top of the planned seconds, for the whole run."""
+    """In addition to the planned seconds, for the whole run."""
     settle: float = 0.3
-    """For the other end to say what an end has noticed of it."""
+    """For the error message of the other end, after one end has reported the loss of the connection."""
     path: float = 3.0
     """For both hosts to look up the route to each other."""
     stop: float = 3.0
-    """For both children to end."""
+    """For both child processes to end."""
     counters: float = 3.0
     """For a counter record after the run."""
     ports: int = 5
-    """Ports that are tried, one after the other."""
+    """Number of ports that are tried, one after the other."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The run has come to another stage."""
+    """A new stage of the run."""
 
     name: str
     """checking, starting, listening, running, ending"""
@@ -47,19 +48,19 @@ class Stage:
 
 @dataclass(frozen=True)
 class IntervalMeasured:
-    """An interval that one end has told."""
+    """An interval that one end reported."""
 
     host: str
     time: float | None
-    """Its end, seconds on the axis of the run; None: the axis is not known yet."""
+    """End of the interval, seconds on the axis of the run; None: the axis is not known yet."""
     interval: Interval
     side: Side
-    """The end that told it: both may be on one host."""
+    """The end that reported it: both may be on one host."""
 
 
 @dataclass(frozen=True)
 class Sockets:
-    """The TCP connections of one end."""
+    """The TCP connections of one end at one time."""
 
     host: str
     time: float | None
@@ -78,12 +79,12 @@ Event = Stage | IntervalMeasured | Sockets | Finished
 
 
 class RunStopped(Exception):
-    """Ends the stages of a run that somebody has stopped."""
+    """Raised in the stages of a run when the user stops it."""
 
 
 class RunFailed(Exception):
-    """Ends the stages of a run."""
+    """Raised in the stages of a run when it fails."""
 
-    def __init__(self, why: Failure) -> None:
-        super().__init__(why.sentence)
-        self.failure = why
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence)
+        self.failure = failure

@@ -1,6 +1,6 @@
-"""How a run that came to no good end ended: what its two ends have said, and for how long nothing came → a `Failure`.
+"""The cause of a failed run: messages of both ends and what the hosts report → a `Failure`.
 
-Reads nothing. Called by `run` when an end fails, and when its own watches lose their patience.
+Reads nothing. Called by `run` when an end fails and when a time limit is exceeded.
 """
 
 from __future__ import annotations
@@ -11,102 +11,106 @@ from nictop.traffic.analysis.assemble import RunLog
 from nictop.traffic.generators import Side
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import RunTimeouts
-from nictop.traffic.run.failures import Failure, failure, kind_of, opening, possible
-from nictop.traffic.run.unreachable import examined, link_down, link_of, seen_cause
+from nictop.traffic.run.failures import Failure, causes_text, failure, kind_of, opening_commands
+from nictop.traffic.run.unreachable import endpoint_link, examined, link_down, visible_cause
 
-SEEN_FROM_AFAR = ("control_message", "interrupted", "refused", "stall")
-"""How the loss of one host looks to the other end."""
-NOT_CONNECTED = ("timeout", "prohibited", "no_neighbour", "refused", "no_route", "start")
-"""The connection was not made: what both hosts show about that comes before what is possible."""
-TRICKLE = 64 * 1024
-"""Bytes: what small packets carry while no full one gets through."""
+SECONDARY_KINDS = ("control_message", "interrupted", "refused", "stall")
+"""How the other end reports the loss of one end."""
+NOT_CONNECTED_KINDS = ("timeout", "prohibited", "no_neighbour", "refused", "no_route", "start")
+"""The connection was not made: causes that both hosts show come before possible ones."""
+BLACK_HOLE_MAX_BYTES = 64 * 1024
+"""Payload of small packets that arrive although no full-sized one does."""
+MAX_STDERR_IN_MESSAGE = 200
+"""Characters."""
 
 
-def hung(heard: RunLog, limits: RunTimeouts, moved: float, seconds: float) -> Failure:
-    """Nothing came any more, `seconds` after the client's start and `moved` bytes of payload."""
-    plan = heard.plan
-    sent = any(one.sends and one.bits_per_second for end in heard.ends.values() for _, one in end.intervals)
+def timeout_failure(log: RunLog, timeouts: RunTimeouts, payload_bytes: float, seconds: float) -> Failure:
+    """The cause if a time limit was exceeded, `seconds` after the start of the client and after `payload_bytes` were
+    received."""
+    plan = log.plan
+    sent = any(one.sends and one.bits_per_second for end in log.ends.values() for _, one in end.intervals)
     where = f"between {clean(plan.client.host)} and {clean(plan.server.host)}"
-    down = link_down(heard)
+    down = link_down(log)
     if down:
         return Failure("stall", f"nothing arrived any more {where}: {down}")
-    over, *others = sorted(heard.ends.values(), key=lambda end: end.ended is None)
-    if over.ended is not None and not over.problems and any(end.ended is None for end in others):
+    ended, *others = sorted(log.ends.values(), key=lambda end: end.ended is None)
+    if ended.ended is not None and not ended.problems and any(end.ended is None for end in others):
         return Failure(
-            "other", f"{clean(over.host)}: the {over.side} ended without a result, and the other end waited in vain"
+            "other", f"{clean(ended.host)}: the {ended.side} ended without a result, and the other end waited in vain"
         )
-    if seconds >= plan.seconds + limits.grace:
+    if seconds >= plan.seconds + timeouts.grace:
         return Failure("deadline", f"the run did not come to its end within {seconds:.0f} s")
-    if sent and moved < TRICKLE and plan.protocol == "tcp":
+    if sent and payload_bytes < BLACK_HOLE_MAX_BYTES and plan.protocol == "tcp":
         return Failure(
             "black_hole",
             f"the connection stood and then nothing full-sized came through {where}: an MTU black hole (a smaller "
             "MTU on the way, or jumbo frames on one side only)",
         )
-    if moved:
+    if payload_bytes:
         return Failure("stall", f"nothing arrived any more {where}: the link or the way died after {seconds:.0f} s")
-    problem = next((end.first_problem for end in heard.ends.values() if end.first_problem), None)
+    problem = next((end.first_problem for end in log.ends.values() if end.first_problem), None)
     if problem is not None:
-        return failure_of(heard, problem[1], problem[0])
-    cause = seen_cause(heard)
+        return error_failure(log, problem[1], problem[0])
+    cause = visible_cause(log)
     if cause is not None:
         return cause
-    silent = f"not one byte arrived {where} within {seconds:.0f} s"
+    message = f"not one byte arrived {where} within {seconds:.0f} s"
     if plan.protocol == "udp":
-        opens = opening(plan, _link(heard), _firewalls(heard, "server"))
-        silent += f": a firewall that lets TCP in may drop UDP to port {plan.port}"
-        return Failure("start", silent, opens, plan.server.host if opens else "", bool(opens))
-    listed = possible(plan, "timeout", _firewalls(heard, "server"), _firewalls(heard, "client"), examined(heard))
-    return Failure("start", silent + listed)
+        commands = opening_commands(plan, _server_link(log), _firewalls(log, "server"))
+        message += f": a firewall that lets TCP in may drop UDP to port {plan.port}"
+        return Failure("start", message, commands, plan.server.host if commands else "", bool(commands))
+    listed = causes_text(plan, "timeout", _firewalls(log, "server"), _firewalls(log, "client"), examined(log))
+    return Failure("start", message + listed)
 
 
-def first_cause(told: Failure | None, lost: Failure) -> Failure | None:
-    """Of a run that failed, and a host that was found lost right afterwards: the other end may have said so first."""
-    return lost if told is not None and told.kind in SEEN_FROM_AFAR else told
+def first_cause(reported: Failure | None, lost: Failure) -> Failure | None:
+    """The cause of a failed run if a host was lost right afterwards: the other end may have reported the consequence
+    first."""
+    return lost if reported is not None and reported.kind in SECONDARY_KINDS else reported
 
 
-def why(heard: RunLog, end: RunEnd) -> Failure:
-    """What became of an end that failed."""
+def end_failure(log: RunLog, end: RunEnd) -> Failure:
+    """The cause of the failure of an end."""
     problem = end.first_problem
     if problem is not None:
-        return failure_of(heard, problem[1], problem[0])
+        return error_failure(log, problem[1], problem[0])
     if kind_of(end.failed, 0.0) == "other":
-        said = f": {clean(end.complaints[-1])[:200]}" if end.complaints else ""
-        return Failure("other", f"{clean(end.host)}: {clean(end.failed) or 'it ended without a word'}{said}")
-    return failure_of(heard, end.failed, 0.0)
+        last_line = f": {clean(end.stderr_lines[-1])[:MAX_STDERR_IN_MESSAGE]}" if end.stderr_lines else ""
+        return Failure("other", f"{clean(end.host)}: {clean(end.failed) or 'it ended without a word'}{last_line}")
+    return error_failure(log, end.failed, 0.0)
 
 
-def without_result(heard: RunLog) -> Failure:
-    """Both ends have ended, and all seemed well."""
-    said = next((line for end in heard.ends.values() for line in end.complaints), "")
-    more = f": {clean(said)[:200]}" if said else ""
+def no_result_failure(log: RunLog) -> Failure:
+    """The failure of a run whose ends both ended normally, without totals."""
+    stderr_line = next((line for end in log.ends.values() for line in end.stderr_lines), "")
+    more = f": {clean(stderr_line)[:MAX_STDERR_IN_MESSAGE]}" if stderr_line else ""
     return Failure("other", f"both ends are done, and neither has told a result{more}")
 
 
-def failure_of(heard: RunLog, text: str, seconds: float) -> Failure:
-    """An error text, with what is known of the server's host: see `failures.failure`."""
-    server = heard.ends["server"]
-    if server.listening and kind_of(text, seconds) in NOT_CONNECTED:
-        cause = seen_cause(heard)
+def error_failure(log: RunLog, text: str, seconds: float) -> Failure:
+    """The failure for an error text of an end, with what is known of both hosts: see `failures.failure`."""
+    server = log.ends["server"]
+    if server.listening and kind_of(text, seconds) in NOT_CONNECTED_KINDS:
+        cause = visible_cause(log)
         if cause is not None:
             return cause
     return failure(
-        heard.plan,
+        log.plan,
         text if server.listening else f"cannot listen: {text}",
         seconds,
-        link=_link(heard),
-        firewalls=_firewalls(heard, "server"),
-        clients=_firewalls(heard, "client"),
+        link=_server_link(log),
+        firewalls=_firewalls(log, "server"),
+        client_firewalls=_firewalls(log, "client"),
         listens=server.listening and server.ended is None,
-        examined=examined(heard),
+        examined=examined(log),
     )
 
 
-def _link(heard: RunLog) -> str | None:
-    link = link_of(heard, heard.plan.server)
+def _server_link(log: RunLog) -> str | None:
+    link = endpoint_link(log, log.plan.server)
     return link.name if link is not None else None
 
 
-def _firewalls(heard: RunLog, side: Side) -> Firewalls | None:
-    tools = heard.ends[side].tools
+def _firewalls(log: RunLog, side: Side) -> Firewalls | None:
+    tools = log.ends[side].tools
     return tools.firewalls if tools is not None else None

@@ -1,4 +1,7 @@
-"""Lines about traffic of all hosts of a run, in the order in which they are received, from their `RunHost`s."""
+"""Traffic lines and connection states of all hosts of a run, in the order in which they arrive.
+
+Reads nothing itself; subscribes to `RunHost`s, whose sessions are run elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -16,42 +19,42 @@ from nictop.wire.timeout import within
 
 
 class TrafficInbox:
-    """Lines of all hosts of a run. `ends`: names of those whose loss ends it."""
+    """Lines of all hosts of a run. `ends`: names of the hosts whose loss ends the run."""
 
     def __init__(self, hosts: Mapping[str, RunHost], ends: Collection[str]) -> None:
         self.lost: set[str] = set()
-        """Ends whose probe has gone meanwhile: it has taken its children with it."""
-        self._hosts, self._ends = hosts, ends
+        """Hosts of ends whose probe was lost: its child processes end with it."""
+        self._hosts, self._end_hosts = hosts, ends
         self._pending: deque[tuple[str, TrafficItem]] = deque()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._unsubscribe: list[Callable[[], None]] = []
         self._stopped = self._ending = False
 
     def open(self) -> None:
-        """Receive lines from now on, until `close`."""
+        """Subscribe to all hosts, until `close`."""
         self._unsubscribe = [host.subscribe(self._receive) for host in self._hosts.values()]
 
     def close(self) -> None:
-        """Receive no more lines."""
+        """Unsubscribe from all hosts."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 
     def stop(self) -> None:
-        """No line is waited for any longer: `next` raises RunStopped, unless the run is ending anyway."""
+        """`next` raises RunStopped from now on, unless the run is already ending."""
         self._stopped = not self._ending
-        self._news.set()
+        self._changed.set()
 
     def end(self) -> None:
-        """The run is ending: that the children have ended is heard also after a stop."""
+        """The run is ending: `next` returns lines also after a stop."""
         self._stopped, self._ending = False, True
 
     async def next(self, deadline: float) -> TrafficLine | None:
-        """None when no line comes before the deadline (CLOCK_MONOTONIC). RunFailed: an end is lost."""
+        """The next line; None at the deadline (CLOCK_MONOTONIC). Raises RunFailed if the host of an end is lost."""
         while True:
             while not self._pending and not self._stopped:
-                self._news.clear()
+                self._changed.clear()
                 try:
-                    await within(deadline - time.monotonic(), self._news.wait())
+                    await within(deadline - time.monotonic(), self._changed.wait())
                 except asyncio.TimeoutError:
                     return None
             if self._stopped:
@@ -59,10 +62,10 @@ class TrafficInbox:
             name, item = self._pending.popleft()
             if isinstance(item, TrafficLine):
                 return item
-            if item.state in ("lost", "failed") and name in self._ends:
+            if item.state in ("lost", "failed") and name in self._end_hosts:
                 self.lost.add(name)
                 raise RunFailed(Failure("unreachable", f"{clean(name)}: {clean(item.message)}"))
 
     def _receive(self, name: str, item: TrafficItem) -> None:
         self._pending.append((name, item))
-        self._news.set()
+        self._changed.set()

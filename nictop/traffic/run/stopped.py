@@ -1,4 +1,4 @@
-"""A run that somebody has stopped: what its intervals come to, as there are no end counters.
+"""Totals of a run that the user stopped, from its intervals, as there are no totals of the generators.
 
 Reads nothing.
 """
@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nictop.traffic.generators.intervals import Interval, Total, total_of
+from nictop.traffic.generators.intervals import Interval, Total, sum_known
 from nictop.traffic.results.result import Flow, IntervalPoint
 from nictop.traffic.run.failures import Failure
 
 
-def until_stopped(flow: Flow) -> Flow:
-    """The direction with totals of the intervals that each end has told; None where it has told none that counts. What
-    generators say at a signal is left out: each version says something else, of other seconds at each end."""
-    received = _total([one for one in _counting(flow.points) if not one.sends], sends=False)
-    sent = _total(_counting(flow.sent_points), sends=True)
+def totals_of_intervals(flow: Flow) -> Flow:
+    """The direction with totals of the intervals that each end reported; None where it reported no measured one. What
+    generators report after a signal is ignored: it depends on the version and covers different seconds at each end."""
+    received = _total([one for one in _measured(flow.points) if not one.sends], sends=False)
+    sent = _total(_measured(flow.sent_points), sends=True)
     return replace(flow, sent=sent, received=received, retransmits=sent.retransmits if sent is not None else None)
 
 
-def _counting(points: Iterable[IntervalPoint]) -> list[Interval]:
+def _measured(points: Iterable[IntervalPoint]) -> list[Interval]:
     return [one.interval for one in points if not one.interval.omitted and one.time > 0]
 
 
@@ -37,15 +37,15 @@ def _total(intervals: Sequence[Interval], *, sends: bool) -> Total | None:
         seconds,
         8 * size / seconds,
         size,
-        total_of(one.retransmits for one in intervals),
-        total_of(one.packets for one in intervals),
-        total_of(one.lost for one in intervals),
+        sum_known(one.retransmits for one in intervals),
+        sum_known(one.packets for one in intervals),
+        sum_known(one.lost for one in intervals),
         jitters[-1] if jitters else None,
     )
 
 
-def stopped_too_early(stopped: float | None, flows: Iterable[Flow]) -> Failure | None:
-    """Of a run that was stopped before anything that counts had arrived there is nothing to show."""
+def no_measured_interval(stopped: float | None, flows: Iterable[Flow]) -> Failure | None:
+    """The failure of a run that was stopped before the first measured interval; None for all others."""
     if stopped is None or any(flow.received is not None for flow in flows):
         return None
     return Failure("interrupted", "it was stopped before anything that counts had arrived")

@@ -1,4 +1,4 @@
-"""The sentence names what held the run back, and nothing that hides behind something else."""
+"""The sentence names the bottleneck, and no other limit behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nictop.model.devices.netdevs import End
 from nictop.probe.records import Qdisc
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import BusyCpu, Machine, ThreadLoad
-from nictop.traffic.analysis.path_limits import reachable
+from nictop.traffic.analysis.path_limits import reachable_rate
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
 from nictop.traffic.generators.intervals import Total
@@ -21,28 +21,28 @@ from tests.traffic.plans import PLAN
 from tests.traffic.runs import flow, load, result
 
 SETUPS = {"a": NicSetup(None, (SendQueueing("ens4", "fq_codel"),)), "b": NicSetup(1, (SendQueueing("ens5", "mq"),))}
-NOTHING_LEFT = "not determined; possible: the network between the hosts, or the hypervisor below a guest; excluded: "
-WINDOW = SocketFigures("a", 20_000, 1448, 40, 0.8, 0.0, "cubic", 12_500_000)
+ALL_EXCLUDED = "not determined; possible: the network between the hosts, or the hypervisor below a guest; excluded: "
+FULL_WINDOW = SocketFigures("a", 20_000, 1448, 40, 0.8, 0.0, "cubic", 12_500_000)
 """12.5 MB / 20 ms = 5 Gb/s."""
-BUFFER = replace(WINDOW, window_limited=0.0, buffer_limited=0.6)
-HELD = SocketFigures("a", 200, 1448, 90, 0.0, 0.0, "cubic", 4 << 20)
-"""86 segments are under way at 5 Gb/s and 200 µs."""
-FREE = replace(HELD, congestion_window=4000)
-BBR = replace(HELD, congestion_control="bbr")
-RECEIVES = load("b", "server", hottest=2, hottest_busy=0.99, hottest_softirq=0.98)
-SENDS = load("a", hottest=1, hottest_busy=0.97, hottest_softirq=0.1)
-LOST = Total(False, False, 10.0, 5e9, packets=1000, lost=200)
-MANY = (flow(5.0, retransmits=1100),)
+FULL_BUFFER = replace(FULL_WINDOW, window_limited=0.0, buffer_limited=0.6)
+FULL_CWND = SocketFigures("a", 200, 1448, 90, 0.0, 0.0, "cubic", 4 << 20)
+"""86 segments are in flight at 5 Gb/s and 200 µs."""
+FREE_CWND = replace(FULL_CWND, congestion_window=4000)
+BBR = replace(FULL_CWND, congestion_control="bbr")
+BUSY_RECEIVER = load("b", "server", hottest=2, hottest_busy=0.99, hottest_softirq=0.98)
+BUSY_SENDER = load("a", hottest=1, hottest_busy=0.97, hottest_softirq=0.1)
+LOST_DATAGRAMS = Total(False, False, 10.0, 5e9, packets=1000, lost=200)
+MANY_RETRANSMITS = (flow(5.0, retransmits=1100),)
 """Of 4.3 million segments: 0.025 %, which lets CUBIC reach 4.4 Gb/s at 200 µs."""
-FEW = (flow(5.0, retransmits=100),)
+FEW_RETRANSMITS = (flow(5.0, retransmits=100),)
 """0.0023 %: 14.7 Gb/s."""
 UDP = replace(PLAN, protocol="udp")
 LOCAL = PathProof("failed", "both ends are on one machine", one_machine=True)
 MACHINES = (Machine("vm1", 0.95, 0.11, (1,)), Machine("vm2", 0.8, None, (0,)))
 TWO_CORES = {"cores": 2, "user": 1.2, "system": 0.4, "softirq": 0.23, "hottest": 1, "hottest_busy": 0.92}
-"""1.83 of 2 are busy."""
-SMALL = replace(HELD, snd_mss=88)
-SLOW = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP timestamps")
+"""1.83 of 2 cores are busy."""
+SMALL = replace(FULL_CWND, snd_mss=88)
+SLOW_CEILING = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP timestamps")
 
 
 @pytest.mark.parametrize(
@@ -51,30 +51,37 @@ SLOW = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP tim
         (result(9.40), "the ceiling: 100 % of 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps"),
         (result(0.99, plan=replace(PLAN, bitrate=500_000_000, streams=2)), "the bitrate that was asked for: 1.00 Gb/s"),
         (
-            result(hosts=(load("a", steal=0.4, hottest_busy=0.97), RECEIVES)),
+            result(hosts=(load("a", steal=0.4, hottest_busy=0.97), BUSY_RECEIVER)),
             "the hypervisor of a: it gave 10 % of its CPU time to others",
         ),
-        (result(hosts=(SENDS, RECEIVES)), "the receiver's CPU 2 on b: 98 % softirq, single queue"),
+        (result(hosts=(BUSY_SENDER, BUSY_RECEIVER)), "the receiver's CPU 2 on b: 98 % softirq, single queue"),
         (
-            result(hosts=(SENDS, load("b", "server"))),
+            result(hosts=(BUSY_SENDER, load("b", "server"))),
             "the sender's CPU 1 on a: 97 % busy (softirq 10 %), most of it out",
         ),
         (
-            result(sockets=(WINDOW,)),
+            result(sockets=(FULL_WINDOW,)),
             "the receiver's window: it held the sender back for 80 % of the time: 11.9 MiB / 20.0 ms = 5.00 Gb/s",
         ),
-        (result(sockets=(replace(WINDOW, send_window=None),)), "the receiver's window: it held the sender back for 80"),
         (
-            result(sockets=(BUFFER,)),
+            result(sockets=(replace(FULL_WINDOW, send_window=None),)),
+            "the receiver's window: it held the sender back for 80",
+        ),
+        (
+            result(sockets=(FULL_BUFFER,)),
             "the sender's socket buffer: too small for 60 % of the time: 11.9 MiB under way per rtt of 20.0 ms",
         ),
-        (result(flows=(flow(5.0, received=LOST),), plan=UDP), "lost datagrams: 20 %"),
+        (result(flows=(flow(5.0, received=LOST_DATAGRAMS),), plan=UDP), "lost datagrams: 20 %"),
         (
-            result(flows=MANY, hosts=(load("a"), load("b", "server", ring_drops=900)), sockets=(HELD,)),
+            result(
+                flows=MANY_RETRANSMITS, hosts=(load("a"), load("b", "server", ring_drops=900)), sockets=(FULL_CWND,)
+            ),
             "the ring of b: its NIC dropped 900 packets: retransmits 0.025 %, with them 4.4",
         ),
         (
-            result(flows=MANY, hosts=(load("a"), load("b", "server", backlog_drops=900)), sockets=(HELD,)),
+            result(
+                flows=MANY_RETRANSMITS, hosts=(load("a"), load("b", "server", backlog_drops=900)), sockets=(FULL_CWND,)
+            ),
             "the receive backlog of b dropped 900 packets (net.core.netdev_max_backlog): retransmits 0.025 %",
         ),
         (
@@ -87,18 +94,18 @@ SLOW = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP tim
         ),
     ],
 )
-def test_what_it_was(run: Result, sentence: str) -> None:
+def test_cause(run: Result, sentence: str) -> None:
     assert bottleneck(run, SETUPS).startswith(sentence)
 
 
-def test_more_than_the_ceiling_is_no_answer() -> None:
-    """Something else held it back, as a core does here."""
-    assert bottleneck(result(11.0, hosts=(SENDS, RECEIVES))).startswith("the receiver's CPU 2 on b")
-    assert bottleneck(result(9.55, hosts=(SENDS, RECEIVES))).startswith("the ceiling: 101 % of 9.41")
+def test_rate_above_the_ceiling_is_no_cause() -> None:
+    """Something else is the bottleneck, here a core."""
+    assert bottleneck(result(11.0, hosts=(BUSY_SENDER, BUSY_RECEIVER))).startswith("the receiver's CPU 2 on b")
+    assert bottleneck(result(9.55, hosts=(BUSY_SENDER, BUSY_RECEIVER))).startswith("the ceiling: 101 % of 9.41")
     assert bottleneck(result(11.0)).partition("; excluded: ")[2].startswith("ceiling (exceeded), steal")
 
 
-def test_a_short_run_may_read_late_what_had_arrived_before() -> None:
+def test_short_run_may_read_late() -> None:
     def of(seconds: float) -> Result:
         return result(flows=(flow(10.35, received=Total(False, False, seconds, 10.35e9)),))
 
@@ -106,8 +113,11 @@ def test_a_short_run_may_read_late_what_had_arrived_before() -> None:
     assert "ceiling (exceeded)" in bottleneck(of(10.0))
 
 
-def test_what_a_failed_run_reached_is_no_rate() -> None:
-    assert bottleneck(result(hosts=(SENDS, RECEIVES), failure=Failure("stall", "nothing arrived any more"))) == ""
+def test_failed_run_has_no_bottleneck() -> None:
+    assert (
+        bottleneck(result(hosts=(BUSY_SENDER, BUSY_RECEIVER), failure=Failure("stall", "nothing arrived any more")))
+        == ""
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- not determined
@@ -116,10 +126,10 @@ def test_what_a_failed_run_reached_is_no_rate() -> None:
 IDLE = (load("a", send_drops=0), load("b", "server", ring_drops=0, backlog_drops=0))
 
 
-def test_the_network_is_named_only_when_nothing_on_either_host_is_left() -> None:
-    run = result(flows=FEW, sockets=(HELD,), hosts=IDLE)
+def test_network_is_possible_if_both_hosts_are_excluded() -> None:
+    run = result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE)
     assert bottleneck(run, SETUPS) == (
-        NOTHING_LEFT
+        ALL_EXCLUDED
         + "root qdisc fq_codel of ens4 on a, root qdisc mq of ens5 on b, ceiling (53 % of it), steal (b 0 %, a 0 %), "
         "CPU (hottest: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (with them 14.7 Gb/s can be reached at "
@@ -131,10 +141,13 @@ def test_the_network_is_named_only_when_nothing_on_either_host_is_left() -> None
     ("change", "possible"),
     [
         ({"sockets": ()}, "windows and buffers of TCP (the sockets of a were not read)"),
-        ({"sockets": (replace(HELD, window_limited=None, send_window=None),)}, "receive window (not counted by this"),
-        ({"sockets": (replace(HELD, buffer_limited=None),)}, "send buffer (not counted by this kernel)"),
         (
-            {"sockets": (replace(HELD, window_limited=0.8),)},
+            {"sockets": (replace(FULL_CWND, window_limited=None, send_window=None),)},
+            "receive window (not counted by this",
+        ),
+        ({"sockets": (replace(FULL_CWND, buffer_limited=None),)}, "send buffer (not counted by this kernel)"),
+        (
+            {"sockets": (replace(FULL_CWND, window_limited=0.8),)},
             "receive window (full 80 % of the time, but 4.00 MiB / 200 µs = 168 Gb/s)",
         ),
         ({"flows": (flow(5.0, retransmits=None),)}, "losses (retransmits were not counted)"),
@@ -147,27 +160,27 @@ def test_the_network_is_named_only_when_nothing_on_either_host_is_left() -> None
         ({"hosts": (load("a", steal=0.4), IDLE[1])}, "steal on a (10 % of its CPU time)"),
     ],
 )
-def test_what_was_not_read_or_is_open_is_told_instead(change: dict[str, object], possible: str) -> None:
-    told = bottleneck(replace(result(flows=FEW, sockets=(HELD,), hosts=IDLE), **change), SETUPS)  # type: ignore[arg-type]
-    assert told.startswith("not determined; ") and f"; possible: {possible}" in told
-    assert "between the hosts" not in told
+def test_unread_and_not_excluded_causes_are_possible(change: dict[str, object], possible: str) -> None:
+    sentence = bottleneck(replace(result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE), **change), SETUPS)  # type: ignore[arg-type]
+    assert sentence.startswith("not determined; ") and f"; possible: {possible}" in sentence
+    assert "between the hosts" not in sentence
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb", "netem", "fq"])
 @pytest.mark.parametrize("host", ["a", "b"])
-def test_a_qdisc_that_may_hold_back_is_possible(kind: str, host: str) -> None:
-    """That of the receiver delays the acknowledgements."""
+def test_limiting_qdisc_is_possible(kind: str, host: str) -> None:
+    """The qdisc of the receiver delays the acknowledgements."""
     setups = {**SETUPS, host: NicSetup(1, (SendQueueing("ens4.7", "noqueue"), SendQueueing("ens4", kind, read=False)))}
-    told = bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE), setups)
-    assert f"; possible: root qdisc {kind} of ens4 on {host}" in told
-    assert ": tc -s qdisc show dev ens4; excluded: " in told
-    assert bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE)).startswith(
+    sentence = bottleneck(result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE), setups)
+    assert f"; possible: root qdisc {kind} of ens4 on {host}" in sentence
+    assert ": tc -s qdisc show dev ens4; excluded: " in sentence
+    assert bottleneck(result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE)).startswith(
         "not determined; possible: the root qdisc of a (not read), the root qdisc of b (not read); excluded: "
     )
 
 
 @pytest.mark.parametrize(
-    ("host", "qdisc", "told"),
+    ("host", "qdisc", "part"),
     [
         (
             "a",
@@ -198,11 +211,11 @@ def test_a_qdisc_that_may_hold_back_is_possible(kind: str, host: str) -> None:
         ),
     ],
 )
-def test_a_qdisc_whose_parameters_are_known(host: str, qdisc: Qdisc, told: str) -> None:
+def test_qdisc_with_known_parameters(host: str, qdisc: Qdisc, part: str) -> None:
     setups = {**SETUPS, host: NicSetup(1, (SendQueueing("ens4", qdisc.kind, (qdisc,)),))}
-    said = bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE), setups)
-    assert told in said and (told[0] == ";" or said.startswith(told))
-    assert "; excluded: " not in said or "tc -s qdisc show dev ens4" in said.partition("; excluded: ")[0]
+    sentence = bottleneck(result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE), setups)
+    assert part in sentence and (part[0] == ";" or sentence.startswith(part))
+    assert "; excluded: " not in sentence or "tc -s qdisc show dev ens4" in sentence.partition("; excluded: ")[0]
 
 
 @pytest.mark.parametrize(
@@ -213,137 +226,142 @@ def test_a_qdisc_whose_parameters_are_known(host: str, qdisc: Qdisc, told: str) 
         ("a", Qdisc("fq", "1:", rate=3_000_000_000, per_flow=True)),
     ],
 )
-def test_a_limit_far_above_the_rate_is_excluded(host: str, qdisc: Qdisc) -> None:
-    """Of four connections together the last one."""
+def test_qdisc_limit_far_above_the_rate_is_excluded(host: str, qdisc: Qdisc) -> None:
+    """The last one: of four connections together."""
     setups = {**SETUPS, host: NicSetup(1, (SendQueueing("ens4", qdisc.kind, (qdisc,)),))}
-    run = result(flows=FEW, sockets=(HELD,), hosts=IDLE, plan=replace(PLAN, streams=4))
-    said = bottleneck(run, setups)
-    assert said.startswith(NOTHING_LEFT) and f"qdisc {qdisc.kind} " in said
+    run = result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE, plan=replace(PLAN, streams=4))
+    sentence = bottleneck(run, setups)
+    assert sentence.startswith(ALL_EXCLUDED) and f"qdisc {qdisc.kind} " in sentence
     plain = {**SETUPS, "a": NicSetup(1, (SendQueueing("ens4", "fq"),))}
-    assert bottleneck(run, plain).startswith(NOTHING_LEFT + "root qdisc fq of ens4 on a, ")
+    assert bottleneck(run, plain).startswith(ALL_EXCLUDED + "root qdisc fq of ens4 on a, ")
 
 
 # ---------------------------------------------------------------------------------------------------------------- CPUs
 
 
-def test_a_core_that_another_program_may_have_is_not_said_to_be_the_applications() -> None:
+def test_full_core_without_threads_may_be_of_another_program() -> None:
     crowded = load("b", "server", hottest_busy=1.0, user=1.9, system=0.2)
-    told = bottleneck(result(hosts=(load("a"), crowded), sockets=(SMALL,)))
-    assert told.startswith("the receiver's CPU 2 on b: 100 % busy, and programs have most of this host's time")
-    assert told.endswith("the application, or another program")
+    sentence = bottleneck(result(hosts=(load("a"), crowded), sockets=(SMALL,)))
+    assert sentence.startswith("the receiver's CPU 2 on b: 100 % busy, and programs have most of this host's time")
+    assert sentence.endswith("the application, or another program")
 
 
-LOOP = ThreadLoad("yes", 812, 0.52, (1,))
-OWN = ThreadLoad("iperf3", 900, 0.46, (1,), True)
-SPLIT = BusyCpu(1, 1.0, 0.05, 0.5, 0.45, 0.0)
+OTHER_THREAD = ThreadLoad("yes", 812, 0.52, (1,))
+GENERATOR_THREAD = ThreadLoad("iperf3", 900, 0.46, (1,), True)
+FULL_CPU = BusyCpu(1, 1.0, 0.05, 0.5, 0.45, 0.0)
 
 
-def receiver(*threads: ThreadLoad, full: tuple[BusyCpu, ...] = (SPLIT,)) -> Result:
-    """A run whose server's CPU 1 is full, unless `full` says otherwise."""
+def receiver(*threads: ThreadLoad, full: tuple[BusyCpu, ...] = (FULL_CPU,)) -> Result:
+    """A run with the full CPU 1 of the server, or with `full`."""
     busy = load("b", "server", hottest=1, hottest_busy=1.0 if full else 0.5, full=full, threads=threads)
     return result(hosts=(load("a", threads=()), busy))
 
 
-def test_another_process_on_the_receivers_cpu_is_named() -> None:
-    assert bottleneck(receiver(LOOP, OWN)) == (
+def test_other_process_on_the_receivers_cpu_is_named() -> None:
+    assert bottleneck(receiver(OTHER_THREAD, GENERATOR_THREAD)) == (
         "the receiver's CPU 1 on b: 100 % busy, shared with other processes: yes (pid 812) 52 %; "
         "the generator iperf3 (pid 900) 46 %; softirq 5.0 %"
     )
 
 
-def test_the_generator_of_the_other_end_is_told_as_such() -> None:
-    """Two names of one machine, or two namespaces."""
-    other = replace(OWN, pid=901, other_end=True, generator=False)
-    assert "shared with other processes: iperf3 (pid 901, the other end) 46 %; the" in bottleneck(receiver(OWN, other))
+def test_generator_of_the_other_end_is_named() -> None:
+    """The ends are two names of one machine, or two namespaces."""
+    other = replace(GENERATOR_THREAD, pid=901, other_end=True, generator=False)
+    assert "shared with other processes: iperf3 (pid 901, the other end) 46 %; the" in bottleneck(
+        receiver(GENERATOR_THREAD, other)
+    )
 
 
-def test_a_full_cpu_of_the_generator_alone_is_its_own() -> None:
-    assert bottleneck(receiver(replace(OWN, share=0.94))) == (
+def test_cpu_filled_by_the_generator() -> None:
+    assert bottleneck(receiver(replace(GENERATOR_THREAD, share=0.94))) == (
         "the receiver's CPU 1 on b: 100 % busy (user 50 %, system 45 %, softirq 5.0 %): "
         "the generator's thread iperf3 (pid 900) 94 %"
     )
 
 
-def test_a_full_cpu_that_the_run_does_not_use_is_no_cause() -> None:
-    """A busy loop on a CPU of its own says nothing about the run."""
-    told = bottleneck(receiver(replace(LOOP, share=1.0, cpus=(1,)), replace(OWN, cpus=(3,))))
-    assert told.startswith("not determined")
-    assert "b CPU 1 at 100 %, on which the run did little: yes (pid 812) 100 %" in told
-    # nor one that the generator hardly wants
-    told = bottleneck(receiver(replace(LOOP, share=0.95), replace(OWN, share=0.05)))
-    assert told.startswith("not determined") and "did little: yes (pid 812) 95 %, iperf3 (pid 900) 5.0 %" in told
+def test_full_cpu_that_the_run_does_not_use_is_no_cause() -> None:
+    """A busy loop on its own CPU does not limit the run."""
+    sentence = bottleneck(receiver(replace(OTHER_THREAD, share=1.0, cpus=(1,)), replace(GENERATOR_THREAD, cpus=(3,))))
+    assert sentence.startswith("not determined")
+    assert "b CPU 1 at 100 %, on which the run did little: yes (pid 812) 100 %" in sentence
+    # nor a CPU that the generator hardly uses
+    sentence = bottleneck(receiver(replace(OTHER_THREAD, share=0.95), replace(GENERATOR_THREAD, share=0.05)))
+    assert sentence.startswith("not determined")
+    assert "did little: yes (pid 812) 95 %, iperf3 (pid 900) 5.0 %" in sentence
 
 
-def test_of_two_full_cpus_the_one_with_the_generator_is_told() -> None:
-    other = replace(SPLIT, cpu=0)
-    told = bottleneck(receiver(replace(LOOP, cpus=(0,)), replace(OWN, share=0.95), full=(other, SPLIT)))
-    assert told.startswith("the receiver's CPU 1 on b: 100 % busy (user 50 %")
+def test_full_cpu_of_the_generator_is_named_before_others() -> None:
+    other = replace(FULL_CPU, cpu=0)
+    sentence = bottleneck(
+        receiver(replace(OTHER_THREAD, cpus=(0,)), replace(GENERATOR_THREAD, share=0.95), full=(other, FULL_CPU))
+    )
+    assert sentence.startswith("the receiver's CPU 1 on b: 100 % busy (user 50 %")
 
 
-def test_softirq_and_what_runs_beside_it() -> None:
+def test_softirq_and_other_processes() -> None:
     soft = BusyCpu(1, 1.0, 0.7, 0.25, 0.05, 0.0)
     daemon = ThreadLoad("ksoftirqd/1", 17, 0.6, (1,))
-    told = bottleneck(receiver(daemon, replace(LOOP, share=0.25), full=(soft,)), SETUPS)
-    assert told == "the receiver's CPU 1 on b: 70 % softirq, single queue, beside yes (pid 812) 25 %"
+    sentence = bottleneck(receiver(daemon, replace(OTHER_THREAD, share=0.25), full=(soft,)), SETUPS)
+    assert sentence == "the receiver's CPU 1 on b: 70 % softirq, single queue, beside yes (pid 812) 25 %"
     assert bottleneck(receiver(daemon, full=(soft,)), SETUPS).endswith("70 % softirq, single queue")
 
 
-def test_time_of_a_full_cpu_that_went_to_others() -> None:
+def test_steal_of_a_full_cpu() -> None:
     stolen = BusyCpu(1, 1.0, 0.1, 0.2, 0.3, 0.4)
-    assert bottleneck(receiver(OWN, full=(stolen,))).startswith(
+    assert bottleneck(receiver(GENERATOR_THREAD, full=(stolen,))).startswith(
         "the hypervisor of b: it gave 40 % of the time of CPU 1 to others (steal)"
     )
 
 
-def test_a_full_thread_that_moves_between_cpus() -> None:
-    moving = replace(OWN, share=0.98, cpus=(3, 1))
+def test_full_thread_that_moves_between_cpus() -> None:
+    moving = replace(GENERATOR_THREAD, share=0.98, cpus=(3, 1))
     assert bottleneck(receiver(moving, full=())).startswith(
         "the receiver's thread iperf3 (pid 900) on b: it used 98 % of a core, on CPUs 1, 3"
     )
 
 
 def test_other_processes_on_all_cpus_are_named() -> None:
-    busy = load("b", "server", threads=(LOOP, replace(OWN, cpus=())), **TWO_CORES)
+    busy = load("b", "server", threads=(OTHER_THREAD, replace(GENERATOR_THREAD, cpus=())), **TWO_CORES)
     assert bottleneck(result(hosts=(load("a"), busy))) == (
         "the CPUs of b: 1.83 of 2 cores are busy, CPU 1 at 92 %; other processes: yes (pid 812) 52 %"
     )
-    little = (LOOP, replace(OWN, share=0.03))
+    little = (OTHER_THREAD, replace(GENERATOR_THREAD, share=0.03))
     idle = load("b", "server", threads=little, **{**TWO_CORES, "user": 1.5, "softirq": 0.01})
-    told = bottleneck(result(hosts=(load("a"), idle)))
-    assert told.startswith("not determined") and ", though the run used little of them" in told
+    sentence = bottleneck(result(hosts=(load("a"), idle)))
+    assert sentence.startswith("not determined") and ", though the run used little of them" in sentence
 
 
 # -------------------------------------------------------------------------------------------------------- hypervisors
 
 
-def test_a_hypervisor_whose_cpus_are_busy_is_named_before_packets_that_are_lost() -> None:
+def test_busy_hypervisor_is_named_before_losses() -> None:
     host = load("lab", "observer", machines=MACHINES, **TWO_CORES)
-    run = result(hosts=(load("a"), load("b", "server"), host), flows=MANY, sockets=(HELD,))
+    run = result(hosts=(load("a"), load("b", "server"), host), flows=MANY_RETRANSMITS, sockets=(FULL_CWND,))
     assert bottleneck(run) == (
         "the hypervisor lab: 1.83 of 2 cores are busy, CPU 1 at 92 %; the most for vm1 0.95 (vhost 0.11), "
         "vm2 0.80, while 0.025 % of segments were retransmitted"
     )
-    # the same host with two more cores has room
+    # the same host with two more cores is not full
     roomy = load("lab", "observer", machines=MACHINES, **{**TWO_CORES, "cores": 4})
     run = replace(run, hosts=(*run.hosts[:2], roomy))
     assert bottleneck(run).startswith("packet loss: retransmits 0.025 %")
 
 
-def test_a_full_core_of_a_hypervisor_counts_where_a_virtual_machine_runs_on_it() -> None:
+def test_full_core_of_a_hypervisor_with_a_virtual_machine() -> None:
     host = load("lab", "observer", machines=MACHINES, cores=64, hottest=1, hottest_busy=0.99)
     run = result(hosts=(load("a"), load("b", "server"), host))
     assert bottleneck(run).startswith("the hypervisor lab: 0.60 of 64 cores are busy, CPU 1 at 99 %")
     elsewhere = replace(host, machines=MACHINES[1:])
-    told = bottleneck(replace(run, hosts=(*run.hosts[:2], elsewhere)))
-    assert told.startswith("not determined") and "hypervisor CPU (lab CPU 1 at 99 %)" in told
+    sentence = bottleneck(replace(run, hosts=(*run.hosts[:2], elsewhere)))
+    assert sentence.startswith("not determined") and "hypervisor CPU (lab CPU 1 at 99 %)" in sentence
 
 
-def test_an_observer_without_virtual_machines_may_be_busy_with_anything() -> None:
+def test_busy_observer_without_virtual_machines_is_ignored() -> None:
     host = load("build", "observer", **TWO_CORES)
     assert bottleneck(result(hosts=(load("a"), load("b", "server"), host))).startswith("not determined")
 
 
-def test_an_end_whose_cpus_are_all_busy_needs_no_full_core() -> None:
+def test_end_with_all_cpus_busy() -> None:
     busy = load("b", "server", **TWO_CORES)
     assert bottleneck(result(hosts=(load("a"), busy))) == "the CPUs of b: 1.83 of 2 cores are busy, CPU 1 at 92 %"
     assert bottleneck(result(hosts=(load("a"), load("b", "server", **{**TWO_CORES, "user": 1.1})))).startswith("not d")
@@ -355,81 +373,85 @@ def test_an_end_whose_cpus_are_all_busy_needs_no_full_core() -> None:
 @pytest.mark.parametrize(
     ("lost", "standard", "cubic"), [(1e-2, 12, 12), (1e-4, 122, 187), (1e-5, 387, 1054), (1e-6, 1225, 5927)]
 )
-def test_windows_that_losses_allow(lost: float, standard: int, cubic: int) -> None:
+def test_mean_windows_with_losses(lost: float, standard: int, cubic: int) -> None:
     """Segments at 100 ms: 1.22 / √p, and table 1 of RFC 8312 with C = 0.4."""
     for control, window in (("reno", standard), ("cubic", cubic)):
-        found = reachable(control, 1000, 0.1, lost)
+        found = reachable_rate(control, 1000, 0.1, lost)
         assert found is not None and found[0] == pytest.approx(8 * 1000 / 0.1 * window, rel=0.03)
-    assert reachable("vegas", 1000, 0.1, lost) is None
-    four = reachable("reno", 1000, 0.1, lost, 4)
+    assert reachable_rate("vegas", 1000, 0.1, lost) is None
+    four = reachable_rate("reno", 1000, 0.1, lost, 4)
     assert four is not None and four[0] == pytest.approx(4 * 8 * 1000 / 0.1 * standard, rel=0.03)
 
 
-def losing(retransmits: int, setups: dict[str, NicSetup] = SETUPS, **more: object) -> str:
-    """What is said of that many of 4.3 million segments, at 5 Gb/s."""
-    run = result(flows=(flow(5.0, retransmits=retransmits),), hosts=IDLE, sockets=(HELD,))
+def bottleneck_with_losses(retransmits: int, setups: dict[str, NicSetup] = SETUPS, **more: object) -> str:
+    """The bottleneck with that many retransmits of 4.3 million segments, at 5 Gb/s."""
+    run = result(flows=(flow(5.0, retransmits=retransmits),), hosts=IDLE, sockets=(FULL_CWND,))
     return bottleneck(replace(run, **more), setups)  # type: ignore[arg-type]
 
 
-def test_losses_that_explain_the_rate_are_the_cause() -> None:
-    assert losing(1100) == (
+def test_losses_explain_the_rate() -> None:
+    assert bottleneck_with_losses(1100) == (
         "packet loss: retransmits 0.025 %, with them 4.44 Gb/s can be reached at rtt 200 µs, MSS 1448: CUBIC, "
         "RFC 9438; measured 5.00 Gb/s; congestion window 90 segments"
     )
-    assert "Mathis" in losing(1100, sockets=(replace(HELD, congestion_control="reno"),))
+    assert "Mathis" in bottleneck_with_losses(1100, sockets=(replace(FULL_CWND, congestion_control="reno"),))
 
 
-def test_a_loss_of_a_few_in_a_hundred_thousand_is_not_the_cause() -> None:
-    """0.015 % at a round trip of 100 µs: far more can be reached."""
-    told = losing(650, sockets=(replace(HELD, rtt=100),))
-    assert "retransmits 0.015 % (with them 11.6 Gb/s can be reached" in told and told.startswith(NOTHING_LEFT)
+def test_few_losses_are_no_cause() -> None:
+    """0.015 % at a round trip of 100 µs: a much higher rate is reachable."""
+    sentence = bottleneck_with_losses(650, sockets=(replace(FULL_CWND, rtt=100),))
+    assert "retransmits 0.015 % (with them 11.6 Gb/s can be reached" in sentence and sentence.startswith(ALL_EXCLUDED)
 
 
-def test_losses_that_came_together_are_left_open() -> None:
-    """One by one they would allow less than what was measured."""
-    told = losing(6250)
-    assert told.startswith("not determined")
-    assert "; possible: retransmits 0.14 % (lost together: one by one, with them 1.87 Gb/s" in told
+def test_burst_losses_are_possible() -> None:
+    """Independent losses would allow less than the measured rate."""
+    sentence = bottleneck_with_losses(6250)
+    assert sentence.startswith("not determined")
+    assert "; possible: retransmits 0.14 % (lost together: one by one, with them 1.87 Gb/s" in sentence
 
 
 @pytest.mark.parametrize(
     ("figures", "retransmits", "phrase", "excluded"),
     [
-        (FREE, 1100, "retransmits 0.025 % (congestion window of 4000 segments, not full)", True),
+        (FREE_CWND, 1100, "retransmits 0.025 % (congestion window of 4000 segments, not full)", True),
         (BBR, 6250, "retransmits 0.14 % (BBR does not slow down below 2 %)", True),
         (replace(BBR, congestion_control="bbr3"), 6250, "retransmits 0.14 % (BBR does not", True),
         (BBR, 100_000, "retransmits 2.3 % (BBR slows down above 2 %)", False),
-        (replace(HELD, congestion_control="vegas"), 1100, "retransmits 0.025 % (what vegas reaches with", False),
-        (replace(HELD, rtt=None), 1100, "retransmits 0.025 % (rtt and congestion control were not read)", False),
+        (replace(FULL_CWND, congestion_control="vegas"), 1100, "retransmits 0.025 % (what vegas reaches with", False),
+        (replace(FULL_CWND, rtt=None), 1100, "retransmits 0.025 % (rtt and congestion control were not read)", False),
     ],
 )
-def test_losses_that_are_no_cause(figures: SocketFigures, retransmits: int, phrase: str, excluded: bool) -> None:
-    told = losing(retransmits, sockets=(figures,))
-    before, _, after = told.partition("excluded: ")
-    assert told.startswith("not determined") and phrase in (after if excluded else before)
+def test_excluded_and_possible_losses(figures: SocketFigures, retransmits: int, phrase: str, excluded: bool) -> None:
+    sentence = bottleneck_with_losses(retransmits, sockets=(figures,))
+    before, _, after = sentence.partition("excluded: ")
+    assert sentence.startswith("not determined") and phrase in (after if excluded else before)
 
 
-def test_losses_at_an_end_with_a_shaper_may_be_the_shapers() -> None:
-    told = losing(1100, {**SETUPS, "a": NicSetup(None, (SendQueueing("ens4", "tbf"),))})
-    assert told.startswith("not determined; ") and ", packet loss: retransmits 0.025 %" in told
-    assert "root qdisc tbf of ens4 on a, which may hold back" in told
+def test_losses_with_a_shaper_are_possible() -> None:
+    sentence = bottleneck_with_losses(1100, {**SETUPS, "a": NicSetup(None, (SendQueueing("ens4", "tbf"),))})
+    assert sentence.startswith("not determined; ") and ", packet loss: retransmits 0.025 %" in sentence
+    assert "root qdisc tbf of ens4 on a, which may hold back" in sentence
 
 
-def test_losses_within_one_machine_are_no_cause() -> None:
-    told = losing(1100, proof=LOCAL)
-    assert told.startswith("not determined") and "; possible: retransmits 0.025 %" in told
-    assert losing(0, proof=LOCAL).startswith("not determined; possible: how both ends share this machine; excluded: ")
+def test_losses_within_one_machine_are_possible() -> None:
+    sentence = bottleneck_with_losses(1100, proof=LOCAL)
+    assert sentence.startswith("not determined") and "; possible: retransmits 0.025 %" in sentence
+    assert bottleneck_with_losses(0, proof=LOCAL).startswith(
+        "not determined; possible: how both ends share this machine; excluded: "
+    )
 
 
-def test_retransmissions_beside_a_cause_are_evidence() -> None:
-    said = bottleneck(result(flows=MANY, sockets=(HELD,), hosts=(SENDS, RECEIVES)))
-    assert said.startswith("the receiver's CPU 2") and said.endswith(", while 0.025 % of segments were retransmitted")
-    assert "retransmitted" not in bottleneck(result(sockets=(HELD,), hosts=(SENDS, RECEIVES)))
+def test_retransmits_are_added_to_another_cause() -> None:
+    sentence = bottleneck(result(flows=MANY_RETRANSMITS, sockets=(FULL_CWND,), hosts=(BUSY_SENDER, BUSY_RECEIVER)))
+    assert sentence.startswith("the receiver's CPU 2") and sentence.endswith(
+        ", while 0.025 % of segments were retransmitted"
+    )
+    assert "retransmitted" not in bottleneck(result(sockets=(FULL_CWND,), hosts=(BUSY_SENDER, BUSY_RECEIVER)))
 
 
-def test_a_few_drops_without_any_loss_are_not_it() -> None:
-    told = bottleneck(result(hosts=(load("a"), load("b", "server", ring_drops=40))))
-    assert told.startswith("not determined") and "drops: 40 received by the NIC of b" in told
+def test_drops_without_losses_are_excluded() -> None:
+    sentence = bottleneck(result(hosts=(load("a"), load("b", "server", ring_drops=40))))
+    assert sentence.startswith("not determined") and "drops: 40 received by the NIC of b" in sentence
 
 
 def carried(host: str, received: float, sent: float) -> HostProof:
@@ -449,54 +471,54 @@ def carried(host: str, received: float, sent: float) -> HostProof:
         (5.2e9, 5.2e9, ", dropped in a before its NIC sent them"),
     ],
 )
-def test_where_datagrams_were_lost(sent: float, received: float, where: str) -> None:
-    """Of 6.25 GB a fifth."""
+def test_location_of_lost_datagrams(sent: float, received: float, where: str) -> None:
+    """A fifth of 6.25 GB is lost."""
     total = Total(True, True, 10.0, 5e9, 6.25e9)
     proof = PathProof("proven", "", (carried("a", 0.0, sent), carried("b", received, 0.0)))
-    told = bottleneck(result(flows=(flow(4.0, sent=total, received=LOST),), plan=UDP, proof=proof))
-    assert told.startswith(f"lost datagrams: 20 % of the 5.00 Gb/s that a sent{where}")
+    sentence = bottleneck(result(flows=(flow(4.0, sent=total, received=LOST_DATAGRAMS),), plan=UDP, proof=proof))
+    assert sentence.startswith(f"lost datagrams: 20 % of the 5.00 Gb/s that a sent{where}")
     full = load("b", "server", ring_drops=200)
-    told = bottleneck(
-        result(flows=(flow(4.0, sent=total, received=LOST),), plan=UDP, proof=proof, hosts=(load("a"), full))
+    sentence = bottleneck(
+        result(flows=(flow(4.0, sent=total, received=LOST_DATAGRAMS),), plan=UDP, proof=proof, hosts=(load("a"), full))
     )
-    assert told.endswith(", dropped by the NIC of b (200 packets without a free descriptor)")
+    assert sentence.endswith(", dropped by the NIC of b (200 packets without a free descriptor)")
 
 
 # ------------------------------------------------------------------------------------------------------------ packets
 
 
-def test_small_segments_are_limited_by_their_number() -> None:
-    """1.408 Gb/s of 88 bytes are two million a second."""
-    run = result(1.408, sockets=(SMALL,), hosts=(SENDS, RECEIVES), ceiling=SLOW)
+def test_number_of_small_segments_is_the_cost() -> None:
+    """1.408 Gb/s in segments of 88 bytes are two million per second."""
+    run = result(1.408, sockets=(SMALL,), hosts=(BUSY_SENDER, BUSY_RECEIVER), ceiling=SLOW_CEILING)
     assert bottleneck(run, SETUPS) == (
         "the receiver's CPU 2 on b: 98 % softirq, single queue, at 2.00 Mpps of 88 B each: "
         "their number costs, not their bytes"
     )
-    assert "pps" not in bottleneck(replace(run, sockets=(HELD,)))
+    assert "pps" not in bottleneck(replace(run, sockets=(FULL_CWND,)))
     idle = bottleneck(replace(run, hosts=(load("a"), load("b", "server"))))
     assert "not determined (2.00 Mpps of 88 B each: their number costs, not their bytes); possible: " in idle
-    # nobody read the sockets: what was asked for
+    # sockets were not read: the requested MSS
     assert "1.76 Mpps of 100 B" in bottleneck(replace(run, sockets=(), plan=replace(PLAN, mss=100)))
 
 
-def test_datagrams_are_counted_whatever_their_size() -> None:
-    run = result(1.0, plan=replace(PLAN, protocol="udp", length=1250), hosts=(SENDS, load("b", "server")))
+def test_datagrams_have_a_packet_rate() -> None:
+    run = result(1.0, plan=replace(PLAN, protocol="udp", length=1250), hosts=(BUSY_SENDER, load("b", "server")))
     assert bottleneck(run).endswith("most of it outside of interrupts, at 100 kpps of 1250 B each")
     small = replace(run, plan=replace(run.plan, length=125))
     assert bottleneck(small).endswith("1.00 Mpps of 125 B each: their number costs, not their bytes")
 
 
-# -------------------------------------------------------------------------------------------------------------- words
+# -------------------------------------------------------------------------------------------------------------- texts
 
 
-def test_no_goodput_no_sentence() -> None:
+def test_run_without_goodput_has_no_bottleneck() -> None:
     assert bottleneck(result(flows=())) == ""
 
 
-def test_names_of_machines_cannot_move_the_cursor() -> None:
+def test_names_of_machines_are_escaped() -> None:
     hostile = load("b\x1b[2J", "server", hottest_busy=0.99, hottest_softirq=0.9)
     run = result(hosts=(hostile,), flows=(flow(5.0, receiver="b\x1b[2J"),))
     assert "\x1b" not in bottleneck(run)
     host = load("lab\x1b[2J", "observer", machines=(Machine("vm\x1b[1m", 1.0, None),), **TWO_CORES)
-    said = bottleneck(result(hosts=(host,)))
-    assert "vm" in said and "\x1b" not in said
+    sentence = bottleneck(result(hosts=(host,)))
+    assert "vm" in sentence and "\x1b" not in sentence

@@ -1,4 +1,4 @@
-"""A verdict is given when the runs bear it, and refused, with the reason, when they do not."""
+"""A verdict is given if the runs support it, and refused with the reason otherwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.traffic.analysis.comparison import compare, cost_words, order, pair_ratio, spread
+from nictop.traffic.analysis.comparison import alternating_order, compare, cost_text, pair_ratio, spread
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.failures import Failure
@@ -19,14 +19,14 @@ def runs(*gigabits: float, **more: object) -> list[Result]:
     return [result(one, **more) for one in gigabits]
 
 
-def test_the_order_lets_drift_meet_both_alike() -> None:
-    assert "".join(order(5)) == "ABBAABBAAB"
-    assert order(0) == ()
-    places = [sum(index for index, name in enumerate(order(6)) if name == which) for which in "AB"]
+def test_order_alternates() -> None:
+    assert "".join(alternating_order(5)) == "ABBAABBAAB"
+    assert alternating_order(0) == ()
+    places = [sum(index for index, name in enumerate(alternating_order(6)) if name == which) for which in "AB"]
     assert places[0] == places[1]
 
 
-def test_the_interval_is_students() -> None:
+def test_students_interval() -> None:
     # logarithms of the ratios: 0.1, 0.2, 0.3; mean 0.2, deviation 0.1; t(0.975; 2) = 4.303, through the root of 3
     a = [1.0, 1.0, 1.0]
     b = [math.exp(0.1), math.exp(0.2), math.exp(0.3)]
@@ -37,13 +37,13 @@ def test_the_interval_is_students() -> None:
     assert found.high == pytest.approx(math.exp(0.2 + 4.303 * 0.1 / math.sqrt(3)))
 
 
-def test_equal_ratios_have_an_interval_of_no_width() -> None:
+def test_interval_of_equal_ratios_has_no_width() -> None:
     found = pair_ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0])
     assert found is not None and (found.low, found.estimate, found.high) == pytest.approx((2.0, 2.0, 2.0))
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 1e13), st.floats(1e-6, 1e13)), min_size=2, max_size=50))
-def test_turning_the_comparison_round_turns_the_interval_round(values: list[tuple[float, float]]) -> None:
+def test_swapped_comparison_has_the_inverse_interval(values: list[tuple[float, float]]) -> None:
     there = pair_ratio([a for a, _ in values], [b for _, b in values])
     back = pair_ratio([b for _, b in values], [a for a, _ in values])
     assert there is not None and back is not None
@@ -56,7 +56,7 @@ def test_turning_the_comparison_round_turns_the_interval_round(values: list[tupl
 @pytest.mark.parametrize(
     "pairs", [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([0.0, 1.0], [1.0, 1.0]), ([math.nan, 1.0], [1.0, 1.0])]
 )
-def test_what_makes_no_ratio(pairs: tuple[list[float], list[float]]) -> None:
+def test_pairs_without_a_ratio(pairs: tuple[list[float], list[float]]) -> None:
     assert pair_ratio(*pairs) is None
 
 
@@ -79,12 +79,12 @@ def test_verdicts() -> None:
     assert (better.goodput_a, better.goodput_b) != (None, None)
 
 
-def test_cpu_for_each_gigabit_is_compared_too() -> None:
+def test_cpu_cost_is_compared() -> None:
     cheap = (load("a", per_gigabit=0.05), load("b", "server", per_gigabit=0.08))
     found = compare(runs(5.0, 5.1, 4.9), runs(5.0, 5.1, 4.9, hosts=cheap))
     client, server = found.costs
     assert client.ratio is not None and client.ratio.estimate == pytest.approx(0.5)
-    assert cost_words(server) == "server 0.10 → 0.08 cores per Gb/s"
+    assert cost_text(server) == "server 0.10 → 0.08 cores per Gb/s"
 
 
 @pytest.mark.parametrize(
@@ -103,30 +103,30 @@ def test_cpu_for_each_gigabit_is_compared_too() -> None:
         ({"flows": ()}, "the receiver's total is not known"),
     ],
 )
-def test_what_is_never_ranked(wrong: dict[str, object], reason: str) -> None:
+def test_runs_that_are_not_ranked(wrong: dict[str, object], reason: str) -> None:
     found = compare(runs(5.0, 5.1, 4.9), runs(9.0, 9.1, 9.0, **wrong))
     assert found.verdict == "refused" and found.ratio is None
     assert any(reason in one for one in found.refusals), found.refusals
 
 
-def test_steal_of_an_observer_does_not_matter() -> None:
+def test_steal_of_an_observer_is_ignored() -> None:
     hosts = (load("a"), load("b", "server"), load("hypervisor", "observer", steal=3.0))
     assert compare(runs(5.0, 5.1, 4.9), runs(9.0, 9.1, 9.0, hosts=hosts)).verdict == "better"
 
 
-def test_few_runs_and_odd_runs_make_no_verdict() -> None:
+def test_too_few_and_unpaired_runs_have_no_verdict() -> None:
     assert compare(runs(5.0, 5.1), runs(9.0, 9.1)).refusals == ("fewer than 3 runs of A", "fewer than 3 runs of B")
     assert "3 runs of A and 4 of B make no pairs" in compare(runs(5, 5, 5), runs(9, 9, 9, 9)).refusals
     assert compare([], []).verdict == "refused"
 
 
-def test_what_is_compared_may_differ_and_everything_else_that_differs_is_told() -> None:
+def test_only_compared_facts_may_differ() -> None:
     other = FACTS | {"mtu": "9000", "client driver": "igbvf"}
     found = compare(runs(5, 5.1, 4.9), runs(9, 9.1, 9.2, facts=other), compared=("mtu",))
     assert found.verdict == "better"
     assert found.differences == (("mtu", "1500", "9000"), ("client driver", "virtio_net", "igbvf"))
 
 
-def test_repeats_of_one_set_up_must_agree() -> None:
+def test_repeats_of_one_set_up_must_not_differ() -> None:
     mixed = [result(5.0), result(5.0, facts=FACTS | {"mtu": "9000"}), result(5.0)]
     assert "the runs of A differ in mtu" in compare(mixed, runs(9, 9, 9)).refusals

@@ -1,4 +1,4 @@
-"""Who carried the bytes is said by counters alone, and a run that went another way is never proven."""
+"""Counters alone show which NICs carried the bytes, and a run by another path is never proven."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.records import DriverInfo, Ethtool, Link, PciFunction, Sriov
-from nictop.traffic.analysis.path_proof import HostProof, ObservedHost, PathProof, proof
+from nictop.traffic.analysis.path_proof import HostProof, ObservedHost, PathProof, prove_path
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from tests.model.hosts import HELLO, LOOPBACK, counters, inventory, link_counters, make_link, snapshot_of
 
@@ -25,7 +25,7 @@ def nic(ifindex: int, **more: object) -> Link:
 def host(
     name: str, steps: dict[int, float], *links: Link, pci: tuple[PciFunction, ...] = (), boot: str | None = None
 ) -> ObservedHost:
-    """`steps`: ifindex → how many times the run it carried, in each direction that matters."""
+    """`steps`: ifindex → share of the run that it carried, in each direction."""
     hello = replace(HELLO, boot_id=boot or f"boot of {name}")
     snapshot = snapshot_of(hello, inventory(links=(LOOPBACK, *links), pci=pci), host=name)
     sizes = {ifindex: round(step * GB) for ifindex, step in steps.items()}
@@ -42,23 +42,23 @@ def host(
     return ObservedHost(before, after, snapshot)
 
 
-def plain(name: str) -> ObservedHost:
+def host_with_one_nic(name: str) -> ObservedHost:
     return host(name, {4: 1.05}, nic(4))
 
 
 def client(watched: ObservedHost, plan: RunPlan = PLAN) -> tuple[PathProof, HostProof]:
-    found = proof(plan, {"a": watched, "b": plain("b")}, EXPECTED)
+    found = prove_path(plan, {"a": watched, "b": host_with_one_nic("b")}, EXPECTED)
     return found, found.hosts[0]
 
 
-def test_the_chosen_nics_carried_it() -> None:
-    found = proof(PLAN, {"a": plain("a"), "b": plain("b")}, EXPECTED)
+def test_chosen_nics_carried_the_run() -> None:
+    found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, EXPECTED)
     assert found.verdict == "proven"
     assert [(one.path, one.foreign) for one in found.hosts] == [("physical", False)] * 2
     assert found.sentence == "a: ens4 carried 1001 MiB; b: ens4 carried 1001 MiB"
 
 
-def test_another_nic_carried_it() -> None:
+def test_another_nic_carried_the_run() -> None:
     found, end = client(host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4)))
     assert (found.verdict, end.verdict) == ("failed", "failed")
     assert end.sentence == (
@@ -76,25 +76,25 @@ def test_another_nic_carried_it() -> None:
         ({}, False),
     ],
 )
-def test_what_arrives_by_another_nic_may_be_asked_for_by_arp(sysctl: dict[str, int], told: bool) -> None:
-    """Seen between two guests whose PF and VF are on one network."""
+def test_arp_may_explain_another_nic(sysctl: dict[str, int], told: bool) -> None:
+    """Seen between two guests with PF and VF on one network."""
     watched = host("b", {3: 1.05, 4: 0.001}, nic(3), nic(4))
     known = watched.snapshot.inventory
     assert known is not None
     settings = replace(known.settings, sysctl=sysctl)
     watched = replace(watched, snapshot=replace(watched.snapshot, inventory=replace(known, settings=settings)))
-    end = proof(PLAN, {"a": plain("a"), "b": watched}, EXPECTED).hosts[1]
+    end = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": watched}, EXPECTED).hosts[1]
     assert end.verdict == "failed" and "ens3 (other) carried 1001 MiB" in end.sentence
     assert ("answers ARP" in end.sentence) == told
 
 
-def test_it_stayed_on_the_machine() -> None:
+def test_loopback_carried_the_run() -> None:
     _, end = client(host("a", {1: 1.0, 4: 0.0}, nic(4)))
     assert (end.verdict, end.path) == ("failed", "loopback")
 
 
-def test_one_machine_is_no_pair() -> None:
-    found = proof(
+def test_two_names_of_one_machine_are_not_proven() -> None:
+    found = prove_path(
         PLAN, {"a": host("a", {4: 1.05}, nic(4), boot="x"), "b": host("b", {4: 1.05}, nic(4), boot="x")}, EXPECTED
     )
     assert found.verdict == "failed" and found.sentence.startswith("both ends are on one machine")
@@ -116,23 +116,23 @@ VF = PciFunction(
 LINKS = (nic(2, pci_address="0000:02:00.0"), nic(4, pci_address="0000:02:10.0"))
 
 
-def test_the_virtual_function_carried_it_and_the_physical_function_did_not() -> None:
+def test_virtual_function_carried_the_run() -> None:
     _, end = client(host("a", {2: 0.0, 4: 1.05}, *LINKS, pci=(PF, VF)))
     assert (end.verdict, end.path) == ("proven", "virtual function")
     assert end.sentence.endswith("a virtual function, and its physical function did not")
 
 
-def test_the_physical_function_carried_what_the_virtual_function_should_have() -> None:
+def test_physical_function_carried_the_run_instead() -> None:
     _, end = client(host("a", {2: 1.05, 4: 0.0}, *LINKS, pci=(PF, VF)))
     assert end.verdict == "failed" and "ens2 (physical function) carried" in end.sentence
 
 
-def test_a_physical_function_that_counts_for_its_functions_is_told() -> None:
+def test_physical_function_counts_for_its_virtual_functions() -> None:
     _, end = client(host("a", {2: 1.05, 4: 1.05}, *LINKS, pci=(PF, VF)))
     assert end.verdict == "proven" and end.sentence.endswith("ens2 counts what its functions carry")
 
 
-def test_a_virtual_function_in_a_guest_is_known_by_its_driver() -> None:
+def test_virtual_function_in_a_guest_is_detected_by_its_driver() -> None:
     guest = nic(4, ethtool=Ethtool(driver=DriverInfo("ixgbevf", "", "", "")))
     _, end = client(host("a", {4: 1.05}, guest))
     assert end.path == "virtual function"
@@ -143,26 +143,28 @@ def netvsc(share: float) -> HostProof:
     return client(host("a", {4: 1.05, 7: 1.05 * share}, synthetic, nic(7, master=4)))[1]
 
 
-def test_netvsc_by_its_function_or_on_the_synthetic_path() -> None:
+def test_netvsc_paths() -> None:
     assert [netvsc(share).path for share in (1.0, 0.5, 0.0)] == ["accelerated", "mixed", "synthetic"]
     assert "50 %" in netvsc(0.48).sentence or "48 %" in netvsc(0.48).sentence
     assert "not by a virtual function" in netvsc(0.0).sentence
 
 
-def test_what_is_below_a_bond_or_vlan_is_no_other_nic() -> None:
+def test_links_below_a_bond_or_vlan_belong_to_it() -> None:
     bond = make_link(4, "bond0", kind="bond")
     _, end = client(host("a", {4: 1.05, 5: 0.5, 6: 0.55}, bond, nic(5, master=4), nic(6, master=4)))
     assert (end.verdict, end.path) == ("proven", "virtual")
     assert {one.role for one in end.carried[1:]} == {"below"} and "over ens6, ens5" in end.sentence
 
 
-def test_other_traffic_on_the_same_nic_is_told() -> None:
+def test_other_traffic_on_the_chosen_nic_is_reported() -> None:
     _, end = client(host("a", {4: 2.0}, nic(4)))
     assert end.verdict == "proven" and end.foreign
 
 
-def test_small_segments_are_no_foreign_traffic() -> None:
-    found = proof(PLAN, {"a": host("a", {4: 1.75}, nic(4)), "b": plain("b")}, EXPECTED, overhead=154 / 88)
+def test_small_segments_are_not_other_traffic() -> None:
+    found = prove_path(
+        PLAN, {"a": host("a", {4: 1.75}, nic(4)), "b": host_with_one_nic("b")}, EXPECTED, overhead=154 / 88
+    )
     assert not found.hosts[0].foreign
 
 
@@ -177,15 +179,15 @@ def test_small_segments_are_no_foreign_traffic() -> None:
         (1.01, 2.0, "unknown"),
     ],
 )
-def test_a_receiver_counts_no_more_than_was_sent(sent: float, received: float, verdict: str) -> None:
-    """One end may count the headers of each segment, the other one those of a large packet that its NIC cuts."""
+def test_receiver_must_not_count_more_than_was_sent(sent: float, received: float, verdict: str) -> None:
+    """One end may count the headers of each segment, the other one those of a large packet that its NIC segments."""
     watched = {"a": host("a", {4: sent}, nic(4)), "b": host("b", {4: received}, nic(4))}
-    found = proof(PLAN, watched, EXPECTED)
+    found = prove_path(PLAN, watched, EXPECTED)
     assert (found.verdict, found.hosts[0].verdict, found.hosts[1].verdict) == (verdict, "proven", verdict)
 
 
-def test_both_figures_are_told_of_a_receiver_that_counted_more() -> None:
-    found = proof(PLAN, {"a": plain("a"), "b": host("b", {4: 1.4}, nic(4))}, EXPECTED)
+def test_sentence_has_the_counts_of_both_ends() -> None:
+    found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host("b", {4: 1.4}, nic(4))}, EXPECTED)
     assert found.sentence == (
         "a: ens4 carried 1001 MiB; b: ens4 received 1.30 GiB, and ens4 of a sent 1001 MiB, with headers at most "
         "1.08 GiB: other traffic to b, or counters of another time"
@@ -193,62 +195,68 @@ def test_both_figures_are_told_of_a_receiver_that_counted_more() -> None:
     assert found.hosts[1].path is None and not found.hosts[1].foreign
 
 
-def test_a_run_in_both_directions_is_bounded_in_both() -> None:
+def test_bidirectional_run_is_checked_in_both_directions() -> None:
     both = {"a": (float(GB), float(GB)), "b": (float(GB), float(GB))}
-    assert proof(PLAN, {"a": plain("a"), "b": plain("b")}, both).verdict == "proven"
-    found = proof(PLAN, {"a": host("a", {4: 1.5}, nic(4)), "b": plain("b")}, both)
+    assert prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, both).verdict == "proven"
+    found = prove_path(PLAN, {"a": host("a", {4: 1.5}, nic(4)), "b": host_with_one_nic("b")}, both)
     assert [one.verdict for one in found.hosts] == ["unknown", "proven"]
     assert "a: ens4 received 1.40 GiB, and ens4 of b sent 1001 MiB" in found.sentence
 
 
-def test_a_small_run_beside_the_usual_packets_of_a_network() -> None:
-    """ARP, router advertisements, the connection of the probe itself."""
+def test_small_run_with_background_traffic() -> None:
+    """ARP, router advertisements, the connection of the probe."""
     watched = {"a": host("a", {4: 0.0012}, nic(4)), "b": host("b", {4: 0.0018}, nic(4))}
-    assert proof(PLAN, watched, {"a": (0.0, 1e6), "b": (1e6, 0.0)}).verdict == "proven"
+    assert prove_path(PLAN, watched, {"a": (0.0, 1e6), "b": (1e6, 0.0)}).verdict == "proven"
 
 
-def test_a_run_that_failed_has_no_verdict() -> None:
-    """What was under way then is in no interval."""
-    found = proof(PLAN, {"a": plain("a"), "b": plain("b")}, EXPECTED, failed=True)
+def test_failed_run_is_not_verified() -> None:
+    """Packets in flight at the end are in no interval."""
+    found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, EXPECTED, failed=True)
     assert found.verdict == "unknown"
     assert found.sentence == (
         "the run failed, and what was under way then is not among what arrived: a: ens4 carried 1001 MiB; "
         "b: ens4 carried 1001 MiB"
     )
     elsewhere = host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4))
-    assert proof(PLAN, {"a": elsewhere, "b": plain("b")}, EXPECTED, failed=True).verdict == "failed"
+    assert prove_path(PLAN, {"a": elsewhere, "b": host_with_one_nic("b")}, EXPECTED, failed=True).verdict == "failed"
 
 
-def test_what_was_not_counted_is_unknown() -> None:
-    none = ObservedHost(None, None, plain("a").snapshot)
+def test_missing_counters_are_unknown() -> None:
+    none = ObservedHost(None, None, host_with_one_nic("a").snapshot)
     assert client(none)[0].verdict == "unknown"
     reset = host("a", {4: 1.0}, nic(4))
     assert reset.after is not None and reset.before is not None
     backwards = ObservedHost(replace(reset.after, time=1.0), replace(reset.before, time=2.0), reset.snapshot)
     assert "were reset" in client(backwards)[1].sentence
-    assert proof(PLAN, {"a": plain("a"), "b": plain("b")}, {}).verdict == "unknown"
-    assert client(plain("a"), replace(PLAN, client=replace(PLAN.client, ifindex=None)))[0].verdict == "unknown"
-    assert client(plain("a"), replace(PLAN, client=replace(PLAN.client, ifindex=99)))[0].verdict == "failed"
+    assert prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, {}).verdict == "unknown"
+    assert (
+        client(host_with_one_nic("a"), replace(PLAN, client=replace(PLAN.client, ifindex=None)))[0].verdict == "unknown"
+    )
+    assert client(host_with_one_nic("a"), replace(PLAN, client=replace(PLAN.client, ifindex=99)))[0].verdict == "failed"
 
 
-def test_observers_tell_by_what_it_came() -> None:
+def test_netdevs_of_observers() -> None:
     port = nic(2, virtual_functions=())
     seen = host("hypervisor", {2: 1.05, 3: 0.0}, port, nic(3))
     assert seen.before is not None and seen.after is not None
     vf: dict[int, dict[int, tuple[int, ...]]] = {2: {0: (0, 0, 0, 0, 0, 0, 0, 0)}}
     moved: dict[int, dict[int, tuple[int, ...]]] = {2: {0: (0, 0, GB, GB, 0, 0, 0, 0), 1: (0, 0, GB, GB, 0, 0, 0, 0)}}
     watched = ObservedHost(replace(seen.before, vfs=vf), replace(seen.after, vfs=moved), seen.snapshot)
-    found = proof(PLAN, {"a": plain("a"), "b": plain("b"), "hypervisor": watched}, EXPECTED)
+    found = prove_path(
+        PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b"), "hypervisor": watched}, EXPECTED
+    )
     assert [one.name for one in found.observed] == ["ens2", "VF 0 of ens2"]
 
 
 @given(st.dictionaries(st.integers(1, 5), st.floats(0, 3)), st.lists(st.none() | st.integers(1, 5), min_size=4))
-def test_circles_and_gaps_among_the_links_are_survived(steps: dict[int, float], masters: list[int | None]) -> None:
+def test_cyclic_and_missing_links(steps: dict[int, float], masters: list[int | None]) -> None:
     links = [nic(ifindex, master=master, lower=master) for ifindex, master in zip(range(2, 6), masters, strict=False)]
     found, end = client(host("a", steps, *links))
     assert found.verdict == "proven" or end.verdict != "proven"
 
 
-def test_names_cannot_move_the_cursor() -> None:
-    found = proof(PLAN, {"a": host("a", {4: 1.05}, replace(nic(4), name="e\x1b[2J")), "b": plain("b")}, EXPECTED)
+def test_names_are_escaped() -> None:
+    found = prove_path(
+        PLAN, {"a": host("a", {4: 1.05}, replace(nic(4), name="e\x1b[2J")), "b": host_with_one_nic("b")}, EXPECTED
+    )
     assert "\x1b" not in found.sentence

@@ -1,4 +1,4 @@
-"""What of a NIC may hold a run back: its queues, and the qdiscs that it sends through."""
+"""Settings of a NIC that may be a bottleneck: its queues, and the qdiscs that it sends through."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.traffic.machines import machine, nic
 
 
 def setup(*links: Link) -> NicSetup:
-    """Of the first one."""
+    """Set-up of the first link."""
     return nic_setup(links[0], machine("a", *links))
 
 
 def kinds(*links: Link) -> tuple[tuple[str, str], ...]:
-    """Link and root qdisc of what the first one sends through."""
+    """(link, root qdisc) of the links that the first one sends through."""
     return tuple((one.link, one.kind) for one in setup(*links).qdiscs)
 
 
-def test_a_nic_sends_through_its_own_qdisc() -> None:
+def test_nic_sends_through_its_qdisc() -> None:
     assert setup(nic(4, "ens4", queues=3, qdisc="fq_codel")) == NicSetup(3, (SendQueueing("ens4", "fq_codel"),))
     shaper = Qdisc("tbf", "8001:", rate=10**9)
     shaped = nic(4, "ens4", qdisc="tbf", traffic_control=(shaper,))
@@ -32,7 +32,7 @@ def test_a_nic_sends_through_its_own_qdisc() -> None:
     assert setup(nic(4, "ens4")) == NicSetup(None, ())
 
 
-def test_a_vlan_and_a_bond_send_through_those_below() -> None:
+def test_vlan_and_bond_send_through_lower_links() -> None:
     vlan = make_link(9, "bond0.7", kind="vlan", lower=8, qdisc="noqueue")
     bond = make_link(8, "bond0", kind="bond", qdisc="noqueue")
     ports = [nic(number, f"ens{number}", master=8, qdisc=kind) for number, kind in ((4, "tbf"), (5, "mq"))]
@@ -40,19 +40,19 @@ def test_a_vlan_and_a_bond_send_through_those_below() -> None:
     assert kinds(vlan, bond, *ports) == told
 
 
-def test_a_bridge_sends_through_its_device_and_not_through_the_taps() -> None:
+def test_bridge_sends_through_its_device_and_not_its_taps() -> None:
     bridge = make_link(8, "br0", kind="bridge", qdisc="noqueue")
     tap = make_link(5, "vnet0", kind="tun", master=8, qdisc="tbf")
     assert kinds(bridge, nic(4, "ens4", master=8, qdisc="mq"), tap) == (("br0", "noqueue"), ("ens4", "mq"))
 
 
-def test_the_peer_of_a_veth_and_a_link_elsewhere_are_not_below() -> None:
+def test_peer_of_a_veth_and_links_of_other_namespaces_are_not_lower_links() -> None:
     peer = make_link(5, "veth1", kind="veth", lower=4, qdisc="tbf")
     assert kinds(make_link(4, "veth0", kind="veth", lower=5, qdisc="noqueue"), peer) == (("veth0", "noqueue"),)
     away = make_link(4, "mac0", kind="macvlan", lower=5, lower_namespace=0, qdisc="noqueue")
     assert kinds(away, nic(5, "ens5", qdisc="tbf")) == (("mac0", "noqueue"),)
 
 
-def test_circles_are_survived() -> None:
+def test_cyclic_links() -> None:
     ring = [make_link(number, f"v{number}", kind="vlan", lower=9 - number, qdisc="noqueue") for number in (4, 5)]
     assert kinds(*ring) == (("v4", "noqueue"), ("v5", "noqueue"))

@@ -1,4 +1,4 @@
-"""Experiments between two real probes: in order, with what somebody else changes, and every host left as it was."""
+"""Experiments between two real probes: order of the steps, manual changes, and the hosts afterwards."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from nictop.traffic.experiment.experiment import (
     Experiment,
     ExperimentEnded,
     ExperimentEvent,
+    ManualChangeTimeouts,
     NotKept,
     Resting,
     Step,
     StepBegan,
     StepEnded,
-    Waits,
     carry_out,
     prepared,
 )
-from nictop.traffic.experiment.hook import run_between
+from nictop.traffic.experiment.hook import run_hook
 from nictop.traffic.plan.request import RunRequest, values
 from nictop.traffic.results.selection import StoredRun, chosen, keep
 from nictop.traffic.run.events import Finished, IntervalMeasured, Stage
@@ -42,30 +42,30 @@ from tests.traffic.pair import LIMIT, WIRE, Pair, pair, why_not
 REASON = why_not()
 real = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
-WISH = RunRequest("a", "b", client_nic=WIRE, server_nic=WIRE, time=1, interval=0.2, rest=0.0)
-WAITS = Waits(between=20.0, shown=3.0, back=10.0)
+REQUEST = RunRequest("a", "b", client_nic=WIRE, server_nic=WIRE, time=1, interval=0.2, rest=0.0)
+CHANGE_TIMEOUTS = ManualChangeTimeouts(between=20.0, shown=3.0, back=10.0)
 
 
-async def made(both: Pair, **more: object) -> Experiment:
-    return await prepared(replace(WISH, **more), both.hosts)  # type: ignore[arg-type]
+async def prepared_experiment(both: Pair, **more: object) -> Experiment:
+    return await prepared(replace(REQUEST, **more), both.hosts)  # type: ignore[arg-type]
 
 
-async def told(events: AsyncGenerator[ExperimentEvent, None]) -> list[ExperimentEvent]:
+async def all_events(events: AsyncGenerator[ExperimentEvent, None]) -> list[ExperimentEvent]:
     async with aclosing(events):
         return [event async for event in events]
 
 
-def of(events: list[ExperimentEvent], kind: type) -> list[object]:
+def events_of(events: list[ExperimentEvent], kind: type) -> list[object]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def ended(events: list[ExperimentEvent]) -> ExperimentEnded:
+def end_event(events: list[ExperimentEvent]) -> ExperimentEnded:
     assert isinstance(events[-1], ExperimentEnded)
     return events[-1]
 
 
-async def reads_every(both: Pair, seconds: float) -> bool:
-    """Whether both probes come to read so often."""
+async def wait_for_interval(both: Pair, seconds: float) -> bool:
+    """Wait until both probes read counters at that interval."""
 
     def found(name: str) -> bool:
         times = [record.time for record in both.hosts[name].records]
@@ -78,9 +78,11 @@ async def reads_every(both: Pair, seconds: float) -> bool:
 
 
 @real
-async def test_a_comparison_is_alternated_kept_and_compared(tmp_path: Path) -> None:
+async def test_comparison_alternates_and_is_stored(tmp_path: Path) -> None:
     async with pair() as both:
-        experiment = await made(both, compare=values("bitrate=50M,100M"), repeat=2, rest=0.05, label="rates")
+        experiment = await prepared_experiment(
+            both, compare=values("bitrate=50M,100M"), repeat=2, rest=0.05, label="rates"
+        )
         for name, host in both.hosts.items():
             await host.session.request(Request(interval=0.5, watch=()))
             assert not host.session.in_run, name
@@ -100,25 +102,25 @@ async def test_a_comparison_is_alternated_kept_and_compared(tmp_path: Path) -> N
         assert [one.seconds_left for one in began] == sorted((one.seconds_left for one in began), reverse=True)
         kinds = Counter(type(event) for event in events)
         assert kinds[StepEnded] == kinds[Finished] == 4 and kinds[Resting] == 3 and kinds[NotKept] == 0
-        results = ended(events).results
-        assert ended(events).why == "" and [kept.result.failure for kept in results] == [None] * 4
+        results = end_event(events).results
+        assert end_event(events).why == "" and [kept.result.failure for kept in results] == [None] * 4
         assert [round((kept.result.goodput or 0) / 1e6, -1) for kept in results] == [50, 100, 100, 50]
         (name_a, a), (name_b, b) = chosen(["rates"], tmp_path)
         assert (name_a, name_b) == ("bitrate 50M", "bitrate 100M")
         assert (a, b) == ([results[0], results[3]], [results[1], results[2]])
-        # one machine is never ranked; but the bitrate that was to differ is nothing that speaks against it
+        # a run within one machine is never ranked; but the compared bitrate is no reason
         verdict = compare([one.result for one in a], [one.result for one in b], compared=("bitrate",))
         assert verdict.refusals and not any("differ" in why for why in verdict.refusals)
         assert not any(host.session.in_run for host in both.hosts.values())
-        assert await reads_every(both, 0.5)
+        assert await wait_for_interval(both, 0.5)
         assert both.generators() == []
 
 
 @real
-async def test_a_step_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
+async def test_failed_step_does_not_end_the_experiment(tmp_path: Path) -> None:
     async with pair() as both:
-        experiment = await made(both, sweep=values("congestion=cubic,reno"), generator="iperf3")
-        # refused only when it is there, as of a kernel module that was unloaded meanwhile
+        experiment = await prepared_experiment(both, sweep=values("congestion=cubic,reno"), generator="iperf3")
+        # refused only by the kernel, as if a module had been unloaded
         first = experiment.steps[0]
         broken = replace(first, plan=replace(first.plan, congestion="nosuch"))
         experiment = replace(experiment, steps=(broken, *experiment.steps))
@@ -126,13 +128,13 @@ async def test_a_step_that_fails_does_not_end_the_others(tmp_path: Path) -> None
         def full(_: StoredRun) -> None:
             raise NictopError("No space left on device")
 
-        events = await told(carry_out(experiment, both.hosts, keep=full))
-        failed, *others = ended(events).results
+        events = await all_events(carry_out(experiment, both.hosts, keep=full))
+        failed, *others = end_event(events).results
         assert failed.result.failure is not None and "nosuch" in failed.result.failure.sentence
         assert [one.result.failure for one in others] == [None, None]
-        # a result that cannot be kept is told, and is there all the same
+        # a result that cannot be stored is reported, and remains in memory
         assert [event.number for event in events if isinstance(event, NotKept)] == [1, 2, 3]
-        assert ended(events).why == ""
+        assert end_event(events).why == ""
 
 
 FAILS_ONCE = """#!/bin/sh
@@ -144,44 +146,46 @@ exec {iperf3} "$@"
 
 @real
 @pytest.mark.parametrize("repeat", [1, 2])
-async def test_a_run_that_fails_by_accident_is_made_once_more_where_others_need_it(tmp_path: Path, repeat: int) -> None:
-    """Seen with guests: one of fifty runs ends with such words, and would cost a comparison its verdict."""
+async def test_accidental_failure_is_repeated_if_there_are_other_runs(tmp_path: Path, repeat: int) -> None:
+    """Seen with guests: one of fifty runs ends with this message, and would prevent the verdict of a comparison."""
     program, marker = tmp_path / "iperf3", tmp_path / "failed"
     program.write_text(FAILS_ONCE.format(iperf3=shutil.which("iperf3"), marker=marker))
     program.chmod(0o755)
     async with pair("100mbit", tools=(str(tmp_path), "")) as both:
-        experiment = await made(both, repeat=repeat)
-        events = await told(carry_out(experiment, both.hosts, waits=WAITS))
+        experiment = await prepared_experiment(both, repeat=repeat)
+        events = await all_events(carry_out(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         assert marker.exists() and both.generators() == []
-        results = [kept.result for kept in ended(events).results]
-        again = [event for event in events if isinstance(event, Stage) and event.sentence.startswith("once more")]
+        results = [kept.result for kept in end_event(events).results]
+        repeated = [event for event in events if isinstance(event, Stage) and event.sentence.startswith("once more")]
         if repeat == 1:
-            assert results[0].failure is not None and results[0].failure.kind == "control_message" and not again
+            assert results[0].failure is not None and results[0].failure.kind == "control_message" and not repeated
         else:
-            assert [result.failure for result in results] == [None, None] and len(again) == 1
+            assert [result.failure for result in results] == [None, None] and len(repeated) == 1
             assert any("the first attempt failed: the ends lost each other" in note for note in results[0].notes)
             assert not any("attempt" in note for note in results[1].notes)
 
 
 @real
-async def test_somebody_is_asked_for_a_change_and_only_believed_when_it_shows() -> None:
+async def test_manual_change_is_requested_and_checked() -> None:
     async with pair() as both:
-        experiment = await made(both, sweep=values("mtu=1500,1400,1300"))
-        asked: list[str] = []
+        experiment = await prepared_experiment(both, sweep=values("mtu=1500,1400,1300"))
+        requested: list[str] = []
 
         async def change(step: Step) -> bool:
-            asked.append(step.value)
+            requested.append(step.value)
             if step.value == "1400":
                 for namespace in (both.client, both.server):
                     namespace.run(["ip", "link", "set", WIRE, "mtu", "1400"])
             return True
 
-        events = await told(carry_out(experiment, both.hosts, change=change, waits=replace(WAITS, shown=0.5)))
-        # the first value is there already, so that nobody is bothered
-        assert asked == ["1400", "1300"]
+        events = await all_events(
+            carry_out(experiment, both.hosts, change=change, change_timeouts=replace(CHANGE_TIMEOUTS, shown=0.5))
+        )
+        # the first value is already in force: no request
+        assert requested == ["1400", "1300"]
         wanted = [event for event in events if isinstance(event, ChangeWanted)]
         assert wanted[0].sentence.startswith(f"MTU of {WIRE} on a: 1400, {WIRE} on b: 1400 (now: a: {WIRE} has 1500")
-        first, second, third = ended(events).results
+        first, second, third = end_event(events).results
         assert [one.result.facts.get("mtu") for one in (first, second)] == ["1500", "1400"]
         assert third.result.failure is not None
         assert third.result.failure.sentence.startswith(f"the change was not made: a: {WIRE} has 1400 bytes of MTU")
@@ -189,54 +193,54 @@ async def test_somebody_is_asked_for_a_change_and_only_believed_when_it_shows() 
 
 
 @real
-async def test_nobody_makes_the_change() -> None:
+async def test_change_is_not_made() -> None:
     async with pair() as both:
-        experiment = await made(both, sweep=values("setup=x,y"))
+        experiment = await prepared_experiment(both, sweep=values("setup=x,y"))
 
         async def refuse(step: Step) -> bool:
             return step.value == "x"
 
-        events = await told(carry_out(experiment, both.hosts, change=refuse))
-        assert [kept.value for kept in ended(events).results] == ["x"]
-        assert ended(events).why == "nobody makes the change: set-up y"
-        events = await told(carry_out(experiment, both.hosts))
-        assert ended(events).results == () and "nobody can be asked" in ended(events).why
+        events = await all_events(carry_out(experiment, both.hosts, change=refuse))
+        assert [kept.value for kept in end_event(events).results] == ["x"]
+        assert end_event(events).why == "nobody makes the change: set-up y"
+        events = await all_events(carry_out(experiment, both.hosts))
+        assert end_event(events).results == () and "nobody can be asked" in end_event(events).why
 
 
 @real
-async def test_a_command_makes_the_change() -> None:
+async def test_command_makes_the_change() -> None:
     async with pair() as both:
         command = (
             f"for n in {both.client.name} {both.server.name}; do "
             'ip -n $n link set "$NICTOP_CLIENT_NIC" mtu "$NICTOP_VALUE" || exit 1; done'
         )
-        experiment = await made(both, compare=values("mtu=1500,1400"), repeat=1, between=command)
-        events = await told(carry_out(experiment, both.hosts, waits=WAITS))
-        assert [kept.result.facts["mtu"] for kept in ended(events).results] == ["1500", "1400"]
-        assert of(events, ChangeWanted) == []
+        experiment = await prepared_experiment(both, compare=values("mtu=1500,1400"), repeat=1, between=command)
+        events = await all_events(carry_out(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
+        assert [kept.result.facts["mtu"] for kept in end_event(events).results] == ["1500", "1400"]
+        assert events_of(events, ChangeWanted) == []
         failing = replace(experiment, steps=experiment.steps[:1], between="echo gone wrong; exit 3")
-        events = await told(carry_out(failing, both.hosts, waits=WAITS))
-        (kept,) = ended(events).results
+        events = await all_events(carry_out(failing, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
+        (kept,) = end_event(events).results
         assert kept.result.failure is not None
         assert kept.result.failure.sentence == "the command 'echo gone wrong; exit 3' ended with status 3: gone wrong"
 
 
 @real
-async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
+async def test_closed_experiment_leaves_nothing_behind() -> None:
     async with pair() as both:
         for host in both.hosts.values():
             await host.session.request(Request(interval=0.5, watch=()))
-        experiment = await made(both, repeat=3, rest=60.0)
+        experiment = await prepared_experiment(both, repeat=3, rest=60.0)
         for stage in ("checking", "listening", "running", "intervalmeasured", "resting"):
             reached = asyncio.Event()
-            task = asyncio.ensure_future(until(carry_out(experiment, both.hosts), stage, reached))
+            task = asyncio.ensure_future(signal_at(carry_out(experiment, both.hosts), stage, reached))
             await within(60.0, reached.wait())
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert task.cancelled() and both.generators() == [], stage
             assert not any(host.session.in_run for host in both.hosts.values()), stage
-        assert await reads_every(both, 0.5)
-        # closed by its reader instead
+        assert await wait_for_interval(both, 0.5)
+        # closed by its reader
         async with aclosing(carry_out(experiment, both.hosts)) as events:
             async for event in events:
                 if isinstance(event, IntervalMeasured):
@@ -244,8 +248,8 @@ async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
         assert both.generators() == [] and not any(host.session.in_run for host in both.hosts.values())
 
 
-async def until(events: AsyncGenerator[ExperimentEvent, None], name: str, reached: asyncio.Event) -> None:
-    """Follow it; tell when it has come to a stage, to its first interval or to a rest."""
+async def signal_at(events: AsyncGenerator[ExperimentEvent, None], name: str, reached: asyncio.Event) -> None:
+    """Read the events; set `reached` at a stage, at the first interval or at a pause."""
     async with aclosing(events):
         async for event in events:
             stage = event.name if isinstance(event, Stage) else ""
@@ -254,28 +258,28 @@ async def until(events: AsyncGenerator[ExperimentEvent, None], name: str, reache
 
 
 @real
-async def test_an_experiment_that_is_stopped_keeps_what_was_measured() -> None:
+async def test_stopped_experiment_has_what_was_measured() -> None:
     async with pair() as both:
-        experiment = await made(both, repeat=3, time=30, rest=60.0)
+        experiment = await prepared_experiment(both, repeat=3, time=30, rest=60.0)
         stop, written = asyncio.Event(), list[StoredRun]()
         events: list[ExperimentEvent] = []
         async for event in carry_out(experiment, both.hosts, keep=written.append, stop=stop):
             events.append(event)
             if isinstance(event, IntervalMeasured) and event.interval.end >= 0.6:
                 stop.set()
-        (one,) = ended(events).results
-        assert ended(events).why == "stopped" and [one] == written
+        (one,) = end_event(events).results
+        assert end_event(events).why == "stopped" and [one] == written
         assert one.result.stopped is not None and one.result.goodput and one.result.why_not_ranked
         assert both.generators() == [] and not any(host.session.in_run for host in both.hosts.values())
-        # stopped while it rests, or while somebody is asked: no step begins any more
+        # stopped during a pause, or while a change is requested: no other step starts
         resting = replace(experiment, steps=tuple(replace(step, plan=both.plan()) for step in experiment.steps))
         stop, events = asyncio.Event(), []
         async for event in carry_out(resting, both.hosts, stop=stop):
             events.append(event)
             if isinstance(event, Resting):
                 stop.set()
-        assert len(ended(events).results) == 1 and ended(events).why == "stopped"
-        asking = await made(both, sweep=values("setup=x,y"))
+        assert len(end_event(events).results) == 1 and end_event(events).why == "stopped"
+        asking = await prepared_experiment(both, sweep=values("setup=x,y"))
         stop = asyncio.Event()
 
         async def change(step: Step) -> bool:
@@ -283,22 +287,22 @@ async def test_an_experiment_that_is_stopped_keeps_what_was_measured() -> None:
             await asyncio.Event().wait()
             return True
 
-        events = await told(carry_out(asking, both.hosts, change=change, stop=stop))
-        assert ended(events) == ExperimentEnded((), "stopped")
+        events = await all_events(carry_out(asking, both.hosts, change=change, stop=stop))
+        assert end_event(events) == ExperimentEnded((), "stopped")
 
 
 @real
 async def test_a_host_that_does_not_come_back_ends_it() -> None:
     async with pair() as both:
-        experiment = await made(both, repeat=3)
+        experiment = await prepared_experiment(both, repeat=3)
         events = []
-        async for event in carry_out(experiment, both.hosts, waits=replace(WAITS, back=0.5)):
+        async for event in carry_out(experiment, both.hosts, change_timeouts=replace(CHANGE_TIMEOUTS, back=0.5)):
             events.append(event)
             if isinstance(event, StepEnded):
                 await both.sources["b"].close()
                 both.hosts["b"].session.process(SourceState("lost", "the probe ended", 1.0))
-        assert [kept.number for kept in ended(events).results] == [1]
-        assert ended(events).why == "b: the probe ended"
+        assert [kept.number for kept in end_event(events).results] == [1]
+        assert end_event(events).why == "b: the probe ended"
         with pytest.raises(NictopError, match="b: the probe ended"):
             await both.hosts["b"].tools(0.5)
 
@@ -306,23 +310,23 @@ async def test_a_host_that_does_not_come_back_ends_it() -> None:
 # ------------------------------------------------------------------------------------------- the command between runs
 
 
-async def test_a_command_is_told_what_to_do_and_has_no_input() -> None:
+async def test_command_has_an_environment_and_no_input() -> None:
     script = 'test "$NICTOP_VALUE" = "a b;c" && ! read -r line'
-    assert await run_between(script, {"NICTOP_VALUE": "a b;c"}, 10.0) == ""
+    assert await run_hook(script, {"NICTOP_VALUE": "a b;c"}, 10.0) == ""
 
 
-async def test_a_command_that_fails_says_why_in_clean_words() -> None:
-    why = await run_between("printf 'one\\n\\033[31mtwo\\n' >&2; echo three; exit 7", {}, 10.0)
+async def test_message_of_a_failed_command_is_printable() -> None:
+    why = await run_hook("printf 'one\\n\\033[31mtwo\\n' >&2; echo three; exit 7", {}, 10.0)
     assert why.startswith("the command 'printf ") and why.endswith("; exit 7' ended with status 7: \\x1b[31mtwo")
     assert why.isprintable()
-    long = await run_between(f"false {'x' * 100}", {}, 10.0)
+    long = await run_hook(f"false {'x' * 100}", {}, 10.0)
     assert long == f"the command 'false {'x' * 54}…' ended with status 1"
-    assert await run_between("kill -9 $$", {}, 10.0) == "the command 'kill -9 $$' ended by SIGKILL"
-    assert "cannot be started" in await run_between("true", {"X": "a\0b"}, 10.0)
+    assert await run_hook("kill -9 $$", {}, 10.0) == "the command 'kill -9 $$' ended by SIGKILL"
+    assert "cannot be started" in await run_hook("true", {"X": "a\0b"}, 10.0)
 
 
-async def test_a_command_that_says_much_does_not_block_nor_fill_the_memory() -> None:
-    why = await run_between("yes | head -c 20000000; echo last; exit 1", {}, 30.0)
+async def test_long_output_of_a_command_does_not_block_or_fill_memory() -> None:
+    why = await run_hook("yes | head -c 20000000; echo last; exit 1", {}, 30.0)
     assert why == "the command 'yes | head -c 20000000; echo last; exit 1' ended with status 1: last"
 
 
@@ -334,28 +338,28 @@ async def test_a_command_that_says_much_does_not_block_nor_fill_the_memory() -> 
     ],
     ids=["itself", "a child"],
 )
-async def test_a_command_that_does_not_end_is_stopped_with_all_that_it_started(script: str, tmp_path: Path) -> None:
+async def test_command_that_does_not_end_is_stopped_with_its_session(script: str, tmp_path: Path) -> None:
     note = tmp_path / "pids"
-    why = await run_between(script.format(note=note), {}, 3.0)
+    why = await run_hook(script.format(note=note), {}, 3.0)
     assert why.startswith("the command ") and why.endswith(" had not ended after 3.00 s, and was stopped")
     pids = [int(pid) for pid in note.read_text().split()]
     assert len(pids) == 2
     wait_until(lambda: not any(map(alive, pids)))
 
 
-async def test_a_command_that_is_cancelled_is_stopped_too(tmp_path: Path) -> None:
+async def test_cancelled_command_is_stopped(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     os.mkfifo(note)
-    task = asyncio.ensure_future(run_between(f"echo $$ > {note}; sleep 600", {}, 600.0))
+    task = asyncio.ensure_future(run_hook(f"echo $$ > {note}; sleep 600", {}, 600.0))
     pid = int(await asyncio.to_thread(note.read_text))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled() and not alive(pid)
 
 
-async def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+async def test_background_process_of_a_command_is_not_waited_for(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    assert await run_between(f"sleep 600 & echo $! > {note}", {}, 10.0) == ""
+    assert await run_hook(f"sleep 600 & echo $! > {note}", {}, 10.0) == ""
     pid = int(note.read_text())
     assert alive(pid)
     os.kill(pid, 9)

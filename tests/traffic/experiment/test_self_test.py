@@ -1,4 +1,4 @@
-"""Both ends on this machine are created, and nothing of them is left afterwards."""
+"""Both ends on this machine are created, and removed without leftovers."""
 
 from __future__ import annotations
 

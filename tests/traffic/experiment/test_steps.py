@@ -1,4 +1,4 @@
-"""A wish becomes the runs that were meant, in an order that treats all values alike; or every reason why it cannot."""
+"""A request becomes runs in an order that treats all values alike, or every reason why that is impossible."""
 
 from __future__ import annotations
 
@@ -13,103 +13,103 @@ from nictop.traffic.plan.request import RunRequest, values
 from tests.traffic.machines import between, machine, nic, two
 from tests.traffic.plans import tools
 
-WISH = RunRequest("a", "b", client_nic="ens3", time=3, rest=1.0)
+REQUEST = RunRequest("a", "b", client_nic="ens3", time=3, rest=1.0)
 TOOLS = {"a": tools(), "b": tools()}
 
 
-def made(**more: object) -> Experiment:
-    return experiment_of(replace(WISH, **more), *two(queues=2), TOOLS)  # type: ignore[arg-type]
+def experiment(**more: object) -> Experiment:
+    return experiment_of(replace(REQUEST, **more), *two(queues=2), TOOLS)  # type: ignore[arg-type]
 
 
-def test_a_run_is_an_experiment_of_one_step() -> None:
-    one = made(observers=("b", "a"), label="first")
+def test_single_run() -> None:
+    one = experiment(observers=("b", "a"), label="first")
     assert (one.kind, one.variable, one.label, one.hosts, one.notes) == ("run", "", "first", ("a", "b"), ())
     (step,) = one.steps
     assert (step.label, step.group, step.change, step.plan.generator) == ("", "", "", "iperf3")
 
 
-def test_an_observer_that_is_away_does_not_keep_the_run_from_being_made() -> None:
-    one = made(observers=("z",))
+def test_missing_observer_does_not_prevent_the_run() -> None:
+    one = experiment(observers=("z",))
     assert (one.hosts, one.notes) == (("a", "b"), ("z is not there, and does not observe",))
 
 
-def test_repeats_are_numbered_and_the_time_they_take_is_known() -> None:
-    one = made(repeat=3, omit=1)
+def test_repeats_are_numbered_and_have_an_estimated_duration() -> None:
+    one = experiment(repeat=3, omit=1)
     assert (one.kind, [step.label for step in one.steps]) == ("repeat", ["1 of 3", "2 of 3", "3 of 3"])
-    # three runs of 4 s and what is around each, and two rests
+    # three runs of 4 s, their overhead, and two pauses
     assert 3 * 4 + 2 * 1.0 < one.seconds < 3 * 4 + 2 * 1.0 + 3 * 4
     assert one.seconds > one.seconds_from(2) > one.seconds_from(3) > 4
 
 
-def test_a_comparison_alternates() -> None:
-    one = made(compare=values("mss=default,100"), repeat=3)
+def test_comparison_alternates() -> None:
+    one = experiment(compare=values("mss=default,100"), repeat=3)
     assert one.kind == "compare"
     assert [step.group for step in one.steps] == ["A", "B", "B", "A", "A", "B"]
     assert [step.plan.mss for step in one.steps] == [None, 100, 100, None, None, 100]
     assert one.steps[1].label == "B: MSS 100, 1 of 3"
     assert one.notes == ()
-    assert "fewer than 3" in made(compare=values("mss=default,100")).notes[0]
+    assert "fewer than 3" in experiment(compare=values("mss=default,100")).notes[0]
 
 
-def test_a_sweep_goes_forth_and_back() -> None:
-    one = made(sweep=values("length=512,4K,128K"), repeat=2)
+def test_sweep_alternates_forwards_and_backwards() -> None:
+    one = experiment(sweep=values("length=512,4K,128K"), repeat=2)
     assert [step.value for step in one.steps] == ["512", "4K", "128K", "128K", "4K", "512"]
     assert [step.group for step in one.steps] == [step.value for step in one.steps]
     assert one.steps[3].label == "message size 128K, 2 of 2"
 
 
-def test_a_sweep_that_iperf3_cannot_carry_whole_is_not_mixed() -> None:
-    one = made(sweep=values("length=512,8M"))
+def test_all_runs_of_a_sweep_use_one_generator() -> None:
+    one = experiment(sweep=values("length=512,8M"))
     assert {step.plan.generator for step in one.steps} == {"builtin"}
     assert "the built-in generator carries all runs" in one.notes[0]
     with pytest.raises(NictopError, match=r"length is 8388608, .*\(length 8M\)"):
-        made(sweep=values("length=512,8M"), generator="iperf3")
-    asked = made(compare=values("generator=iperf3,builtin"))
-    assert [step.plan.generator for step in asked.steps] == ["iperf3", "builtin"]
+        experiment(sweep=values("length=512,8M"), generator="iperf3")
+    comparison = experiment(compare=values("generator=iperf3,builtin"))
+    assert [step.plan.generator for step in comparison.steps] == ["iperf3", "builtin"]
 
 
 def test_nics_are_compared_by_name() -> None:
-    one = experiment_of(replace(WISH, client_nic="", compare=("nic", ("ens3", "ens4"))), *two(), TOOLS)
+    one = experiment_of(replace(REQUEST, client_nic="", compare=("nic", ("ens3", "ens4"))), *two(), TOOLS)
     assert [(step.plan.client.ifindex, step.plan.server.ifindex) for step in one.steps] == [(3, 5), (4, 6)]
     three = between(
         machine("a", nic(3, "ens3", "192.0.2.1"), nic(4, "ens4", "192.0.2.3")), machine("b", nic(5, "x", "192.0.2.2"))
     )
-    one = experiment_of(replace(WISH, client_nic="", sweep=("nic", ("ens4/x", "ens3"))), *three, TOOLS)
+    one = experiment_of(replace(REQUEST, client_nic="", sweep=("nic", ("ens4/x", "ens3"))), *three, TOOLS)
     assert [step.plan.client.address for step in one.steps] == ["192.0.2.3", "192.0.2.1"]
     with pytest.raises(NictopError, match="neither a nor b has a NIC 'ens9'"):
-        experiment_of(replace(WISH, client_nic="", sweep=("nic", ("ens9",))), *three, TOOLS)
+        experiment_of(replace(REQUEST, client_nic="", sweep=("nic", ("ens9",))), *three, TOOLS)
 
 
-def test_a_host_without_iperf3_is_told_what_needs_none() -> None:
+def test_hint_for_a_host_without_iperf3() -> None:
     with pytest.raises(NictopError, match=r"^it cannot be run: b: iperf3 is not installed$") as refused:
-        experiment_of(replace(WISH, generator="iperf3"), *two(), {**TOOLS, "b": TrafficTools()})
+        experiment_of(replace(REQUEST, generator="iperf3"), *two(), {**TOOLS, "b": TrafficTools()})
     assert refused.value.hint == "--generator builtin needs no installation"
     with pytest.raises(NictopError, match="there is no CPU") as other:
-        made(generator="iperf3", client_cpu=4000)
+        experiment(generator="iperf3", client_cpu=4000)
     assert other.value.hint == ""
 
 
-def test_what_somebody_else_sets_is_a_change_before_every_step() -> None:
-    one = made(client_nic="ens4", compare=values("queues=1,4"), repeat=3, between="ssh a ethtool …")
+def test_manual_variable_is_a_change_before_every_step() -> None:
+    one = experiment(client_nic="ens4", compare=values("queues=1,4"), repeat=3, between="ssh a ethtool …")
     assert one.steps[1].change == "queues of ens4 on a: 4, ens4 on b: 4"
     assert one.between == "ssh a ethtool …"
-    setup = made(sweep=values("setup=passthrough,vswitch"))
+    setup = experiment(sweep=values("setup=passthrough,vswitch"))
     assert [step.change for step in setup.steps] == ["set-up passthrough", "set-up vswitch"]
     assert "believed" in setup.notes[0]
 
 
-def test_what_differs_between_the_ends_is_noted() -> None:
-    offers, hosts = between(
+def test_differences_between_the_ends_are_noted() -> None:
+    pairs, hosts = between(
         machine("a", nic(3, "ens3", "192.0.2.1", mtu=9000)), machine("b", nic(5, "ens3", "192.0.2.2"))
     )
-    one = experiment_of(WISH, offers, hosts, {"a": tools("3.12"), "b": tools("3.21")})
+    one = experiment_of(REQUEST, pairs, hosts, {"a": tools("3.12"), "b": tools("3.21")})
     assert one.notes[0] == "the ends differ in mtu: 1500 and 9000"
     assert "iperf3 3.12, server iperf3 3.21" in one.notes[1]
 
 
-def test_a_run_of_a_second_is_said_to_be_too_short_before_it_starts() -> None:
-    assert made(time=1).notes[0].startswith("2 s are the least that can be ranked")
-    assert made(time=2).notes == ()
+def test_run_of_one_second_is_noted_as_too_short() -> None:
+    assert experiment(time=1).notes[0].startswith("2 s are the least that can be ranked")
+    assert experiment(time=2).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_a_run_of_a_second_is_said_to_be_too_short_before_it_starts() -> None:
         ({"repeat": 1000, "sweep": ("streams", tuple(map(str, range(1, 60))))}, "59000 runs are more than"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(more: dict[str, object], message: str) -> None:
+def test_invalid_requests(more: dict[str, object], message: str) -> None:
     with pytest.raises(NictopError, match=message) as caught:
-        made(**more)
+        experiment(**more)
     assert (caught.value.message + caught.value.hint).isprintable()
 
 
 def test_generators_that_are_not_known_are_said() -> None:
     with pytest.raises(NictopError, match="b: which generators there are is not known"):
-        experiment_of(WISH, *two(), {"a": TrafficTools()})
+        experiment_of(REQUEST, *two(), {"a": TrafficTools()})

@@ -1,4 +1,4 @@
-"""What cannot be run is refused before anything starts, with the reason; what can be is offered."""
+"""Invalid plans and incapable hosts are refused before a run starts; failures of a run are classified."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from nictop.model.devices.pairs import pairs
 from nictop.probe.records import Address, FilterChain, Firewalls, TrafficTools, Unreadable
 from nictop.probe.traffic.builtin.options import parse_options
 from nictop.probe.traffic.iperf3 import checked_options
-from nictop.traffic.generators.builtin import client_words, server_words
-from nictop.traffic.generators.iperf3 import client_arguments, server_arguments
+from nictop.traffic.generators.builtin import builtin_client_arguments, builtin_server_arguments
+from nictop.traffic.generators.iperf3 import iperf3_client_arguments, iperf3_server_arguments
 from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number, offers, problems
-from nictop.traffic.plan.tools import differences, iperf3_version, refusals
-from nictop.traffic.run.failure_cause import SEEN_FROM_AFAR
-from nictop.traffic.run.failures import failure, kind_of, opening
+from nictop.traffic.plan.tools import iperf3_differences, iperf3_version, refusals
+from nictop.traffic.run.failure_cause import SECONDARY_KINDS
+from nictop.traffic.run.failures import failure, kind_of, opening_commands
 from tests.model.hosts import HELLO, LOOPBACK, inventory, make_link, snapshot_of
-from tests.traffic.plans import PLAN, complaint, tools
+from tests.traffic.plans import PLAN, error_text, tools
 
 
 @pytest.mark.parametrize(
-    ("more", "problem"),
+    ("overrides", "problem"),
     [
         ({"length": 2 << 20}, "length is 2097152, and iperf3 sends messages of up to 1048576 bytes"),
         ({"length": 0}, "length is 0, and has to be 1 at least"),
@@ -47,12 +47,12 @@ from tests.traffic.plans import PLAN, complaint, tools
         ({"dscp": 64}, "dscp is 64, not from 0 to 63"),
     ],
 )
-def test_a_plan_that_makes_no_sense(more: dict[str, object], problem: str) -> None:
-    (found,) = problems(replace(PLAN, **more))  # type: ignore[arg-type]
+def test_invalid_plan(overrides: dict[str, object], problem: str) -> None:
+    (found,) = problems(replace(PLAN, **overrides))  # type: ignore[arg-type]
     assert found.endswith(problem)
 
 
-def test_a_plan_that_does() -> None:
+def test_valid_plan() -> None:
     assert problems(PLAN) == ()
     assert problems(replace(PLAN, generator="builtin", length=8 << 20)) == ()
     link_local = replace(PLAN, client=Endpoint("a", 4, "fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
@@ -81,26 +81,26 @@ def test_a_plan_that_does() -> None:
         zerocopy=st.booleans(),
     )
 )
-def test_a_probe_passes_on_whatever_a_plan_asks_of_iperf3(plan: RunPlan) -> None:
-    for one in (tools("3.12"), tools("3.21")):
-        for words in (client_arguments(plan, one), server_arguments(plan, one)):
-            assert checked_options(list(words)) == list(words)
+def test_probe_accepts_the_iperf3_arguments_of_any_plan(plan: RunPlan) -> None:
+    for installed in (tools("3.12"), tools("3.21")):
+        for arguments in (iperf3_client_arguments(plan, installed), iperf3_server_arguments(plan, installed)):
+            assert checked_options(list(arguments)) == list(arguments)
 
 
 @given(st.integers(88, 32767), st.integers(16, 65507), st.booleans(), st.none() | st.integers(0, 63))
-def test_the_built_in_generator_understands_whatever_a_plan_asks(
+def test_builtin_generator_parses_the_arguments_of_every_plan(
     mss: int, length: int, udp: bool, dscp: int | None
 ) -> None:
     plan = replace(PLAN, generator="builtin", mss=mss, length=length, protocol="udp" if udp else "tcp", dscp=dscp)
     plan = replace(plan, omit=1, streams=3, bitrate=10**9, window=1 << 20, congestion="cubic", client_cpu=1)
-    client = parse_options(client_words(plan))
+    client = parse_options(builtin_client_arguments(plan))
     assert (client.mss, client.length, client.udp, client.tos) == (mss, length, udp, (dscp or 0) << 2)
     assert (client.streams, client.omit, client.time, client.affinity) == (3, 1.0, 2.0, 1)
-    server = parse_options(server_words(plan))
+    server = parse_options(builtin_server_arguments(plan))
     assert (server.mss, server.udp, server.affinity) == (mss, udp, None)
 
 
-def test_dscp_by_name_and_number() -> None:
+def test_dscp_name_and_number() -> None:
     assert [dscp_number(word) for word in ("EF", "af41", "46", "0x2e", "64", "-1", "x", "")] == [
         46,
         34,
@@ -116,61 +116,67 @@ def test_dscp_by_name_and_number() -> None:
 # ------------------------------------------------------------------------------------------------------------- tools
 
 
-def test_versions() -> None:
+def test_iperf3_version() -> None:
     assert iperf3_version(tools("3.12").version) == (3, 12)
     assert iperf3_version("iperf 3.19.1 (cJSON 1.7.15)\n") == (3, 19, 1)
     assert [iperf3_version(text) for text in ("", "iperf version 2.1.9", "zsh: not found")] == [None] * 3
 
 
-def old(*missing: str, version: str = "iperf 3.5") -> TrafficTools:
+def iperf3_3_5(*missing: str, version: str = "iperf 3.5") -> TrafficTools:
     known = tools("3.12")
-    return replace(known, version=version, options=tuple(one for one in known.options if one not in missing))
+    return replace(
+        known, version=version, options=tuple(installed for installed in known.options if installed not in missing)
+    )
 
 
 @pytest.mark.parametrize(
-    ("more", "server", "reason"),
+    ("overrides", "server", "reason"),
     [
         (
             {"direction": "bidirectional"},
-            old("--bidir"),
+            iperf3_3_5("--bidir"),
             "b: iperf3 3.5 has no --bidir for traffic in both",
         ),
         ({}, TrafficTools(), "b: iperf3 is not installed"),
-        ({}, old(version="iperf 3.1.3"), "b: iperf3 3.1.3 is older than 3.5"),
-        ({}, old(version="hello"), "b: /usr/bin/iperf3 does not answer as iperf3 does"),
-        ({"mss": 10000}, old(), "b: iperf3 3.5 takes an MSS of at most 9216"),
-        ({"congestion": "bbr"}, old(), "b: the kernel does not offer bbr, but reno, cubic"),
-        ({"server_cpu": 7}, old(), "b: there is no CPU 7 that the generator could run on"),
+        ({}, iperf3_3_5(version="iperf 3.1.3"), "b: iperf3 3.1.3 is older than 3.5"),
+        ({}, iperf3_3_5(version="hello"), "b: /usr/bin/iperf3 does not answer as iperf3 does"),
+        ({"mss": 10000}, iperf3_3_5(), "b: iperf3 3.5 takes an MSS of at most 9216"),
+        ({"congestion": "bbr"}, iperf3_3_5(), "b: the kernel does not offer bbr, but reno, cubic"),
+        ({"server_cpu": 7}, iperf3_3_5(), "b: there is no CPU 7 that the generator could run on"),
     ],
 )
-def test_what_the_older_end_lacks_is_refused(more: dict[str, object], server: TrafficTools, reason: str) -> None:
+def test_plan_is_refused_for_what_an_older_end_lacks(
+    overrides: dict[str, object], server: TrafficTools, reason: str
+) -> None:
     able = replace(tools("3.21"), congestion_controls=("bbr", "cubic"))
-    found = refusals(replace(PLAN, **more), able, server)  # type: ignore[arg-type]
+    found = refusals(replace(PLAN, **overrides), able, server)  # type: ignore[arg-type]
     assert len(found) == 1 and found[0].startswith(reason), found
 
 
-def test_the_built_in_generator_needs_no_iperf3() -> None:
+def test_builtin_generator_needs_no_iperf3() -> None:
     assert refusals(replace(PLAN, generator="builtin"), TrafficTools(), TrafficTools()) == ()
 
 
-def test_an_iperf3_that_hangs_is_told_with_the_reason() -> None:
+def test_refusal_names_the_reason_of_an_iperf3_that_hangs() -> None:
     hangs = replace(tools(), version="", unreadable={"version": Unreadable("failed", "no answer within 2 s")})
     assert refusals(PLAN, hangs, tools()) == (
         "a: /usr/bin/iperf3 does not answer as iperf3 does: no answer within 2 s",
     )
 
 
-def test_two_versions_work_together_and_are_told() -> None:
+def test_different_versions_are_noted_and_not_refused() -> None:
     assert refusals(PLAN, tools("3.12"), tools("3.21")) == ()
-    assert differences(tools("3.12"), tools("3.12")) == ()
-    (said,) = differences(tools("3.12"), tools("3.21"))
-    assert said.startswith("client iperf3 3.12, server iperf3 3.21; only one of them runs every stream in a thread")
+    assert iperf3_differences(tools("3.12"), tools("3.12")) == ()
+    (difference,) = iperf3_differences(tools("3.12"), tools("3.21"))
+    assert difference.startswith(
+        "client iperf3 3.12, server iperf3 3.21; only one of them runs every stream in a thread"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ offers
+# ---------------------------------------------------------------------------------------------------- endpoint pairs
 
 
-def test_pairs_that_share_a_subnet_are_offered_devices_first_and_duplicates_not() -> None:
+def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
     def machine(name: str, *addresses: tuple[str, str | None], boot: str = ""):  # type: ignore[no-untyped-def]
         links = [
             make_link(
@@ -190,15 +196,15 @@ def test_pairs_that_share_a_subnet_are_offered_devices_first_and_duplicates_not(
         machine("c", ("198.51.100.2", "pci")),
     ]
     found = offers(pairs(hosts).subnets, hosts)
-    assert [(one.client.address, one.server.address) for one in found] == [
+    assert [(installed.client.address, installed.server.address) for installed in found] == [
         ("192.0.2.1", "192.0.2.2"),
         ("192.0.2.2", "192.0.2.1"),
     ]
     fast = [*hosts[:2], machine("c", ("198.51.100.3", "pci"))]
     first = offers(pairs(fast).subnets, fast)[0]
     assert (first.network, first.client) == ("198.51.100.0/24", Endpoint("a", 3, "198.51.100.1"))
-    twice = [machine("a", ("192.0.2.1", "pci"), boot="x"), machine("b", ("192.0.2.2", "pci"), boot="x")]
-    assert offers(pairs(twice).subnets, twice) == ()
+    same_machine = [machine("a", ("192.0.2.1", "pci"), boot="x"), machine("b", ("192.0.2.2", "pci"), boot="x")]
+    assert offers(pairs(same_machine).subnets, same_machine) == ()
 
 
 # ---------------------------------------------------------------------------------------------------------- failures
@@ -219,69 +225,73 @@ def test_pairs_that_share_a_subnet_are_offered_devices_first_and_duplicates_not(
         ("client_killed.server", 3.0, "control_message"),
     ],
 )
-def test_what_real_iperf3_complains_of(version: str, name: str, seconds: float, kind: str) -> None:
-    assert kind_of(complaint(version, name), seconds) == kind
-    assert failure(PLAN, complaint(version, name), seconds).kind == kind
+def test_kind_of_captured_iperf3_errors(version: str, name: str, seconds: float, kind: str) -> None:
+    assert kind_of(error_text(version, name), seconds) == kind
+    assert failure(PLAN, error_text(version, name), seconds).kind == kind
 
 
 @pytest.mark.parametrize(
     "text",
     ["unable to write to stream socket: Broken pipe", "unable to read from stream socket: Connection reset by peer"],
 )
-def test_a_stream_that_the_other_end_closed_is_its_loss(text: str) -> None:
-    """From iperf3's iperf_error.c; what became of the other end is waited for then."""
-    assert kind_of(text, 3.0) in SEEN_FROM_AFAR
+def test_stream_closed_by_the_other_end_is_a_secondary_failure(text: str) -> None:
+    """Messages of iperf_error.c in iperf3; the run then waits for the failure of the other end."""
+    assert kind_of(text, 3.0) in SECONDARY_KINDS
 
 
 @given(st.text(), st.floats(0, 100))
-def test_any_complaint_is_a_failure_fit_for_a_terminal(text: str, seconds: float) -> None:
+def test_sentence_of_any_error_text_is_printable(text: str, seconds: float) -> None:
     found = failure(PLAN, text, seconds)
     assert found.sentence and found.sentence.isprintable()
 
 
-INPUT = FilterChain("inet", "fence", "in", "drop")
+INPUT_CHAIN = FilterChain("inet", "fence", "in", "drop")
 
 
-def test_a_port_is_opened_for_the_length_of_the_run_and_names_are_quoted() -> None:
+def test_firewall_commands_open_the_port_for_the_run_and_quote_names() -> None:
     plan = replace(PLAN, time=30, omit=2)
-    (command,) = opening(plan, "ens4; reboot", Firewalls(firewalld=7, chains=(INPUT,)))
+    (command,) = opening_commands(plan, "ens4; reboot", Firewalls(firewalld=7, chains=(INPUT_CHAIN,)))
     zone = "\"$(firewall-cmd --get-zone-of-interface='ens4; reboot')\""
     assert command == f"firewall-cmd --zone={zone} --add-port=5201/tcp --timeout=152"
-    both = opening(replace(plan, protocol="udp"), None, Firewalls(ufw=True, chains=(INPUT,)))
+    both = opening_commands(replace(plan, protocol="udp"), None, Firewalls(ufw=True, chains=(INPUT_CHAIN,)))
     rules = [f"allow proto {protocol} from 192.0.2.1 to any port 5201" for protocol in ("tcp", "udp")]
     assert list(both) == [f"(trap '' HUP; ufw {rule}; sleep 152; ufw delete {rule}) &" for rule in rules]
 
 
-def test_each_chain_of_the_address_family_is_opened() -> None:
-    chains = (INPUT, FilterChain("ip6", "filter", "INPUT", "accept"), FilterChain("inet", "a; reboot", "in", "drop"))
-    (command,) = opening(PLAN, None, Firewalls(chains=chains))
+def test_firewall_commands_cover_each_chain_of_the_address_family() -> None:
+    chains = (
+        INPUT_CHAIN,
+        FilterChain("ip6", "filter", "INPUT", "accept"),
+        FilterChain("inet", "a; reboot", "in", "drop"),
+    )
+    (command,) = opening_commands(PLAN, None, Firewalls(chains=chains))
     assert "insert rule inet fence in ip saddr 192.0.2.1 tcp dport 5201 accept" in command
     assert "nft delete rule inet fence in $h" in command
     local = replace(PLAN, client=replace(PLAN.client, address="fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
-    found = opening(local, None, Firewalls(chains=chains))
+    found = opening_commands(local, None, Firewalls(chains=chains))
     assert "inet fence in ip6 saddr fe80::1 " in found[0] and "ip6 filter INPUT ip6 saddr" in found[1]
     assert len(found) == 2
 
 
-def test_firewalls_that_are_not_known_and_none_at_all() -> None:
-    assert [command.split()[0] for command in opening(PLAN, None)] == ["firewall-cmd", "(trap", "(trap"]
+def test_firewall_commands_for_unknown_and_no_firewalls() -> None:
+    assert [command.split()[0] for command in opening_commands(PLAN, None)] == ["firewall-cmd", "(trap", "(trap"]
     unreadable = Firewalls(unreadable={"chains": Unreadable("needs_root", "nf_tables: EPERM")})
-    assert opening(PLAN, None, unreadable) == opening(PLAN, None)
+    assert opening_commands(PLAN, None, unreadable) == opening_commands(PLAN, None)
     found = failure(PLAN, "Connection timed out", 5.0, firewalls=Firewalls())
     assert (found.commands, found.host) == ((), "")
     assert "; possible: a firewall on a, " in found.sentence
     assert found.sentence.endswith("; excluded: firewall of b (input)")
 
 
-def test_what_may_not_be_done_and_what_may_not_pass() -> None:
+def test_permission_denied_by_bind_and_by_connect() -> None:
     assert kind_of("iperf3: error - unable to connect to server: Permission denied", 0.1) == "prohibited"
     assert kind_of("iperf3: error - unable to start listener for connections: Permission denied", 0.1) == "cannot_bind"
 
 
-def test_who_listens_does_not_refuse() -> None:
+def test_refused_connection_to_a_listening_server_is_blamed_on_a_firewall() -> None:
     text = "unable to connect to server: Connection refused"
     assert not failure(PLAN, text, 0.1).commands
-    found = failure(PLAN, text, 0.1, firewalls=Firewalls(chains=(INPUT,)), listens=True)
+    found = failure(PLAN, text, 0.1, firewalls=Firewalls(chains=(INPUT_CHAIN,)), listens=True)
     assert found.sentence.startswith("connections to 192.0.2.2 port 5201 are reset, though the server listens")
     assert found.commands
     assert (found.kind, found.host) == ("refused", "b")

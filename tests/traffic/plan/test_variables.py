@@ -1,4 +1,4 @@
-"""What varies gets into the plan, and what somebody else sets is believed only when the hosts show it."""
+"""Values of a variable get into the plan; manual changes count only if the inventories of the hosts show them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.traffic.analysis.comparison import MUST_AGREE
-from nictop.traffic.analysis.setup_facts import facts
+from nictop.traffic.analysis.setup_facts import setup_facts
 from nictop.traffic.plan.plan import Endpoint, RunPlan
-from nictop.traffic.plan.variables import VARIABLES, both_ends, checked, not_shown, number_of, variable_of, wanted_words
+from nictop.traffic.plan.variables import (
+    VARIABLES,
+    axis_position,
+    both_ends,
+    change_text,
+    check_value,
+    not_in_force,
+    variable_of,
+)
 from tests.traffic.machines import machine, nic, two
 from tests.traffic.plans import PLAN, tools
 
-BETWEEN = RunPlan(Endpoint("a", 4, "198.51.100.1"), Endpoint("b", 6, "198.51.100.2"))
+ENS4_PLAN = RunPlan(Endpoint("a", 4, "198.51.100.1"), Endpoint("b", 6, "198.51.100.2"))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +41,7 @@ BETWEEN = RunPlan(Endpoint("a", 4, "198.51.100.1"), Endpoint("b", 6, "198.51.100
         ("generator", "builtin", "generator", "builtin"),
     ],
 )
-def test_a_value_gets_into_the_plan_and_nothing_else_does(name: str, value: str, field: str, expected: object) -> None:
+def test_value_changes_only_its_field_of_the_plan(name: str, value: str, field: str, expected: object) -> None:
     into_plan = variable_of(name).into_plan
     assert into_plan is not None
     plan = into_plan(PLAN, value)
@@ -43,45 +51,45 @@ def test_a_value_gets_into_the_plan_and_nothing_else_does(name: str, value: str,
 
 
 @pytest.mark.parametrize("name", [name for name, row in VARIABLES.items() if row.into_plan is not None])
-def test_only_the_facts_of_a_variable_differ_with_it(name: str) -> None:
+def test_only_the_facts_of_a_variable_change_with_it(name: str) -> None:
     """A comparison is refused for a fact that differs and is not the compared one."""
     row = variable_of(name)
     assert row.into_plan is not None
     values = row.example.split(",")
     one, other = (
-        facts(row.into_plan(PLAN, value), {}, {"client": tools(), "server": tools()})
+        setup_facts(row.into_plan(PLAN, value), {}, {"client": tools(), "server": tools()})
         for value in (values[0], values[-1])
     )
     differing = {what for what in MUST_AGREE if one.get(what, "") != other.get(what, "")}
     assert differing and differing <= set(row.facts)
 
 
-def test_the_examples_in_the_table_are_values() -> None:
+def test_examples_in_the_table_are_valid() -> None:
     for name, row in VARIABLES.items():
         for value in row.example.partition(" (")[0].split(","):
-            checked(name, value)
-        assert (row.into_plan is None) == (row.by_somebody or name == "nic")
+            check_value(name, value)
+        assert (row.into_plan is None) == (row.manual or name == "nic")
 
 
-def test_where_a_value_lies_on_an_axis() -> None:
-    assert [number_of("length", word) for word in ("512", "1M")] == [512.0, 1048576.0]
-    assert number_of("bitrate", "1G") == 1e9
-    assert number_of("queues", "4") == 4.0
+def test_axis_position() -> None:
+    assert [axis_position("length", word) for word in ("512", "1M")] == [512.0, 1048576.0]
+    assert axis_position("bitrate", "1G") == 1e9
+    assert axis_position("queues", "4") == 4.0
     for name, word in (("mss", "default"), ("setup", "4"), ("queues", "4/2"), ("nic", "ens3"), ("nothing", "1")):
-        assert number_of(name, word) is None
+        assert axis_position(name, word) is None
 
 
 @given(st.sampled_from(sorted(VARIABLES)), st.text())
-def test_any_word_is_checked_without_an_accident(name: str, word: str) -> None:
+def test_any_text_is_checked_without_an_unexpected_exception(name: str, word: str) -> None:
     try:
-        checked(name, word)
+        check_value(name, word)
     except NictopError as error:
         assert error.message.isprintable()
-    number = number_of(name, word)
+    number = axis_position(name, word)
     assert number is None or number >= 0
 
 
-def test_both_ends_or_one_of_them() -> None:
+def test_values_of_both_ends_or_one() -> None:
     assert both_ends("queues", "4") == (4, 4)
     assert both_ends("queues", "4/2") == (4, 2)
     assert both_ends("queues", "4/") == (4, None)
@@ -91,32 +99,32 @@ def test_both_ends_or_one_of_them() -> None:
             both_ends("queues", word)
 
 
-def test_queues_are_those_of_the_newest_inventory() -> None:
+def test_queues_in_force_are_read_from_the_newest_inventory() -> None:
     _, hosts = two(queues=4)
-    assert not_shown("queues", "4", BETWEEN, hosts) == ""
-    assert not_shown("queues", "1", BETWEEN, hosts) == (
+    assert not_in_force("queues", "4", ENS4_PLAN, hosts) == ""
+    assert not_in_force("queues", "1", ENS4_PLAN, hosts) == (
         "a: ens4 has 4 queues, wanted: 1; b: ens4 has 4 queues, wanted: 1"
     )
-    assert not_shown("queues", "4/1", BETWEEN, hosts) == "b: ens4 has 4 queues, wanted: 1"
+    assert not_in_force("queues", "4/1", ENS4_PLAN, hosts) == "b: ens4 has 4 queues, wanted: 1"
     _, silent = two()
-    assert not_shown("queues", "4/", BETWEEN, silent) == "a: ens4 does not say its queues, wanted: 4"
+    assert not_in_force("queues", "4/", ENS4_PLAN, silent) == "a: ens4 does not say its queues, wanted: 4"
 
 
-def test_mtu_is_that_of_the_link() -> None:
+def test_mtu_in_force_is_that_of_the_link() -> None:
     _, hosts = two()
-    assert not_shown("mtu", "1500", BETWEEN, hosts) == ""
-    assert not_shown("mtu", "/9000", BETWEEN, hosts) == "b: ens4 has 1500 bytes of MTU, wanted: 9000"
+    assert not_in_force("mtu", "1500", ENS4_PLAN, hosts) == ""
+    assert not_in_force("mtu", "/9000", ENS4_PLAN, hosts) == "b: ens4 has 1500 bytes of MTU, wanted: 9000"
     gone = {"a": machine("a"), "b": hosts["b"]}
-    assert not_shown("mtu", "1500", BETWEEN, gone) == "a: the NIC of the run is not known"
+    assert not_in_force("mtu", "1500", ENS4_PLAN, gone) == "a: the NIC of the run is not known"
 
 
-def test_a_set_up_in_words_is_believed() -> None:
-    assert not_shown("setup", "vswitch", BETWEEN, {}) == ""
+def test_setup_value_cannot_be_checked() -> None:
+    assert not_in_force("setup", "vswitch", ENS4_PLAN, {}) == ""
 
 
-def test_what_is_wanted_of_whom_is_clean() -> None:
+def test_change_text_is_printable() -> None:
     _, hosts = two()
-    assert wanted_words("queues", "4/2", BETWEEN, hosts) == "queues of ens4 on a: 4, ens4 on b: 2"
-    assert wanted_words("mtu", "/9000", BETWEEN, hosts) == "MTU of ens4 on b: 9000"
+    assert change_text("queues", "4/2", ENS4_PLAN, hosts) == "queues of ens4 on a: 4, ens4 on b: 2"
+    assert change_text("mtu", "/9000", ENS4_PLAN, hosts) == "MTU of ens4 on b: 9000"
     evil = {"a": machine("a", nic(4, "x\x1b[2J", "192.0.2.1"))}
-    assert wanted_words("mtu", "9000/", BETWEEN, evil).isprintable()
+    assert change_text("mtu", "9000/", ENS4_PLAN, evil).isprintable()

@@ -1,4 +1,4 @@
-"""A result is what a run was: its figures follow from its totals, and it survives being written down."""
+"""Figures of a result follow from its totals, and a result can be written and read back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from nictop.model.devices.ceiling import Framing
-from nictop.traffic.analysis.assemble import carried_for_each_byte
+from nictop.traffic.analysis.assemble import carried_per_byte
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from tests.traffic.runs import flow, load, result
@@ -25,19 +25,19 @@ def test_figures_follow_from_the_receivers_total() -> None:
     assert half.goodput is None and half.why_not_ranked
 
 
-def test_lost_datagrams_are_no_other_traffic() -> None:
+def test_lost_datagrams_are_not_other_traffic() -> None:
     sent, arrived = Total(True, True, 10.0, 4e9), Total(False, False, 10.0, 1e9, packets=40, lost=30)
     lossy = flow(1.0, sent=sent, received=arrived)
     datagrams = Framing(1500, 4, "udp", length=1448)
-    bare = carried_for_each_byte(datagrams, ())
+    bare = carried_per_byte(datagrams, ())
     assert 1.0 < bare < 1.1
-    assert carried_for_each_byte(datagrams, (lossy,)) == pytest.approx(4 * bare)
+    assert carried_per_byte(datagrams, (lossy,)) == pytest.approx(4 * bare)
     gone = flow(0.0, sent=sent, received=replace(arrived, bits_per_second=0.0))
-    assert carried_for_each_byte(datagrams, (gone, flow(1.0))) == bare
-    assert carried_for_each_byte(Framing(1500, 4, "tcp"), (lossy,)) < 1.1, "TCP sends again what is lost"
+    assert carried_per_byte(datagrams, (gone, flow(1.0))) == bare
+    assert carried_per_byte(Framing(1500, 4, "tcp"), (lossy,)) < 1.1, "TCP sends again what is lost"
 
 
-def test_a_result_that_was_written_down_is_the_same() -> None:
+def test_result_is_read_back_unchanged() -> None:
     run = result(
         8.0,
         flows=(flow(8.0, points=(IntervalPoint(0.5, Interval(0.0, 0.5, 8e9, False)),)),),

@@ -24,7 +24,7 @@ from tests.traffic.runs import result
 WALL = 1_790_000_000.0
 
 
-def kept(identity: str = "0123456789ab-1", **more: object) -> StoredRun:
+def stored_run(identity: str = "0123456789ab-1", **more: object) -> StoredRun:
     made = StoredRun(identity, identity.partition("-")[0], result(), WALL, "0.1.0")
     return replace(made, **more)  # type: ignore[arg-type]
 
@@ -32,7 +32,7 @@ def kept(identity: str = "0123456789ab-1", **more: object) -> StoredRun:
 def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[StoredRun]:
     """An experiment with these (group, value) in this order."""
     return [
-        kept(
+        stored_run(
             f"{experiment}-{number}",
             **{"experiment": experiment, "group": group, "value": value, "number": number, "written": WALL + number}
             | more,
@@ -41,7 +41,7 @@ def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[Stor
     ]
 
 
-def stored(directory: Path, runs: list[StoredRun]) -> None:
+def save_all(directory: Path, runs: list[StoredRun]) -> None:
     for run in runs:
         keep(run, directory)
 
@@ -49,8 +49,8 @@ def stored(directory: Path, runs: list[StoredRun]) -> None:
 # ------------------------------------------------------------------------------------------------------------ keeping
 
 
-def test_a_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) -> None:
-    one = kept(kind="sweep", label="a\x1b[31mb", variable="length", value="4K", group="4K")
+def test_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) -> None:
+    one = stored_run(kind="sweep", label="a\x1b[31mb", variable="length", value="4K", group="4K")
     path = keep(one, tmp_path / "state" / "nictop" / "runs")
     assert read(path) == one
     assert path.name == "20260921T141320Z-0123456789ab-1.json"
@@ -59,7 +59,7 @@ def test_a_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) ->
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_the_directory_is_that_of_the_xdg_specification() -> None:
+def test_directory_of_the_xdg_specification() -> None:
     assert directory({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/nictop/runs")
     assert directory({"HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
     assert directory({"XDG_STATE_HOME": "relative", "HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
@@ -71,20 +71,20 @@ FILL = """
 import os, sys
 from pathlib import Path
 from nictop.errors import NictopError
-from tests.traffic.results.test_selection import kept, keep
+from tests.traffic.results.test_selection import stored_run, keep
 where = Path(sys.argv[1])
 try:
-    keep(kept(label="x" * 300_000), where)
+    keep(stored_run(label="x" * 300_000), where)
 except NictopError as error:
     print(error.message)
 print(os.listdir(where))
-keep(kept(), where)
+keep(stored_run(), where)
 print(len(os.listdir(where)))
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
+def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     small = f"mount -t tmpfs -o size=64k tmpfs {tmp_path} && exec {sys.executable} -c '{FILL}' {tmp_path}"
     run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
     if "mount" in run.stderr and "denied" in run.stderr:
@@ -98,19 +98,19 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NictopError, match="could not be kept in /proc/nictop: "):
-        keep(kept(), Path("/proc/nictop"))
+        keep(stored_run(), Path("/proc/nictop"))
     (tmp_path / "file").write_text("")
     with pytest.raises(NictopError, match="File exists"):
-        keep(kept(), tmp_path / "file" / "runs")
+        keep(stored_run(), tmp_path / "file" / "runs")
 
 
 READ_ONLY = """
 from pathlib import Path
 import sys
 from nictop.errors import NictopError
-from tests.traffic.results.test_selection import kept, keep
+from tests.traffic.results.test_selection import stored_run, keep
 try:
-    keep(kept(), Path(sys.argv[1]))
+    keep(stored_run(), Path(sys.argv[1]))
 except NictopError as error:
     print(error.message)
 """
@@ -128,12 +128,12 @@ def test_a_read_only_file_system_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("identity", ["", "../evil", "a/b", "x" * 65, "a\nb", "a\0"])
 def test_an_identity_cannot_leave_the_directory(identity: str, tmp_path: Path) -> None:
     with pytest.raises(NictopError):
-        keep(kept(identity), tmp_path / "runs")
+        keep(stored_run(identity), tmp_path / "runs")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_result_that_could_not_be_decoded_is_not_written(tmp_path: Path) -> None:
-    for wrong in (kept(label="\udcff"), kept(written=float("nan"))):
+    for wrong in (stored_run(label="\udcff"), stored_run(written=float("nan"))):
         with pytest.raises(NictopError, match="cannot be kept"):
             keep(wrong, tmp_path / "runs")
     assert os.listdir(tmp_path) == []
@@ -141,7 +141,7 @@ def test_a_result_that_could_not_be_decoded_is_not_written(tmp_path: Path) -> No
 
 # ------------------------------------------------------------------------------------------------------------ reading
 
-WHOLE = encoded(kept())
+WHOLE = encoded(stored_run())
 
 
 @given(st.integers(0, len(WHOLE) - 3))
@@ -180,13 +180,13 @@ def test_any_other_data_is_an_error(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"[" * 200_000, b'{"schema":1,"result":{"schema":1},"x":' + b"[" * 200_000, b"\xff\xfe"]
 )
-def test_hostile_nesting_is_no_result(data: bytes) -> None:
+def test_deep_nesting_is_an_error(data: bytes) -> None:
     with pytest.raises(NictopError, match="it is no result of nictop"):
         parse_kept(data)
 
 
 @pytest.mark.parametrize("path", [("schema",), ("result", "schema")])
-def test_a_newer_schema_is_told_as_that(path: tuple[str, ...]) -> None:
+def test_newer_schema_is_reported(path: tuple[str, ...]) -> None:
     newer = json.loads(WHOLE)
     inner = newer
     for key in path[:-1]:
@@ -197,12 +197,12 @@ def test_a_newer_schema_is_told_as_that(path: tuple[str, ...]) -> None:
         parse_kept(json.dumps(newer).encode())
 
 
-def test_what_a_later_version_adds_is_ignored() -> None:
+def test_fields_of_later_versions_are_ignored() -> None:
     later = json.loads(WHOLE) | {"weather": "rain"}
-    assert parse_kept(json.dumps(later).encode()) == kept()
+    assert parse_kept(json.dumps(later).encode()) == stored_run()
 
 
-def test_what_is_no_file_does_not_block(tmp_path: Path) -> None:
+def test_special_files_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     with open(tmp_path / "huge.json", "wb") as file:
         file.truncate(LARGEST + 1)
@@ -218,9 +218,9 @@ def test_what_is_no_file_does_not_block(tmp_path: Path) -> None:
             read(tmp_path / name)
 
 
-def test_the_list_is_the_newest_first_and_tells_what_is_no_result(tmp_path: Path) -> None:
+def test_list_is_newest_first_and_reports_other_files(tmp_path: Path) -> None:
     assert kept_runs(tmp_path / "none") == kept_runs(tmp_path)
-    stored(tmp_path, series("aaaa", ("", ""), ("", ""), ("", "")))
+    save_all(tmp_path, series("aaaa", ("", ""), ("", ""), ("", "")))
     (tmp_path / "x\x1b[31m.json").write_bytes(WHOLE[:100])
     (tmp_path / ".0123456789ab-1-00.part").write_bytes(WHOLE[:100])
     (tmp_path / "notes.txt").write_text("not a result")
@@ -231,7 +231,7 @@ def test_the_list_is_the_newest_first_and_tells_what_is_no_result(tmp_path: Path
     assert all(sentence.isprintable() for _, sentence in found.unreadable) and found.left_out == 0
 
 
-def test_the_list_is_bounded(tmp_path: Path) -> None:
+def test_list_is_limited(tmp_path: Path) -> None:
     for number in range(MOST_RUNS + 5):
         (tmp_path / f"{number:05}.json").write_bytes(b"{}")
     found = kept_runs(tmp_path)
@@ -243,15 +243,15 @@ def test_the_list_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Path]:
+def run_directory(tmp_path: Path) -> Iterator[Path]:
     compare = series(
         "c0ffee000000", ("A", "1"), ("B", "4"), ("B", "4"), ("A", "1"), kind="compare", variable="queues", label="lab"
     )
     sweep = series("5eeeeeeeeeee", *((value, value) for value in ("512", "4K", "1M")), kind="sweep", variable="length")
-    stored(tmp_path, compare + sweep)
-    stored(tmp_path, series("aaaa11111111", ("", ""), ("", ""), kind="repeat", label="passthrough"))
-    stored(tmp_path, series("aaaa22222222", ("", ""), kind="run", label="passthrough"))
-    stored(tmp_path, series("bbbb22222222", ("", ""), ("", ""), ("", ""), kind="repeat"))
+    save_all(tmp_path, compare + sweep)
+    save_all(tmp_path, series("aaaa11111111", ("", ""), ("", ""), kind="repeat", label="passthrough"))
+    save_all(tmp_path, series("aaaa22222222", ("", ""), kind="run", label="passthrough"))
+    save_all(tmp_path, series("bbbb22222222", ("", ""), ("", ""), ("", ""), kind="repeat"))
     yield tmp_path
 
 
@@ -259,44 +259,44 @@ def names(found: list[tuple[str, list[StoredRun]]]) -> list[tuple[str, list[str]
     return [(name, [run.identity for run in runs]) for name, runs in found]
 
 
-def test_one_comparison_is_two_set_ups(shelf: Path) -> None:
+def test_comparison_is_two_set_ups(run_directory: Path) -> None:
     expected = [
         ("queues 1", ["c0ffee000000-1", "c0ffee000000-4"]),
         ("queues 4", ["c0ffee000000-2", "c0ffee000000-3"]),
     ]
     for word in ("lab", "c0ffee000000", "c0f"):
-        assert names(chosen([word], shelf)) == expected
+        assert names(chosen([word], run_directory)) == expected
 
 
-def test_two_labels_or_identities_are_two_set_ups_in_the_order_of_the_words(shelf: Path) -> None:
-    found = names(chosen(["bbbb", "passthrough"], shelf))
+def test_two_labels_or_identities_are_two_set_ups_in_order(run_directory: Path) -> None:
+    found = names(chosen(["bbbb", "passthrough"], run_directory))
     assert found == [
         ("bbbb22222222", ["bbbb22222222-1", "bbbb22222222-2", "bbbb22222222-3"]),
         ("passthrough", ["aaaa11111111-1", "aaaa22222222-1", "aaaa11111111-2"]),
     ]
-    (name, runs), _ = chosen(["bbbb22222222-2", "passthrough"], shelf)
+    (name, runs), _ = chosen(["bbbb22222222-2", "passthrough"], run_directory)
     assert (name, len(runs)) == ("bbbb22222222", 1)
 
 
-def test_two_values_of_a_sweep(shelf: Path) -> None:
-    assert names(chosen(["5eee:512", "5eee:1M"], shelf)) == [
+def test_two_values_of_a_sweep(run_directory: Path) -> None:
+    assert names(chosen(["5eee:512", "5eee:1M"], run_directory)) == [
         ("length 512", ["5eeeeeeeeeee-1"]),
         ("length 1M", ["5eeeeeeeeeee-3"]),
     ]
     with pytest.raises(NictopError, match="this is 3: length 512, length 4K, length 1M") as caught:
-        chosen(["5eee"], shelf)
+        chosen(["5eee"], run_directory)
     assert caught.value.hint == "name two of its values: 5eeeeeeeeeee:512 5eeeeeeeeeee:4K"
 
 
-def test_paths_of_files_and_of_a_directory(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    paths = sorted(str(path) for path in shelf.glob("*-aaaa1*"))
-    assert names(chosen([*paths, "bbbb"], shelf))[0] == ("passthrough", ["aaaa11111111-1", "aaaa11111111-2"])
+def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    paths = sorted(str(path) for path in run_directory.glob("*-aaaa1*"))
+    assert names(chosen([*paths, "bbbb"], run_directory))[0] == ("passthrough", ["aaaa11111111-1", "aaaa11111111-2"])
     other = tmp_path_factory.mktemp("other")
-    stored(other, series("dddd33333333", ("", "")))
-    assert names(chosen([f"{other}/", "bbbb"], shelf))[0] == ("dddd33333333", ["dddd33333333-1"])
+    save_all(other, series("dddd33333333", ("", "")))
+    assert names(chosen([f"{other}/", "bbbb"], run_directory))[0] == ("dddd33333333", ["dddd33333333-1"])
     (other / "bad.json").write_text("{}")
     with pytest.raises(NictopError, match=r"bad\.json: it is no result of nictop"):
-        chosen([str(other / "bad.json"), "bbbb"], shelf)
+        chosen([str(other / "bad.json"), "bbbb"], run_directory)
 
 
 @pytest.mark.parametrize(
@@ -310,18 +310,18 @@ def test_paths_of_files_and_of_a_directory(shelf: Path, tmp_path_factory: pytest
         (("",), "no kept result is called ''"),
     ],
 )
-def test_what_is_not_two_is_said(words: tuple[str, ...], message: str, shelf: Path) -> None:
+def test_other_numbers_of_set_ups_are_errors(words: tuple[str, ...], message: str, run_directory: Path) -> None:
     with pytest.raises(NictopError, match=message):
-        chosen(words, shelf)
+        chosen(words, run_directory)
 
 
-def test_who_names_nothing_is_told_where_names_are(shelf: Path) -> None:
+def test_hint_for_missing_arguments(run_directory: Path) -> None:
     with pytest.raises(NictopError) as nothing:
-        chosen((), shelf)
+        chosen((), run_directory)
     assert "nictop traffic --list" in nothing.value.hint
 
 
-def test_both_sides_of_a_comparison_of_the_same_are_told_apart() -> None:
+def test_set_ups_of_equal_values_have_different_names() -> None:
     same = series("eeee", ("A", "100"), ("B", "100"), kind="compare", variable="mss")
     assert [name for name, _ in set_ups(same)] == ["mss 100 (A)", "mss 100 (B)"]
     hostile = series("eeee", ("A", "x\x1b[2J"), ("B", "\u202ey"), kind="compare", variable="setup", label="\x07")

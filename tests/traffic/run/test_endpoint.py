@@ -1,4 +1,4 @@
-"""One end's lines become figures on the right axis, CPU windows are long enough, and garbage is survived."""
+"""Lines of an end become intervals on the axis of the run; CPU windows are long enough; no input breaks the parsers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import BusyThread, Clock, Counters, Line, TrafficLine, TrafficSocket, Unreadable
-from nictop.traffic.analysis.cpu_load import ThreadLoad, host_load, series, thread_loads
+from nictop.traffic.analysis.cpu_load import ThreadLoad, busy_series, host_load, thread_loads
 from nictop.traffic.generators.builtin import BuiltInOutput
-from nictop.traffic.generators.intervals import Detail, Interval, Problem, Total
-from nictop.traffic.generators.iperf3 import Iperf3Output
+from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, Interval, Total
+from nictop.traffic.generators.iperf3 import iperf3_output
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.host import RunHost
 from tests.model.hosts import HELLO, counters, link_counters
@@ -23,48 +23,48 @@ from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN, captured, tools
 
 
-def end(omitted: int = 0) -> RunEnd:
-    made = RunEnd("client", "a", "run-c", omitted)
-    made.tools, made.output = tools(), Iperf3Output(PLAN, tools())
-    return made
+def run_end(omitted: int = 0) -> RunEnd:
+    end = RunEnd("client", "a", "run-c", omitted)
+    end.tools, end.output = tools(), iperf3_output(PLAN, tools())
+    return end
 
 
-def test_the_axis_begins_where_the_quickest_line_says() -> None:
-    found = end(omitted=1)
-    found.take(TrafficLine(100.0, "run-c", "started", pid=7))
+def test_run_start_is_given_by_the_earliest_line() -> None:
+    end = run_end(omitted=1)
+    end.take(TrafficLine(100.0, "run-c", "started", pid=7))
     times = iter((100.6, 101.1, 101.62, 102.1, 102.7, 103.1, 103.2))
     done = 0
     for line in captured("3.12", "streams.client"):
-        before = len(found.intervals)
-        found.take(TrafficLine(times.__next__() if "[ 12]  " in line and done < 6 else 103.3, "run-c", "output", line))
-        done += len(found.intervals) - before
-    # six intervals of half a second, the quickest lines came 0.1 s after their end
-    assert done == 6 and found.anchor == pytest.approx(100.1)
-    found.take(TrafficLine(104.0, "run-c", "exit", status=0))
-    assert found.ended == 104.0 and found.total(sends=True, by_sender=False) is not None
+        before = len(end.intervals)
+        end.take(TrafficLine(times.__next__() if "[ 12]  " in line and done < 6 else 103.3, "run-c", "output", line))
+        done += len(end.intervals) - before
+    # six intervals of half a second; the earliest lines came 0.1 s after their end
+    assert done == 6 and end.run_start == pytest.approx(100.1)
+    end.take(TrafficLine(104.0, "run-c", "exit", status=0))
+    assert end.ended == 104.0 and end.total(sends=True, by_sender=False) is not None
 
 
-def test_errors_of_stderr_are_kept_with_their_time() -> None:
-    found = end()
-    found.take(TrafficLine(10.0, "run-c", "started", pid=7))
+def test_errors_on_stderr_have_their_time() -> None:
+    end = run_end()
+    end.take(TrafficLine(10.0, "run-c", "started", pid=7))
     text = "iperf3: error - unable to connect to server: No route to host"
-    found.take(TrafficLine(13.1, "run-c", "output", text, "stderr"))
-    assert found.first_problem is not None
-    seconds, said = found.first_problem
-    assert seconds == pytest.approx(3.1) and said == "unable to connect to server: No route to host"
-    failed = end()
+    end.take(TrafficLine(13.1, "run-c", "output", text, "stderr"))
+    assert end.first_problem is not None
+    seconds, message = end.first_problem
+    assert seconds == pytest.approx(3.1) and message == "unable to connect to server: No route to host"
+    failed = run_end()
     failed.take(TrafficLine(10.0, "run-c", "failed", "iperf3 is not installed"))
     assert (failed.ended, failed.failed) == (10.0, "iperf3 is not installed")
 
 
 @given(st.integers())
-def test_any_line_is_survived(seed: int) -> None:
+def test_any_traffic_line_is_accepted(seed: int) -> None:
     random = Random(seed)
-    found = end()
+    end = run_end()
     for _ in range(5):
-        found.take(arbitrary(TrafficLine, random))
-    socket_figures(found, -1e300, 1e300)
-    socket_retransmits(found, -1e300, 1e300)
+        end.take(arbitrary(TrafficLine, random))
+    socket_figures(end, -1e300, 1e300)
+    socket_retransmits(end, -1e300, 1e300)
 
 
 def socket(inode: int, moved: int, **more: object) -> TrafficSocket:
@@ -96,38 +96,38 @@ def socket(inode: int, moved: int, **more: object) -> TrafficSocket:
     return TrafficSocket(**(values | more))  # type: ignore[arg-type]
 
 
-def test_figures_are_those_of_the_data_connections() -> None:
-    found = end()
-    for time, moved, again in ((1.0, 10**6, 2), (2.0, 10**7, 5), (3.0, 10**8, 9), (9.0, 10**9, 99)):
+def test_socket_figures_are_those_of_the_data_connections() -> None:
+    end = run_end()
+    for time, moved, retransmits in ((1.0, 10**6, 2), (2.0, 10**7, 5), (3.0, 10**8, 9), (9.0, 10**9, 99)):
         control = socket(1, 400, snd_mss=500, rtt=9)
         data = [
             socket(
                 inode,
                 moved,
-                retransmits=again,
+                retransmits=retransmits,
                 busy_time=int(time * 1e6),
                 window_limited=int(time * 4e5),
                 send_window=65536,
             )
             for inode in (2, 3)
         ]
-        found.take(TrafficLine(time, "run-c", "sockets", sockets=(control, *data)))
-    figures = socket_figures(found, 0.5, 4.0)
+        end.take(TrafficLine(time, "run-c", "sockets", sockets=(control, *data)))
+    figures = socket_figures(end, 0.5, 4.0)
     assert figures is not None
     assert (figures.rtt, figures.snd_mss, figures.congestion_window) == (200, 1448, 20)
     assert figures.window_limited == pytest.approx(0.4) and figures.buffer_limited == 0
     assert figures.send_window == 2 * 65536
-    assert socket_retransmits(found, 0.5, 4.0) == 14
-    assert socket_figures(found, 20.0, 30.0) is None and socket_retransmits(found, 0.5, 1.5) is None
+    assert socket_retransmits(end, 0.5, 4.0) == 14
+    assert socket_figures(end, 20.0, 30.0) is None and socket_retransmits(end, 0.5, 1.5) is None
 
 
 # ------------------------------------------------------------------------------------------------------ built-in
 
 
-def test_the_built_in_generator_is_read() -> None:
+def test_output_of_the_builtin_generator() -> None:
     output = BuiltInOutput(0.5)
     start = {"event": "start", "sender": False, "snd_mss": 1448, "length": 131072, "congestion_control": "cubic"}
-    said = [
+    outputs = [
         *output.feed(json.dumps(start)),
         *output.feed('{"event":"interval","start":0,"end":0.5,"bytes":62500000,"streams":[1,2],"omitted":true}'),
         *output.feed('{"event":"interval","start":0.5,"end":0.51,"bytes":62500000,"streams":[1,2],"omitted":false}'),
@@ -135,16 +135,16 @@ def test_the_built_in_generator_is_read() -> None:
         *output.feed('{"event":"end","seconds":2,"bytes":2000,"lost":1,"packets":18}'),
         *output.feed('{"event":"error","text":"the other end has fallen silent"}'),
     ]
-    assert said == [
-        Detail("built-in", 1448, 131072, "cubic"),
+    assert outputs == [
+        GeneratorInfo("built-in", 1448, 131072, "cubic"),
         Interval(0, 0.5, 1e9, False, 2, True),
         Interval(0, 1, 8000, False, 1, False, packets=10, lost=1, jitter=2.0),
         Total(False, False, 2.0, 8000, 2000, packets=19, lost=1),
-        Problem("the other end has fallen silent"),
+        ErrorMessage("the other end has fallen silent"),
     ]
 
 
-def test_a_sender_counts_the_datagrams_that_it_sent() -> None:
+def test_sender_counts_the_datagrams_it_sent() -> None:
     output = BuiltInOutput(0.5)
     output.feed('{"event":"start","sender":true}')
     (total,) = output.feed('{"event":"end","seconds":2,"bytes":2000,"lost":0,"packets":18}')
@@ -156,7 +156,7 @@ VALUES = st.none() | st.integers() | st.floats() | st.sampled_from(("start", "in
 
 
 @given(st.lists(st.text() | st.dictionaries(NAMES, VALUES).map(json.dumps)))
-def test_any_line_of_a_built_in_generator_is_survived(lines: list[str]) -> None:
+def test_any_line_of_the_builtin_generator_is_parsed(lines: list[str]) -> None:
     output = BuiltInOutput(0.5)
     for line in lines:
         assert isinstance(output.feed(line), tuple)
@@ -175,34 +175,34 @@ def ticks(time: float, *cpus: tuple[int, int, int, int]) -> Counters:
 SNAPSHOT = Snapshot.empty("b")
 
 
-def test_the_load_is_that_of_the_seconds_that_count() -> None:
+def test_host_load_covers_the_measured_seconds() -> None:
     records = [
         ticks(1000.0, (0, 0, 0, 0), (0, 0, 0, 0)),
         ticks(1002.0, (200, 0, 0, 0), (0, 200, 0, 0)),
         ticks(1004.0, (210, 10, 160, 20), (0, 400, 0, 0)),
         ticks(1006.0, (400, 0, 160, 20), (0, 600, 0, 0)),
     ]
-    # the host's clock is 1000 s ahead, and the axis begins at its 1002
-    found = host_load(
+    # the clock of the host is 1000 s ahead, and the axis of the run begins at its 1002 s
+    load = host_load(
         "b", "server", records, (0.0, 2.0), offset=1002.0, snapshot=SNAPSHOT, bits_per_second=2e9, ifindex=4
     )
-    assert found.busy is not None
-    assert (found.busy.hottest, found.busy.cores) == (0, 2)
-    assert found.busy.hottest_busy == pytest.approx(0.95) and found.busy.hottest_softirq == pytest.approx(0.8)
-    assert found.busy.total == pytest.approx(0.85) and found.busy.steal_share == pytest.approx(0.05)
-    assert found.per_gigabit == pytest.approx(0.425)
-    assert found.ring_drops == 2 and [one.time for one in found.series] == [0.0, 2.0, 4.0]
+    assert load.busy is not None
+    assert (load.busy.hottest, load.busy.cores) == (0, 2)
+    assert load.busy.hottest_busy == pytest.approx(0.95) and load.busy.hottest_softirq == pytest.approx(0.8)
+    assert load.busy.total == pytest.approx(0.85) and load.busy.steal_share == pytest.approx(0.05)
+    assert load.per_gigabit == pytest.approx(0.425)
+    assert load.ring_drops == 2 and [one.time for one in load.series] == [0.0, 2.0, 4.0]
     short = host_load("b", "server", records, (0.0, 0.9), offset=1002.0, snapshot=SNAPSHOT, bits_per_second=1.0)
     assert short.busy is None and [one.time for one in short.series] == [0.0, 2.0, 4.0]
-    assert [one.dropped for one in found.packets] == [2, 2, 2] and short.packets == ()
-    (full,) = found.full
+    assert [one.dropped for one in load.packets] == [2, 2, 2] and short.packets == ()
+    (full,) = load.full
     parts = (full.busy, full.softirq, full.user or 0.0, full.system or 0.0, full.steal or 0.0)
     assert full.cpu == 0 and parts == pytest.approx((0.95, 0.8, 0.05, 0.0, 0.1))
-    assert found.busy_cpus == found.full and short.busy_cpus == ()
-    assert (found.send_drops, found.backlog_drops, found.threads) == (0, None, None)
+    assert load.busy_cpus == load.full and short.busy_cpus == ()
+    assert (load.send_drops, load.backlog_drops, load.threads) == (0, None, None)
 
 
-def test_packets_that_were_dropped_on_the_way_in_and_out() -> None:
+def test_send_drops_and_backlog_drops() -> None:
     records = [
         counters(
             time,
@@ -212,10 +212,8 @@ def test_packets_that_were_dropped_on_the_way_in_and_out() -> None:
         )
         for time in (10.0, 12.0)
     ]
-    found = host_load(
-        "b", "server", records, (0.0, 2.0), offset=10.0, snapshot=SNAPSHOT, bits_per_second=1.0, ifindex=4
-    )
-    assert (found.send_drops, found.backlog_drops) == (2, 2)
+    load = host_load("b", "server", records, (0.0, 2.0), offset=10.0, snapshot=SNAPSHOT, bits_per_second=1.0, ifindex=4)
+    assert (load.send_drops, load.backlog_drops) == (2, 2)
 
 
 # ------------------------------------------------------------------------------------------------------------- threads
@@ -228,49 +226,49 @@ def reading(time: float, *threads: BusyThread, seconds: float = 1.0, why: Unread
     return TrafficLine(time, "run-s", "threads", threads=threads, seconds=seconds, unreadable=why)
 
 
-def test_threads_are_those_of_the_seconds_that_count() -> None:
-    found = end()
-    found.take(TrafficLine(9.0, "run-c", "started", pid=30))
+def test_thread_loads_cover_the_measured_seconds() -> None:
+    end = run_end()
+    end.take(TrafficLine(9.0, "run-c", "started", pid=30))
     moved = BusyThread(20, 20, "yes", 20, 0, 2)
     for line in (
         reading(10.4, BusyThread(9, 9, "before", 90, 0, 0)),
-        reading(11.6, YES, OWN),  # it lies in the window for the greater part
+        reading(11.6, YES, OWN),  # the greater part of it is in the window
         reading(12.6, moved, BusyThread(31, 30, "iperf3", 0, 20, 1, generator=True)),
         reading(13.7, BusyThread(9, 9, "after", 90, 0, 0)),
     ):
-        found.take(line)
-    assert thread_loads(found.threads, (11.0, 13.0), 100) == (
+        end.take(line)
+    assert thread_loads(end.threads, (11.0, 13.0), 100) == (
         ThreadLoad("yes", 20, 0.45, (3, 2)),
         ThreadLoad("iperf3", 30, 0.3, (1,), True),
     )
-    assert found.pid == 30
-    assert thread_loads(found.threads, (20.0, 30.0), 100) is None and thread_loads([], (0.0, 9.0), 100) is None
+    assert end.pid == 30
+    assert thread_loads(end.threads, (20.0, 30.0), 100) is None and thread_loads([], (0.0, 9.0), 100) is None
 
 
-def test_threads_of_which_some_could_not_be_read_are_not_known() -> None:
-    """The one that fills a CPU may be among those that are missing."""
+def test_thread_loads_are_unknown_if_some_threads_could_not_be_read() -> None:
+    """The thread that fills a CPU may be among those that are missing."""
     lines = [reading(11.0, YES), reading(12.0, YES, why=Unreadable("needs_root", "/proc: hidepid"))]
     assert thread_loads(lines, (10.0, 12.0), 100) is None
     assert thread_loads(lines[:1], (10.0, 12.0), 100) is not None
 
 
-def test_the_generator_of_the_other_end_on_the_same_machine() -> None:
+def test_generator_of_the_other_end_on_the_same_machine() -> None:
     (own, other) = thread_loads([reading(11.0, OWN, YES)], (10.0, 12.0), 100, frozenset((20, 30))) or ()
     assert (own.name, own.generator, own.other_end) == ("yes", False, True)
     assert (other.name, other.generator, other.other_end) == ("iperf3", True, False)
 
 
-def test_a_process_with_threads_that_were_not_read_one_by_one_is_on_no_cpu() -> None:
-    (found,) = thread_loads([reading(11.0, BusyThread(20, 20, "qemu", 300, 0, None))], (10.0, 12.0), 100) or ()
-    assert (found.share, found.cpus) == (3.0, ())
+def test_process_without_single_threads_has_no_cpus() -> None:
+    (thread,) = thread_loads([reading(11.0, BusyThread(20, 20, "qemu", 300, 0, None))], (10.0, 12.0), 100) or ()
+    assert (thread.share, thread.cpus) == (3.0, ())
 
 
-def test_windows_are_never_shorter_than_a_second() -> None:
+def test_windows_have_at_least_one_second() -> None:
     records = [ticks(number / 5, (number * 10, number * 10, 0, 0)) for number in range(21)]
-    assert [round(one.time, 1) for one in series(records, 0.0, 100)] == [1.0, 2.0, 3.0, 4.0]
+    assert [round(one.time, 1) for one in busy_series(records, 0.0, 100)] == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_clocks_by_ping_else_by_the_quickest_line() -> None:
+def test_clock_offset_by_ping_or_else_by_the_fastest_line() -> None:
     session = session_of(ScriptedSource("b"))
     host = RunHost(session)
     session.process(Line(hello=HELLO), 5.0)

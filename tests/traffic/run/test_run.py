@@ -1,4 +1,4 @@
-"""Real runs between two real probes: every kind, beside what iperf3 itself wrote of the same run as JSON."""
+"""Real runs of every kind between two real probes, compared with the JSON report of iperf3."""
 
 from __future__ import annotations
 
@@ -22,54 +22,54 @@ from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Stage
 from nictop.traffic.run.run import Run
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
-from tests.traffic.real_runs import carried_out, check_goodput
+from tests.traffic.real_runs import check_goodput, complete_run
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 UDP = {"protocol": "udp", "bitrate": 20_000_000}
-RATE, HELD_TO = "50mbit", 47.8e6
-"""Payload bits per second of 50 Mb/s of frames, as tc charges them (without preamble, FCS and gap). Slow enough for a
-machine whose processors are busy: what the shaper may send at once makes up for 20 ms in which nobody does."""
-SHARED, SHARED_HELD_TO = "40mbit", 38.24e6
-"""The same, for several runs at once."""
-UNDER_WAY = 65536
-"""Bytes that a stream of such a run has under way: the queue of the shaper is never full, and no datagram dropped."""
+RATE, LINK_BITS_PER_SECOND = "50mbit", 47.8e6
+"""Payload bits per second of 50 Mb/s of frames, as tc counts them (without preamble, FCS and gap). Slow enough for a
+machine with busy CPUs: the burst of the shaper compensates for 20 ms without sending."""
+SHARED_RATE, SHARED_BITS_PER_SECOND = "40mbit", 38.24e6
+"""The same, for concurrent runs."""
+WINDOW_BYTES = 65536
+"""Bytes in flight of a stream of such a run: the queue of the shaper is never full, and no datagram is dropped."""
 
 
-async def test_a_run_and_what_is_told_of_it() -> None:
+async def test_events_and_result_of_a_run() -> None:
     async with pair(RATE) as both:
-        result, events = await carried_out(both, time=2)
+        result, events = await complete_run(both, time=2)
         assert result.failure is None and both.generators() == []
-        check_goodput(result, HELD_TO)
+        check_goodput(result, LINK_BITS_PER_SECOND)
         stages = [event.name for event in events if isinstance(event, Stage)]
         assert stages == ["checking", "starting", "listening", "running", "ending"]
         (flow,) = result.flows
         assert (flow.sender, flow.receiver) == ("a", "b")
-        told = [one.interval for one in events if isinstance(one, IntervalMeasured) and one.side == "server"]
-        assert [point.interval for point in flow.points] == told
-        assert told[0].end >= 0.2 and told[-1].end >= 2.0 - 0.2 and len(told) >= 9
-        # the server's own seconds, on the axis of the client, who began at very nearly the same time
+        reported = [one.interval for one in events if isinstance(one, IntervalMeasured) and one.side == "server"]
+        assert [point.interval for point in flow.points] == reported
+        assert reported[0].end >= 0.2 and reported[-1].end >= 2.0 - 0.2 and len(reported) >= 9
+        # seconds of the server on the axis of the client, which started at nearly the same time
         later = [point.time - point.interval.end for point in flow.points]
         assert later == pytest.approx(later[:1] * len(later)) and abs(later[0]) < 0.1
-        resent = [
+        retransmits = [
             one.interval.retransmits for one in events if isinstance(one, IntervalMeasured) and one.side == "client"
         ]
-        assert flow.retransmits == sum(one for one in resent if one is not None) and None not in resent
+        assert flow.retransmits == sum(one for one in retransmits if one is not None) and None not in retransmits
         (figures,) = result.sockets
         assert (figures.host, figures.snd_mss) == ("a", 1448) and figures.rtt
         for load in result.hosts:
             assert load.busy is not None and 0 < load.busy.total <= load.busy.cores + 1e-9
             assert load.per_gigabit == pytest.approx(load.busy.total / (result.goodput or 1) * 1e9)
-        # one machine is never ranked, and its netdevs are looked at all the same
+        # a run within one machine is never ranked, but its netdevs are checked
         assert result.proof is not None and result.proof.verdict == "failed" and result.why_not_ranked
         assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
         assert result.facts["client driver"] == "veth" and result.facts["mtu"] == "1500"
-        assert result.clock_uncertainty == 0.0  # both hosts have the clock of this machine
+        assert result.clock_uncertainty == 0.0  # both hosts use the clock of this machine
 
 
 @pytest.mark.parametrize("options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP])
-async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: dict[str, Any]) -> None:
+async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> None:
     async with pair(RATE) as both:
         plan = both.plan(time=60, **options)
         run = Run(plan, both.hosts)
@@ -88,7 +88,7 @@ async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: d
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
         assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
         assert result.goodput == pytest.approx(8 * size / seconds)
-        check_goodput(result, 20e6 if options == UDP else HELD_TO)
+        check_goodput(result, 20e6 if options == UDP else LINK_BITS_PER_SECOND)
         (flow,) = result.flows
         assert flow.received is not None and flow.received.seconds == pytest.approx(seconds) and seconds >= 0.8
         assert (flow.received.packets is None) == (options != UDP)
@@ -97,7 +97,7 @@ async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: d
         assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
 
 
-async def test_a_run_that_is_stopped_before_anything_arrived_has_nothing() -> None:
+async def test_run_stopped_before_the_first_byte_has_no_result() -> None:
     async with pair() as both:
         for stage in ("checking", "starting", "listening", "running", "ending"):
             run = Run(both.plan(time=1, port=5301), both.hosts)
@@ -108,7 +108,7 @@ async def test_a_run_that_is_stopped_before_anything_arrived_has_nothing() -> No
                     run.stop()
             assert isinstance(seen[-1], Finished)
             failure = seen[-1].result.failure
-            if stage == "ending":  # it had come to its end by itself
+            if stage == "ending":  # the run had already ended
                 assert failure is None and seen[-1].result.stopped is None
             else:
                 assert (
@@ -117,16 +117,16 @@ async def test_a_run_that_is_stopped_before_anything_arrived_has_nothing() -> No
             assert both.generators() == []
 
 
-async def test_several_runs_at_once_on_the_same_hosts() -> None:
-    """Over one wire, each with its own pair of children of the same two probes."""
-    async with pair(SHARED) as both:
+async def test_concurrent_runs_on_the_same_hosts() -> None:
+    """Over one veth, each with its own child processes of the same two probes."""
+    async with pair(SHARED_RATE) as both:
         kinds: tuple[dict[str, Any], ...] = (
-            {"generator": "builtin", "length": 2 << 20, "streams": 2, "time": 2, "window": UNDER_WAY},
+            {"generator": "builtin", "length": 2 << 20, "streams": 2, "time": 2, "window": WINDOW_BYTES},
             {"generator": "builtin", "protocol": "udp", "bitrate": 10_000_000, "port": 5301},
             {"direction": "reverse", "streams": 4, "omit": 1, "port": 5401},
             {"protocol": "udp", "bitrate": 5_000_000, "port": 5501},
         )
-        runs = await asyncio.gather(*(carried_out(both, **kind) for kind in kinds))
+        runs = await asyncio.gather(*(complete_run(both, **kind) for kind in kinds))
         large, datagrams, reverse, slow = (result for result, _ in runs)
         assert all(result.failure is None and result.goodput for result, _ in runs)
         sent, arrived = datagrams.flows[0].sent, datagrams.flows[0].received
@@ -136,22 +136,24 @@ async def test_several_runs_at_once_on_the_same_hosts() -> None:
         assert slow.goodput == pytest.approx(5e6, rel=0.2)
         (flow,) = reverse.flows
         assert (flow.sender, flow.receiver) == ("b", "a")
-        # the client of a reverse run receives, and the axis is its own: what it tells is where it is told
-        told = [(point.time, point.interval.end - point.interval.omitted) for point in flow.points]
-        assert [time for time, _ in told] == pytest.approx([end for _, end in told])
-        assert told[0][0] < 0 and told[-1][0] >= 1.0 - 0.2 and {point.interval.streams for point in flow.points} == {4}
-        assert 0 < (reverse.goodput or 0) <= SHARED_HELD_TO * 1.05
-        # the wire says how much this one gets at most; how little, on a busy machine, nobody does
+        # the client of a reverse run receives, and the axis is its own: its times are on the axis
+        times = [(point.time, point.interval.end - point.interval.omitted) for point in flow.points]
+        assert [time for time, _ in times] == pytest.approx([end for _, end in times])
+        assert (
+            times[0][0] < 0 and times[-1][0] >= 1.0 - 0.2 and {point.interval.streams for point in flow.points} == {4}
+        )
+        assert 0 < (reverse.goodput or 0) <= SHARED_BITS_PER_SECOND * 1.05
+        # the wire limits how much this run gets; there is no lower limit on a busy machine
         (flow,) = large.flows
         assert flow.received is not None and flow.received.bytes
         assert flow.received.bytes == pytest.approx(sum(point.interval.bytes for point in flow.points), rel=0.1)
-        assert 0 < flow.received.bits_per_second < SHARED_HELD_TO
+        assert 0 < flow.received.bits_per_second < SHARED_BITS_PER_SECOND
         assert both.generators() == []
 
 
 # ------------------------------------------------------------------------------------------ beside iperf3's own JSON
 
-KEEPING = """#!/bin/sh
+REPORT_SCRIPT = """#!/bin/sh
 for word; do
     case $before in -p) port=$word;; esac
     before=$word
@@ -159,7 +161,7 @@ done
 case "$*" in *--version*|*--help*) exec {iperf3} "$@";; esac
 exec {iperf3} "$@" -J > {folder}/$port.json
 """
-"""iperf3 whose report goes to a file, named by the port: nictop hears nothing of this end, only of the other one."""
+"""An iperf3 that writes its report to a file named after the port: nictop gets no output of this end."""
 
 
 @dataclass(frozen=True)
@@ -186,18 +188,18 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("silent", ["client", "server"])
-async def test_every_kind_beside_the_report_of_the_end_that_nictop_does_not_hear(silent: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reporting_end", ["client", "server"])
+async def test_runs_equal_the_json_report_of_the_other_end(reporting_end: str, tmp_path: Path) -> None:
     script = tmp_path / "iperf3"
-    script.write_text(KEEPING.format(iperf3=shutil.which("iperf3"), folder=tmp_path))
+    script.write_text(REPORT_SCRIPT.format(iperf3=shutil.which("iperf3"), folder=tmp_path))
     script.chmod(0o755)
-    tools = (str(tmp_path), "") if silent == "client" else ("", str(tmp_path))
+    tools = (str(tmp_path), "") if reporting_end == "client" else ("", str(tmp_path))
     async with pair("100mbit", tools=tools) as both:
         plans = [
-            replace(both.plan(port=5210 + 10 * number, **kind.options), **places(both, kind.addresses))
+            replace(both.plan(port=5210 + 10 * number, **kind.options), **endpoints(both, kind.addresses))
             for number, kind in enumerate(KINDS)
         ]
-        runs = await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans))
+        runs = await asyncio.gather(*(complete_run(both, plan=plan) for plan in plans))
         assert both.generators() == []
     for kind, (result, _) in zip(KINDS, runs, strict=True):
         assert result.failure is None, (kind, result.failure)
@@ -208,7 +210,7 @@ async def test_every_kind_beside_the_report_of_the_end_that_nictop_does_not_hear
         assert kind.mss is None or [one.snd_mss for one in result.sockets] == [kind.mss], kind
 
 
-def places(both: Pair, addresses: str) -> dict[str, Any]:
+def endpoints(both: Pair, addresses: str) -> dict[str, Any]:
     if addresses == "ipv4":
         return {}
     found = {"a": "fd00:0::1", "b": "fd00:0::2"}
@@ -218,50 +220,50 @@ def places(both: Pair, addresses: str) -> dict[str, Any]:
 
 
 def compare(kind: Kind, result: Result, end: dict[str, Any]) -> None:
-    """Each direction: what the server counted of it, which both of its report and the client's know."""
+    """Each direction as the server counted it, which the reports of both ends contain."""
     for flow in result.flows:
         back = flow.sender == "b"
         name = ("sum_sent" if back else "sum_received") + ("_bidir_reverse" if back and len(result.flows) == 2 else "")
-        counted, told = flow.sent if back else flow.received, end[name]
+        counted, reported = flow.sent if back else flow.received, end[name]
         assert counted is not None, (kind, flow)
-        # the text gives seconds in hundredths; the bytes are one count that the ends have told each other
+        # the text has hundredths of seconds; the bytes are one count that the ends have exchanged
         size = counted.bits_per_second * counted.seconds / 8
-        assert size == pytest.approx(told["bytes"], rel=0.008), (kind, flow.sender)
-        # each end ends the run by its own clock, on a busy machine one of them later than the other, and none too early
-        assert min(counted.seconds, told["seconds"]) >= result.plan.time - 0.1, (kind, flow.sender)
+        assert size == pytest.approx(reported["bytes"], rel=0.008), (kind, flow.sender)
+        # each end ends the run by its own clock: on a busy machine one of them later, but none too early
+        assert min(counted.seconds, reported["seconds"]) >= result.plan.time - 0.1, (kind, flow.sender)
         if result.plan.protocol == "udp" and not back:
-            assert (counted.lost, counted.packets) == (told["lost_packets"], told["packets"]), kind
-        if back and flow.goodput is not None:  # all but what was on its way at the end
-            assert 0.5 * told["bits_per_second"] < flow.goodput < 1.01 * told["bits_per_second"], kind
+            assert (counted.lost, counted.packets) == (reported["lost_packets"], reported["packets"]), kind
+        if back and flow.goodput is not None:  # without the bytes in flight at the end
+            assert 0.5 * reported["bits_per_second"] < flow.goodput < 1.01 * reported["bits_per_second"], kind
 
 
-# ------------------------------------------------------------------------------------------------------- which way
+# ------------------------------------------------------------------------------------------------------- path
 
 
-async def test_over_loopback_it_is_said_to_measure_no_nic() -> None:
+async def test_loopback_run_is_not_verified() -> None:
     async with pair(rate=None) as both:
         loopback = Endpoint("a", 1, "127.0.0.1")
-        result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse")
-        assert result.failure is None and result.goodput is not None and result.goodput > HELD_TO
+        result, _ = await complete_run(both, client=loopback, server=loopback, direction="reverse")
+        assert result.failure is None and result.goodput is not None and result.goodput > LINK_BITS_PER_SECOND
         assert result.proof is not None and result.proof.verdict == "failed"
         assert result.why_not_ranked[0].startswith("the path is not verified: both ends are on one machine")
 
 
-async def test_a_run_that_goes_by_another_nic_is_caught() -> None:
+async def test_run_over_another_nic_is_detected() -> None:
     async with pair() as both:
         joined(both.client, both.server, wire="nictopw", net=1)
         for namespace, own, other in ((both.client, "1", "2"), (both.server, "2", "1")):
             namespace.run(["sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter"])
             namespace.run(["ip", "route", "add", f"198.18.0.{other}/32", "dev", "nictopw", "src", f"198.18.0.{own}"])
         await both.knows("nictopw")
-        result, _ = await carried_out(both)
+        result, _ = await complete_run(both)
         assert result.failure is None and result.proof is not None
         client, server = result.proof.hosts
         assert (client.verdict, server.verdict) == ("failed", "failed")
         assert "nictopw (other) carried" in client.sentence and "a: nictopt carried" in client.sentence
 
 
-async def test_a_vlan_is_in_the_ceiling_and_carries_the_run() -> None:
+async def test_run_over_a_vlan() -> None:
     async with pair("100mbit") as both:
         if not both.client.try_link("link", WIRE, "name", "nictopv", "type", "vlan", "id", "7"):
             pytest.skip("this kernel has no VLANs (CONFIG_VLAN_8021Q)")
@@ -271,7 +273,7 @@ async def test_a_vlan_is_in_the_ceiling_and_carries_the_run() -> None:
             namespace.run(["ip", "link", "set", "nictopv", "up"])
         await both.knows("nictopv")
         plan = both.plan("nictopv")
-        result, _ = await carried_out(both, plan=plan)
+        result, _ = await complete_run(both, plan=plan)
         assert result.failure is None and result.proof is not None
         assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
         framing = run_framing(plan, {name: host.snapshot for name, host in both.hosts.items()})
@@ -279,20 +281,20 @@ async def test_a_vlan_is_in_the_ceiling_and_carries_the_run() -> None:
         check_goodput(result, 100e6 * 1448 / 1518)
 
 
-async def test_a_port_that_is_taken_is_not_used_and_two_servers_share_a_host() -> None:
+async def test_next_free_port_is_used() -> None:
     async with pair("200mbit") as both:
         with other_server(both) as other:
-            # both want 5201, then both 5202: one of them gets 5203
-            runs = await asyncio.gather(carried_out(both), carried_out(both))
+            # both try 5201, then both 5202: one of them gets 5203
+            runs = await asyncio.gather(complete_run(both), complete_run(both))
             assert [result.failure for result, _ in runs] == [None, None]
             assert sorted(result.plan.port for result, _ in runs) == [5202, 5203]
-            assert other.poll() is None  # somebody else's server was not touched
+            assert other.poll() is None  # the other server still runs
         assert both.generators() == []
 
 
 @contextmanager
 def other_server(both: Pair) -> Iterator[subprocess.Popen[bytes]]:
-    """One that somebody has started at the usual port."""
+    """An iperf3 server of the user at the default port."""
     command = ["ip", "netns", "exec", both.server.name, "iperf3", "-s", "-1", "-p", "5201"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as other:
         try:

@@ -1,4 +1,4 @@
-"""A real run in a task of its own, with the pids of its children, to be cut short at a stage."""
+"""A real run in its own task, with the PIDs of its child processes, to be interrupted at a stage."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tests.traffic.pair import Pair
 STAGES = ("checking", "starting", "listening", "running", "first byte")
 
 
-class Traced:
-    """Runs as long as the block is entered. Its children are known by the port in their command lines, so that runs of
-    one pair need ports of their own."""
+class BackgroundRun:
+    """Runs while its context is entered. Its child processes are found by the port in their command lines, so that runs
+    of one pair need different ports."""
 
     def __init__(self, both: Pair, plan: RunPlan, limits: RunTimeouts | None = None) -> None:
         self.result: Result | None = None
         self.pids: dict[str, int] = {}
-        """Host → its child."""
-        self.heard = 0
+        """Host → PID of its child process."""
+        self.line_count = 0
         """Lines of both probes so far."""
         self.task: asyncio.Future[None]
         self._both, self._port = both, str(plan.port)
         self._run = Run(plan, both.hosts, limits=limits)
         self._reached = -1
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def __enter__(self) -> Traced:
-        self._unsubscribe = [host.subscribe(self._note) for host in self._both.hosts.values()]
-        self.task = asyncio.ensure_future(self._follow())
+    def __enter__(self) -> BackgroundRun:
+        self._unsubscribe = [host.subscribe(self._receive) for host in self._both.hosts.values()]
+        self.task = asyncio.ensure_future(self._iterate())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,30 +43,30 @@ class Traced:
             unsubscribe()
 
     async def until(self, stage: str) -> None:
-        """Wait until the run has come to a stage or beyond it; AssertionError when it ends before."""
+        """Wait until the run has reached a stage; AssertionError if it ends before."""
         await self._until(lambda: self._reached >= STAGES.index(stage))
 
-    async def until_heard(self, lines: int) -> None:
-        """Wait until the probes have said so many lines, or it has ended."""
-        await self._until(lambda: self.heard >= lines)
+    async def until_lines(self, lines: int) -> None:
+        """Wait until the probes have sent that many lines; AssertionError if the run ends before."""
+        await self._until(lambda: self.line_count >= lines)
 
     @property
     def children(self) -> list[int]:
-        """Those that still run."""
+        """PIDs of the child processes that still run."""
         return [pid for pid in self.pids.values() if alive(pid)]
 
-    async def _until(self, fact: Callable[[], bool]) -> None:
-        while not fact():
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             assert not self.task.done(), (self._port, self._reached, self.result and self.result.failure)
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
-    async def _follow(self) -> None:
+    async def _iterate(self) -> None:
         try:
             async for event in self._run.events():
                 self._take(event)
         finally:
-            self._news.set()
+            self._changed.set()
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Stage) and event.name in STAGES:
@@ -75,11 +75,11 @@ class Traced:
             self._reached = len(STAGES) - 1
         elif isinstance(event, Finished):
             self.result = event.result
-        self._news.set()
+        self._changed.set()
 
-    def _note(self, name: str, item: TrafficItem) -> None:
+    def _receive(self, name: str, item: TrafficItem) -> None:
         if isinstance(item, TrafficLine):
-            self.heard += 1
+            self.line_count += 1
             if item.kind == "started" and self._port in item.arguments and item.pid is not None:
                 self.pids[name] = item.pid
-            self._news.set()
+            self._changed.set()
