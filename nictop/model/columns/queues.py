@@ -14,6 +14,9 @@ from nictop.model.text import units
 
 NOT_OFFERED = "n/o"
 """The driver does not count this per queue; the legend says it in words."""
+MOVED = "▲"
+"""Before CPUs that are not those of the effective affinity in the inventory."""
+MOVED_NOTE = f"{MOVED}: CPU that took interrupts differs from the affinity read before"
 
 
 def _queue(row: QueueRow) -> Cell:
@@ -72,10 +75,11 @@ def _cpus(cpus: tuple[int, ...] | None) -> str:
 
 
 def _effective(row: QueueRow) -> Cell:
-    """Where the interrupts go: what the kernel says, else where they were seen."""
-    if row.effective is not None:
-        return _cpus(row.effective), "normal"
-    return (format_cpu_list(row.busy_cpus), "normal") if row.busy_cpus else (units.UNKNOWN, "dim")
+    """Where its interrupts were counted; those of an idle queue: where the kernel delivers them."""
+    if not row.busy_cpus:
+        return _cpus(row.effective), "dim"
+    cpus = format_cpu_list(row.busy_cpus)
+    return (f"{MOVED}{cpus}", "warn") if row.queue is not None and row.has_moved else (cpus, "normal")
 
 
 def _allowed(row: QueueRow) -> Cell:
@@ -104,8 +108,8 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("queue", "QUEUE", "", 6, 1, "left", _queue),
     Column("rx_packets", "RX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
     Column("tx_packets", "TX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
-    Column("rx_bits", "RX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
-    Column("tx_bits", "TX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
+    Column("rx_bits", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
+    Column("tx_bits", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
     Column("rx_drops", "RXDROP", "1/s", units.SCALED_WIDTH, 5, "right", _rate("rx_drops", bad=True)),
     Column("tx_drops", "TXDROP", "1/s", units.SCALED_WIDTH, 6, "right", _rate("tx_drops", bad=True)),
     Column("napi", "NAPI", "", 9, 8, "left", _napi),

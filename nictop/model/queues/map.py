@@ -57,7 +57,8 @@ class QueueRow:
     """vmbus channel id."""
     allowed: tuple[int, ...] | None = None
     effective: tuple[int, ...] | None = None
-    """CPUs to which its interrupts may be delivered, and are delivered; None: not reported by this kernel."""
+    """CPUs to which its interrupts may be delivered, and are delivered, as in the inventory, which is read less often
+    than interrupts are counted; None: not reported by this kernel."""
     local: bool | None = None
     """All of them are on the NUMA node of the NIC; None: only one node, or not known."""
     xps: tuple[int, ...] | None = None
@@ -73,6 +74,11 @@ class QueueRow:
             for cpu, rate in one.cpus.items():
                 sums[cpu] = sums.get(cpu, 0.0) + rate
         return tuple(sorted(sums, key=lambda cpu: (-sums[cpu], cpu)))
+
+    @property
+    def has_moved(self) -> bool:
+        """Interrupts were counted on CPUs to which the inventory does not say that they are delivered."""
+        return self.effective is not None and not set(self.busy_cpus) <= set(self.effective)
 
     @property
     def in_use(self) -> bool:

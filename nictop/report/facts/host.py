@@ -16,7 +16,7 @@ from nictop import __version__
 from nictop.model.columns.column import fit_columns
 from nictop.model.columns.devices import DeviceRow, visible_columns
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
-from nictop.model.columns.queues import NOT_OFFERED
+from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_words, width, wrap
 from nictop.model.facts.facts import link_facts
@@ -211,6 +211,8 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
         notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")
     if any(one.interrupt.shared for one in found.total.loads):
         notes.append("*: serves several queues")
+    if any(row.has_moved for row in rows if row.queue is not None):
+        notes.append(MOVED_NOTE)
     if found.busiest_share is not None and len(rows) > 2:
         notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of all")
     notes += [f"{_words(one)}: no queue" for one in found.others]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Set
 from nictop.model.columns.column import Column
 from nictop.model.columns.devices import COLUMNS, DeviceRow
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
-from nictop.model.columns.queues import NOT_OFFERED
+from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, is_virtual, state_words
 from nictop.model.facts.facts import link_facts
@@ -151,5 +151,7 @@ def _queues(link: Link, host: HostFacts) -> Iterator[Html]:
         notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")
     if any(one.interrupt.shared for one in found.total.loads):
         notes.append("*: serves several queues")
+    if any(row.has_moved for row in shown if row.queue is not None):
+        notes.append(MOVED_NOTE)
     if notes:
         yield element("ul", *(element("li", note) for note in notes), class_="dim")

@@ -63,6 +63,23 @@ def test_where_interrupts_were_seen_when_the_kernel_does_not_say() -> None:
     assert cells(row)["effective"] == ("2,7", "normal")
 
 
+def test_the_cpu_is_the_one_that_took_the_interrupts_marked_where_the_affinity_read_earlier_differs() -> None:
+    moved = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {3: 6.0}),), effective=(2,))
+    partly = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {2: 1.0, 3: 5.0}),), effective=(2,))
+    same = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {2: 6.0}),), effective=(1, 2))
+    idle = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 0.0, {}),), effective=(2,))
+    assert [cells(row)["effective"] for row in (moved, partly, same, idle)] == [
+        ("▲3", "warn"),
+        ("▲2-3", "warn"),
+        ("2", "normal"),
+        ("2", "dim"),
+    ]
+
+
+def test_bits_are_under_a_title_that_says_bits() -> None:
+    assert {column.title for column in COLUMNS if column.unit == "b/s"} == {"RX b/s", "TX b/s"}
+
+
 @pytest.mark.parametrize("width", [0, 6, 7, 30, 50, 78, 118, 200])
 def test_columns_fit(width: int) -> None:
     shown = fit_columns(COLUMNS, width)

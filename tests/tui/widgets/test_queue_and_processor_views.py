@@ -45,6 +45,17 @@ def test_each_queue_names_its_interrupts_and_cpus(guest: Snapshot) -> None:
     assert any("IRQ 50 virtio2-config" in line and "serves no queue" in line for line in shown)
 
 
+def test_a_queue_is_on_the_cpu_on_which_the_view_of_cpus_has_its_interrupts(guest: Snapshot) -> None:
+    """The affinity is that of the inventory, which was read before the load began."""
+    host = big_host(guest, 4, 8)
+    assert not any("▲" in line for line in text(draw_queues(link(host, "ens256"), host, 120)))
+    assert host.rates is not None
+    counted = replace(host, rates=replace(host.rates, interrupts={1001: {7: 5000.0}}))
+    shown = text(draw_queues(link(counted, "ens256"), counted, 120))
+    assert "▲7" in next(line for line in shown if line.split()[0] == "1").split()
+    assert shown[-1].strip() == "▲: CPU that took interrupts differs from the affinity read before"
+
+
 def test_a_link_without_interrupts_says_so(guest: Snapshot) -> None:
     lo = link(guest, "lo")
     assert "no interrupts of its own" in text(draw_heat(lo, guest, 80, None)[0])[1]

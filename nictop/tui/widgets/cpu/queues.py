@@ -1,7 +1,7 @@
 """Every queue of the chosen NIC on one line, from the wire to the core.
 
 ens224 · igb · combined 2 of 2 · rings rx 256 of 4096 · tx 256 of 4096 · busiest queue 0 carries 97 %
-QUEUE      IN    OUT PPS IN PPS OUT DROP/S  INT/S  IRQ VECTOR           CPU  ALLOWED …
+QUEUE RX b/s TX b/s RX PPS  TX PPS DROP/S  INT/S  IRQ VECTOR           CPU  ALLOWED …
     0  9.41 G 21.3 M  812 k  40.1 k      0 12.0 k   61 ens224-TxRx-0      2  0-3
 total  …
 idle: queues 1-3
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.model.columns.column import Column, fit_columns
-from nictop.model.columns.queues import COLUMNS
+from nictop.model.columns.queues import COLUMNS, MOVED_NOTE
 from nictop.model.facts import clean, driver_name, value_or_reason, wrap
 from nictop.model.facts.ethtool import channel_words, ring_words
 from nictop.model.queues.cpu_lists import format_cpu_list
@@ -43,7 +43,10 @@ def draw_queues(link: Link, snapshot: Snapshot, width: int, *, unfold: bool = Fa
         lines += _wrapped(f"idle: queues {format_cpu_list(folded)}", width, "dim")
     if not plan.total.offered:
         lines += _wrapped(f"packets and bytes per queue: not offered by {driver_name(link)}", width, "dim")
-    return lines + _rest(plan, width)
+    lines += _rest(plan, width)
+    if any(row.has_moved for row in plan.rows):
+        lines += _wrapped(MOVED_NOTE, width, "warn")
+    return lines
 
 
 def _settings(link: Link, plan: QueueMap, width: int) -> list[SpanLine]:
