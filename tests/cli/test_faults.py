@@ -113,6 +113,7 @@ def test_where_no_file_can_be_written_the_traceback_is_said(
     "sent",
     [
         b"\xff",
+        b"\xfc",  # ü of Latin-1
         b"\xc3\x28\x80\x80",
         b"\xf0\x9f",
         b"\x1b[:5A",

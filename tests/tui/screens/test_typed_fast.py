@@ -21,28 +21,34 @@ from textual.widget import Widget
 import nictop.tui.keys
 from nictop.rules import Diagnosis, Fix
 from nictop.traffic.results.selection import KeptRuns
+from nictop.traffic.results.store import StoredRun
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.dialogs.help import HelpScreen
-from nictop.tui.screens.dialogs.leave import LeaveScreen
+from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
-from nictop.tui.screens.traffic.results import KeptScreen
+from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.host_table import HostTable
-from nictop.tui.widgets.traffic.results_list import SetUpList
+from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
+from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import commands, finding
 from tests.support.lines import change, counters, gone, hello, inventory, link
+from tests.support.replayed import replayed
 from tests.support.screen import Hosts, Screen, several, wait_until
+from tests.traffic.runs import result
 
 TURNS = 60
 """Of the loop: more than opening or closing a screen takes."""
@@ -81,14 +87,16 @@ def callbacks(nictop: Nictop) -> list[Callable[[], object]]:
 
 
 class Typing:
-    """The application with two hosts that report without a pause."""
+    """The application with hosts that report without a pause; without any, on a recording."""
 
-    def __init__(self, screen: Screen, hosts: Hosts) -> None:
+    def __init__(self, screen: Screen, hosts: Hosts | None = None) -> None:
         self.screen, self.app, self.nictop, self._hosts = screen, screen.app, screen.nictop, hosts
         self._numbers = count(2)
 
     def news(self) -> None:
         """Counters, a link that comes and goes, a new inventory, and a host that is away."""
+        if self._hosts is None:
+            return
         number = next(self._numbers)
         for source in (self._hosts["one"], self._hosts["two"]):
             source.say(counters(float(number), {2: (number * 1000, 0)}), change(2, "ens192", carrier=number % 2 == 0))
@@ -138,6 +146,8 @@ class Typing:
         await self.screen.settle()
         if isinstance(self.app.screen, LiveScreen):
             self.app.screen.action_view("body")
+        if self._hosts is None:
+            return
         self.nictop.diagnosis.publish(Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ()))
         await self.screen.settle()
 
@@ -165,6 +175,14 @@ async def kept_run(typing: Typing) -> None:
     await typing.screen.settle()
 
 
+def kept(label: str) -> ResultGroup:
+    """Two runs of one experiment."""
+    made = result(4.0)
+    runs = [StoredRun(f"{label}{n}", label, made, made.wall, "0", "repeat", label, number=n) for n in (1, 2)]
+    (found,) = set_ups(runs)
+    return found
+
+
 def question() -> Question:
     return Question("password", "one", "password of root@one", secret=True)
 
@@ -185,6 +203,9 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "set up": (SetUpScreen, lambda one: press(one, "c")),
     "record": (LineEntry, lambda one: press(one, "r")),
     "report": (LineEntry, lambda one: press(one, "R")),
+    "a kept run": (KeptRunScreen, lambda one: push(one, KeptRunScreen(kept("before")))),
+    "a comparison": (ComparisonScreen, lambda one: push(one, ComparisonScreen(kept("before"), kept("after")))),
+    "between two runs": (ChangeScreen, lambda one: push(one, ChangeScreen("plug it in"))),
     "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False))),
     "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question()))),
     "line": (LineEntry, lambda one: push(one, LineEntry("a", "b", "c", taken))),
@@ -304,6 +325,24 @@ async def test_every_key_twice(name: str, every_key: bool) -> None:
             assert isinstance(typing.app.screen, kind), f"before {key}: {typing.app.screen}"
             await typing.burst(key, key)
             assert typing.app.is_running, f"{key} {key}"
+
+
+@pytest.mark.parametrize("name", ["devices", "queues", "CPUs", "findings", "overview", "run", "help"])
+async def test_every_key_twice_in_a_recording(name: str, every_key: bool) -> None:
+    keys = {"queues": "2", "CPUs": "3", "findings": "5", "overview": "0", "run": "t", "help": "question_mark"}
+    async with replayed(DEMO, start=30.0) as screen:
+        typing = Typing(screen)
+        tried: list[str] = [NOTHING]
+        for key in tried:
+            await typing.back()
+            if name in keys:
+                await screen.press(keys[name])
+            if key == NOTHING:
+                bound = [*screen.app.screen.active_bindings, *EVERYWHERE, *TYPED] if not every_key else KEYS
+                tried += [one for one in dict.fromkeys(bound) if one not in QUITS]
+            assert name != "run" or isinstance(screen.app.screen, RecordedRunScreen), f"before {key}"
+            await typing.burst(key, key)
+            assert screen.app.is_running, f"{key} {key}"
 
 
 @pytest.mark.parametrize("key", QUITS)
