@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.devices.netdevs import End
 from nictop.model.facts import width
-from nictop.model.text.glyphs import ASCII
+from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.report.runs.comparison import comparison_text, figure_rows
 from nictop.report.runs.json import (
     KeptDocument,
@@ -36,7 +36,7 @@ from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, sprea
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.intervals import Total
-from nictop.traffic.plan.plan import Endpoint
+from nictop.traffic.plan.plan import Direction, Endpoint
 from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.selection import KeptRuns, StoredRun
 from nictop.traffic.run.failures import Failure
@@ -159,6 +159,24 @@ def test_sentences_do_not_load_what_a_screen_does_not_need() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize(
+    ("direction", "ends", "hosts"),
+    [
+        ("forward", "a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201", "a → b"),
+        ("reverse", "b ens5 192.0.2.2 port 5201 → a ens4 192.0.2.1", "b → a"),
+        ("bidirectional", "a ens4 192.0.2.1 ↔ b ens5 192.0.2.2 port 5201", "a ↔ b"),
+    ],
+)
+def test_the_arrow_points_from_the_sender_to_the_receiver(direction: Direction, ends: str, hosts: str) -> None:
+    facts = {**FACTS, "client nic": "ens4", "server nic": "ens5"}
+    made = result(plan=replace(PLAN, direction=direction), facts=facts)
+    assert run_text(made, 80).splitlines()[0] == ends
+    runs = [StoredRun(f"run{number}", "x", made, made.wall, "0", "repeat", number=number) for number in (1, 2)]
+    assert f"2 runs, {hosts}, TCP" in experiment_text(runs, 80)
+    assert f" {hosts} TCP " in kept_text(KeptRuns(((Path("run1"), runs[0]),)), 120)
+    assert UNICODE.encode(hosts) == hosts and ASCII.encode(hosts).isascii()
 
 
 def test_text_of_a_run_at_80_columns() -> None:

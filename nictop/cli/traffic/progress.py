@@ -69,7 +69,9 @@ class ProgressLines:
         self._before, self._newest = {}, {}
         plan = event.step.plan
         if event.number == 1:
-            yield f"from {place_words(plan.client, None)} to {place_words(plan.server, None)}"
+            first, arrow, second = plan.drawn_ends
+            way = ("between", "and") if arrow == "↔" else ("from", "to")
+            yield f"{way[0]} {place_words(first, None)} {way[1]} {place_words(second, None)}"
         if self._several:
             label = f": {clean(event.step.label)}" if event.step.label else ""
             left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"

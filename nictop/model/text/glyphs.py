@@ -14,6 +14,7 @@ _TYPOGRAPHY = str.maketrans(
     {
         "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
         "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
+        "↔": "<->",
     }
 )  # fmt: skip
 """What texts contain, whatever draws them; cell for cell where columns depend on it."""

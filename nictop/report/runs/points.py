@@ -12,7 +12,7 @@ from statistics import median
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.report.runs.sentences import generator_words, host_words, per_gigabit_words
+from nictop.report.runs.sentences import generator_words, host_words, hosts_words, per_gigabit_words
 from nictop.traffic.analysis.comparison import Spread, spread
 from nictop.traffic.results.selection import StoredRun
 
@@ -111,6 +111,6 @@ def experiment_words(kept: Sequence[StoredRun]) -> str:
     if len(found) > 1:
         words += f", {each.pop()} runs each" if len(each) == 1 and each != {1} else ""
     plan = first.result.plan
-    ends = f"{clean(plan.client.host)} → {clean(plan.server.host)}"
+    ends = hosts_words(plan)
     label = f"{clean(first.label)}: " if first.label else ""
     return f"{label}{words}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_words(plan)}"

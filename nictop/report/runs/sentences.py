@@ -88,10 +88,18 @@ def place_words(place: Endpoint, nic: str | None) -> str:
 
 
 def ends_words(result: Result) -> str:
-    """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: client first."""
+    """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: the sender first; the port is that of the server."""
     plan = result.plan
-    client, server = (result.facts.get(f"{side} nic") for side in ("client", "server"))
-    return f"{place_words(plan.client, client)} → {place_words(plan.server, server)} port {plan.port}"
+    client = place_words(plan.client, result.facts.get("client nic"))
+    server = f"{place_words(plan.server, result.facts.get('server nic'))} port {plan.port}"
+    first, second = (server, client) if plan.direction == "reverse" else (client, server)
+    return f"{first} {plan.drawn_ends[1]} {second}"
+
+
+def hosts_words(plan: RunPlan) -> str:
+    """``a → b``: the sender first."""
+    first, arrow, second = plan.drawn_ends
+    return f"{clean(first.host)} {arrow} {clean(second.host)}"
 
 
 def moment_words(wall: float) -> str:

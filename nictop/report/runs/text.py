@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import clean, fit, wrap
+from nictop.model.text.terminal import fit, wrap
 from nictop.model.text.words import counted
 from nictop.report.runs.points import COSTS as EACH
 from nictop.report.runs.points import SetUpPoint, experiment_words, figures, middle_run, points, titles
@@ -19,6 +19,7 @@ from nictop.report.runs.sentences import (
     cost_words,
     ends_words,
     host_words,
+    hosts_words,
     moment_words,
     per_gigabit_words,
     plan_words,
@@ -190,9 +191,7 @@ def kept_text(runs: KeptRuns, columns: int) -> str:
         plan = kept.result.plan
         varied = f"{kept.variable} {kept.value}".strip() if kept.value else ""
         words = (kept.label, kept.group if kept.group != kept.value else "", varied)
-        what = " ".join(
-            (f"{clean(plan.client.host)} → {clean(plan.server.host)}", plan.protocol.upper(), *filter(None, words))
-        )
+        what = " ".join((hosts_words(plan), plan.protocol.upper(), *filter(None, words)))
         arrived = "failed" if kept.result.failure is not None else units.bits_per_second(kept.result.goodput)
         rows.append((moment_words(kept.written), kept.identity, kept.experiment, what, arrived))
     lines = list(aligned(rows, left=4)) if len(rows) > 1 else []

@@ -108,6 +108,13 @@ class RunPlan(RunOptions):
         return ("client",) if self.direction == "forward" else ("server",)
 
     @property
+    def drawn_ends(self) -> tuple[Endpoint, str, Endpoint]:
+        """The end that sends, an arrow, and the end that receives; for both directions client first."""
+        if self.direction == "reverse":
+            return self.server, "→", self.client
+        return self.client, "→" if self.direction == "forward" else "↔", self.server
+
+    @property
     def senders(self) -> tuple[str, ...]:
         """Hosts that send payload."""
         return tuple(self.client.host if side == "client" else self.server.host for side in self.sending)

@@ -54,7 +54,8 @@ def progress_text(traffic: TrafficController) -> str:
 
 
 def ends_text(picture: RunView) -> str:
-    """``vm1 ens224 → vm2 ens224``, client first."""
+    """``vm1 ens224 → vm2 ens224``, the sender first."""
     nics = {host.host: host.nic for host in picture.hosts}
-    plan = picture.plan
-    return " → ".join(f"{place.host} {nics.get(place.host) or place.address}" for place in (plan.client, plan.server))
+    first, arrow, second = picture.plan.drawn_ends
+    words = (f"{place.host} {nics.get(place.host) or place.address}" for place in (first, second))
+    return f" {arrow} ".join(words)

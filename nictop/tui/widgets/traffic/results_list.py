@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nictop.model.columns.column import REST, Cell, Column, sized_columns
 from nictop.model.text import units
 from nictop.report.runs.points import SetUpPoint, points
-from nictop.report.runs.sentences import moment_words
+from nictop.report.runs.sentences import hosts_words, moment_words
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -55,11 +55,6 @@ def _goodput(row: ResultGroup) -> Cell:
     return (units.bits_per_second(goodput.median), "title") if goodput is not None else ("failed", "bad")
 
 
-def _ends(row: ResultGroup) -> str:
-    plan = row.first.result.plan
-    return f"{plan.client.host} → {plan.server.host}"
-
-
 def _what(row: ResultGroup) -> str:
     kept, plan = row.first, row.first.result.plan
     varied = f"{kept.variable} {kept.value}" if kept.value else ""
@@ -69,7 +64,7 @@ def _what(row: ResultGroup) -> str:
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
     Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: moment_words(row.first.result.wall)[:MINUTES]),
-    Column("ends", "ENDS", "", MAX_CELLS, 1, "left", _ends),
+    Column("ends", "ENDS", "", MAX_CELLS, 1, "left", lambda row: hosts_words(row.first.result.plan)),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs),
     Column("goodput", "GOODPUT", "", MAX_CELLS, 1, "right", _goodput),
     Column("what", "WHAT", "", REST, 1, "left", _what),
