@@ -142,11 +142,16 @@ def _axes(axes: _Axes, with_cpus: bool) -> Iterator[Html]:
             yield _label(units.percentage(share), x2 + 4, y + 4)
     for time, anchor in ((axes.begins, "start"), (axes.ends, "end")):
         x, y = axes.place(time, 0)
-        yield _label(f"{units.duration(time)}", x, y + 15, anchor)
-    if axes.begins < 0 < axes.ends:
+        yield _label(f"{_tenths(time):g} s", x, y + 15, anchor)
+    if _tenths(axes.begins) < 0 < axes.ends:
         x, y = axes.place(0, 0)
         yield element("line", x1=x, y1=TOP, x2=x, y2=y, class_="axis")
         yield _label("counted from here", x + 3, TOP - 3)
+
+
+def _tenths(time: float) -> float:
+    """Without the milliseconds by which clocks differ."""
+    return round(time, 1) + 0.0  # no -0
 
 
 def _legend(result: Result, flows: Sequence[Flow], drawn: float | None, loads: Sequence[HostLoad]) -> Iterator[str]:
