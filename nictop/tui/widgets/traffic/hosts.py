@@ -57,7 +57,7 @@ def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: G
         if each >= MIN_HOST_CHART_ROWS and width >= MIN_HOST_CHART_CELLS:
             lines += _block(picture, view, one, values, (label, width, each), glyphs=glyphs)
             continue
-        lines.append(_line(picture, view, one, values, (label, width), glyphs=glyphs))
+        lines.append(_line(picture, view, one, values, (label, width), network=each == 1, glyphs=glyphs))
         if each > 1:
             lead: Span = (" " * min(label + 2, width // 4), "")
             parts = [*network_parts(one, values), _split(one.busy, width - cells(lead[0]), glyphs)]
@@ -78,9 +78,17 @@ def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
 
 
 def _line(
-    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int], *, glyphs: Glyphs
+    picture: RunView,
+    view: View,
+    one: HostMoment,
+    values: RunMoment,
+    size: tuple[int, int],
+    *,
+    network: bool,
+    glyphs: Glyphs,
 ) -> SpanLine:
-    """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line."""
+    """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line;
+    `network`: there is no second line for those of the NIC."""
     label, width = size
     lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
     hottest = hottest_words(one.busy, brief=width < LONG_TEXT_CELLS)
@@ -89,7 +97,7 @@ def _line(
         hottest,
         softirq_words(one.busy),
         steal_words(one.busy),
-        *network_parts(one, values)[:1],
+        *(network_parts(one, values)[:1] if network else ()),
     ]
     line = _fitting(lead, parts, width - MIN_SPARK_CELLS - 1, glyphs)
     used = _cells(line)

@@ -58,6 +58,17 @@ def test_more_rows_tell_more() -> None:
     assert "retransmits" not in "".join(many[5:]), "the receiver sends nothing again"
 
 
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_with_three_hosts_nothing_is_drawn_twice(width: int) -> None:
+    """Two lines each: what did not fit into the first is in the second, and only there."""
+    hosts = (host("a", "client", steady(0.2)), host("b", "server", steady(0.4)), host("c", "observer", steady(0.1)))
+    lines = text(draw_hosts(picture(flow(steady(1e9)), hosts=hosts), View(), width, 6))
+    assert len(lines) == 6
+    assert "".join(lines[:2]).count("retransmits") == 1
+    for words in ("CPU  20 %", "rtt", "cwnd"):
+        assert "".join(lines[:2]).count(words) <= 1, words
+
+
 def test_an_observer_tells_what_its_vhost_threads_cost() -> None:
     hosts = (host("a", "client", steady(0.2)), host("pve", "observer", steady(0.1), cores=64))
     lines = text(draw_hosts(picture(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
