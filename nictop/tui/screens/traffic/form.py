@@ -197,6 +197,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
         request = self._choice.request
         if request is not None and not self.nictop.traffic.start(request, self_test=self_test):
             self._said = "A run goes on already: it is shown."
+        self.set_focus(self.query_one(OfferTable))  # what is typed after the run is no text of a field
         self.app.push_screen(RunScreen())
 
     def action_self_test(self) -> None:

@@ -412,6 +412,21 @@ async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
         assert form.words["time"] == "10"
 
 
+async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
+        await screen.press("t", "tab", "down", "down")
+        form_screen = screen.app.screen
+        assert isinstance(form_screen, TrafficScreen) and form_screen.query_one(RunForm).types
+        form_screen.action_self_test()
+        await screen.settle()
+        assert shown(screen) is RunScreen
+        await screen.press("escape", *"5x9")
+        assert shown(screen) is TrafficScreen
+        assert form_screen.query_one(RunForm).words["time"] == "10"
+
+
 async def test_an_ascii_console_gets_ascii() -> None:
     async with live(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
