@@ -18,7 +18,7 @@ from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import Tone, driver_name, is_virtual
-from nictop.probe.records import Link, PciFunction
+from nictop.probe.records import LINK_COUNTERS, Link, PciFunction
 
 NO_NIC = 0
 """`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
@@ -92,6 +92,17 @@ class NicRow:
         """Sum of some fields of `LinkRates`; None when one of them is not known."""
         values = [getattr(self.rates, name, None) for name in names]
         return None if None in values else sum(value for value in values if value is not None)
+
+    def count(self, *names: str) -> int | None:
+        """Sum of some counters (`LINK_COUNTERS`) of the link; None when it has not been counted, 0 for one that this
+        kernel does not have."""
+        if self.link is None:
+            return None
+        counters = self.snapshot.counters
+        numbers = (counters.links.get(self.link.ifindex) if counters is not None else None) or self.link.counters
+        if numbers is None:
+            return None
+        return sum(number for name, number in zip(LINK_COUNTERS, numbers, strict=False) if name in names)
 
     @property
     def drops(self) -> float | None:

@@ -6,6 +6,7 @@ because incomplete filters occur while the user types. All words must match; cas
     ens3                    anywhere: host, NIC, altnames, driver, profile, addresses, MAC, PCI address, state
     driver:ixgbe            in that field; driver=ixgbe: the whole of it
     speed>10G  drops>0      a number; also >= < <= =
+    drops/s>0               the rate; drops and errors are totals of the kernel
     !virtio  !host:pve      not
     "Wired connection 1"    with blanks; profile:"Wired connection 1"
     address:192.0.2.0/24    an address in that network
@@ -88,11 +89,13 @@ NUMBER_FIELDS: dict[str, Callable[[NicRow], float | None]] = {
     "in": lambda row: row.rate("rx_bits"),
     "out": lambda row: row.rate("tx_bits"),
     "pps": lambda row: row.rate("rx_packets", "tx_packets"),
-    "errors": lambda row: row.rate("rx_errors", "tx_errors"),
-    "drops": lambda row: row.drops,
+    "errors": lambda row: row.count("rx_errors", "tx_errors"),
+    "errors/s": lambda row: row.rate("rx_errors", "tx_errors"),
+    "drops": lambda row: row.count("rx_dropped", "tx_dropped", "rx_missed_errors"),
+    "drops/s": lambda row: row.drops,
     "age": lambda row: row.age,
 }
-"""Key → its number: bits per second, bytes, per second, seconds. An unknown value matches no comparison."""
+"""Key → its number: bits per second, bytes, packets, per second, seconds. An unknown value matches no comparison."""
 
 
 @lru_cache(maxsize=64)  # called with the same text at every refresh

@@ -13,7 +13,7 @@ from nictop.model.devices.overview import HostNow, NicRow, overview
 from nictop.model.devices.row_filter import NUMBER_FIELDS, TEXT_FIELDS, row_filter
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.probe.records import Address
-from tests.model.hosts import LINKS, inventory, live_host, make_link, snapshot_of
+from tests.model.hosts import LINKS, inventory, link_counters, live_host, make_link, snapshot_of
 
 OFFICE = make_link(
     2,
@@ -24,6 +24,7 @@ OFFICE = make_link(
     permanent_address="52:54:00:dd:ee:ff",
     addresses=(Address("ipv6", "2001:db8::7", 64, "global", ()),),
     carrier=False,
+    counters=link_counters(rx_missed_errors=7),
 )
 
 
@@ -101,8 +102,10 @@ def accepted(text: str) -> set[str]:
         ("!speed>0", ALL - {"ens224"}),
         ("in>1.5G", {"ens224"}),
         ("out<1k", {"ens256", "ens224v0", "eth0"}),
-        ("drops>0", {"ens224"}),
-        ("errors:22", {"ens224"}),
+        ("drops/s>0", {"ens224"}),
+        ("drops>0", {"ens224", "Ens2"}),
+        ("drops>=7", {"Ens2"}),
+        ("errors/s:22", {"ens224"}),
         ("pps>=1k", {"ens224"}),
         ("mtu=1500", ALL - {""}),
         ("age>2", {"Ens2"}),

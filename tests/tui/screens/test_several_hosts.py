@@ -215,6 +215,21 @@ async def test_the_overview_has_every_nic_of_every_host() -> None:
         assert screen.app.screen.query_one(DeviceTable).has_focus
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_overview_of_hosts_with_virtual_links_alone_says_so_and_how_they_are_shown(
+    size: tuple[int, int],
+) -> None:
+    async with several("vm1", "vm2", size=size) as (screen, hosts):
+        for name in ("vm1", "vm2"):
+            links = inventory(link(1, "lo", type=772, flags=0x49), link(2, "veth0", kind="veth"))
+            await hear(screen, hosts, name, hello(), links)
+        await screen.press("0")
+        assert screen.app.screen.query_one(OverviewTable).border_title == "All NICs: 0 · 4 virtual links: v"
+        assert any("vm1: only 2 virtual links: v shows them" in row for row in screen.drawn())
+        await screen.press("v")
+        assert screen.app.screen.query_one(OverviewTable).border_title == "All NICs: 4"
+
+
 async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
     async with several("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)

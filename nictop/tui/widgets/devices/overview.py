@@ -18,6 +18,7 @@ from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import counted
 from nictop.rules import Diagnosis
 from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
@@ -99,8 +100,12 @@ class OverviewView(WhileOpen, Container):
         rows, table = wanted.accepted(self._rows), self.query_one(OverviewTable)
         table.show(rows)
         title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
-        if table.border_title != f"All NICs: {title}":
-            table.border_title = f"All NICs: {title}"
+        if not self.virtual and not any(row.link is not None for row in self._rows):
+            hidden = sum(len(row.snapshot.links) for row in self._rows)
+            title += f" · {counted(hidden, 'virtual link')}: v" if hidden else ""
+        title = self.glyphs.text(f"All NICs: {title}")
+        if table.border_title != title:
+            table.border_title = title
         self._draw_facts()
 
     def _draw_facts(self) -> None:
@@ -110,7 +115,7 @@ class OverviewView(WhileOpen, Container):
         complaints = row_filter(self.query_one(TextInput).value).complaints
         lines: list[SpanLine] = [((f" {part}", "warn"),) for said in complaints for part in self._wrapped(said, cells)]
         if row is not None and row.end.ifindex == NO_NIC:
-            said = row.snapshot.message or ("no NIC" if row.snapshot.inventory is not None else "nothing heard yet")
+            said = row.snapshot.message or _why_no_nic(row.snapshot)
             lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {said}", cells)]
         elif row is not None:
             lines += [
@@ -163,6 +168,13 @@ class OverviewView(WhileOpen, Container):
 
 def _title(row: NicRow) -> str:
     return f"{row.end.host} {row.link.name if row.link is not None else ''}"
+
+
+def _why_no_nic(snapshot: Snapshot) -> str:
+    if snapshot.inventory is None:
+        return "nothing heard yet"
+    links = len(snapshot.links)
+    return f"only {counted(links, 'virtual link')}: v shows {'them' if links > 1 else 'it'}" if links else "no NIC"
 
 
 def _number(rows: Sequence[NicRow]) -> str:
