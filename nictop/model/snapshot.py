@@ -236,6 +236,12 @@ def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     )
 
 
+def is_same_machine(one: Snapshot, other: Snapshot) -> bool:
+    """Watched twice, under two names: the boot ID is the same."""
+    mine, theirs = one.hello, other.hello
+    return mine is not None and theirs is not None and bool(mine.boot_id) and mine.boot_id == theirs.boot_id
+
+
 def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     """After a hello: the state is preserved after a restart of the probe, but not after a reboot of the host."""
     known = snapshot.hello

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nictop.model.devices.subnets import vlan_id
+from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Address, Link
 from nictop.rules.fixes.hypervisors import CLOUD_PROVIDERS
@@ -89,8 +90,7 @@ def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:
 
 def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
     """One machine that is watched under two names."""
-    mine, theirs = one.host.snapshot.hello, other.host.snapshot.hello
-    if mine is None or theirs is None or not mine.boot_id or mine.boot_id != theirs.boot_id:
+    if not is_same_machine(one.host.snapshot, other.host.snapshot):
         return False
     return (one.link.ifindex, one.link.name, one.link.address) == (
         other.link.ifindex,

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from nictop.model.devices.virtual_functions import is_in_use, is_virtual_function, pci_function_of_vf
 from nictop.model.facts.hardware import NO_ADDRESS
+from nictop.model.snapshot import is_same_machine as watched_twice
 from nictop.model.text.units import duration
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
@@ -118,11 +119,8 @@ def _across(
 
 
 def is_same_machine(one: HostFacts, other: HostFacts) -> bool:
-    """Watched twice, under two names: the boot_id is the same."""
-    if one is other:
-        return True
-    mine, theirs = one.snapshot.hello, other.snapshot.hello
-    return mine is not None and theirs is not None and bool(mine.boot_id) and mine.boot_id == theirs.boot_id
+    """Watched twice, under two names."""
+    return one is other or watched_twice(one.snapshot, other.snapshot)
 
 
 def function_messages(host: HostFacts, *signs: str) -> dict[str, list[KernelMessage]]:

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Literal, Protocol
 
 from nictop.errors import NictopError
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_same_machine
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.rules.fixes.commands import shell_quote
@@ -149,10 +149,12 @@ def _no_match_error(
             f"{clean(request.client)} is both ends: name an address for each",
             _nic_options("client", snapshots[request.client]),
         )
+    if is_same_machine(snapshots[request.client], snapshots[request.server]):
+        reason = f"{names} are the same machine (equal boot ID)"
+    else:
+        reason = f"{names} share no subnet"
     both = (_nic_options("client", snapshots[request.client]), _nic_options("server", snapshots[request.server]))
-    return NictopError(
-        f"{names} share no subnet: name both ends (routers may lie between them)", "; ".join(filter(None, both))
-    )
+    return NictopError(f"{reason}: name both ends (routers may lie between them)", "; ".join(filter(None, both)))
 
 
 def _pair_options(pairs: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], *, by_address: bool) -> str:

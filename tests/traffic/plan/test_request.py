@@ -167,6 +167,15 @@ def test_explicit_ends_need_no_shared_subnet() -> None:
     )
 
 
+def test_two_names_of_one_machine_are_not_reported_as_two_subnets() -> None:
+    pairs, hosts = between(
+        machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"), machine("b", nic(5, "ens3", "192.0.2.2"), boot="x")
+    )
+    with pytest.raises(NictopError, match=r"a and b are the same machine \(equal boot ID\)") as caught:
+        select_pair(REQUEST, pairs, hosts)
+    assert "--client-nic ens3 (192.0.2.1)" in caught.value.hint
+
+
 def test_loopback_and_two_names_of_one_machine_need_addresses() -> None:
     pairs, hosts = between(
         machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"), machine("b", nic(5, "ens3", "192.0.2.2"), boot="x")

@@ -23,6 +23,7 @@ from textual.widgets import Input
 
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import wrap
+from nictop.model.snapshot import is_same_machine
 from nictop.traffic.plan.plan import offers
 from nictop.tui.keys import TRAFFIC_KEYS
 from nictop.tui.screens.base import NictopScreen
@@ -36,6 +37,8 @@ from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_ro
 FILTER_HINT = "filter: words of host, NIC, network or address"
 ALL_OPTIONS_MIN_ROWS = 34
 """Rows of a screen that has room for all options at once."""
+MAX_NAMES = 5
+"""Of hosts in a sentence."""
 MAX_FACT_ROWS = 6
 """Of the text about the chosen pair."""
 
@@ -113,6 +116,12 @@ class TrafficScreen(NictopScreen, Screen[None]):
         waiting = [one.name for one in hosts if one.snapshot.inventory is None]
         if waiting:
             return (f"Nothing is known yet of {', '.join(waiting[:5])}.",)
+        if all(is_same_machine(hosts[0].snapshot, one.snapshot) for one in hosts[1:]):
+            names = " and ".join(one.name for one in hosts[:MAX_NAMES])
+            return (
+                f"{names} are the same machine (equal boot ID), and a run needs two hosts.",
+                "s runs a self-test: two ends on this machine, which measures it and no NIC.",
+            )
         return (
             "No two of the watched hosts share a subnet by an address that only one of them bears.",
             "Between subnets: nictop traffic CLIENT SERVER --client-address … --server-address …",

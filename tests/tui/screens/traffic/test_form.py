@@ -352,6 +352,17 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
         assert isinstance(screen.app.screen, LiveScreen)
 
 
+async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        for name, address in (("vm1", "192.0.2.1"), ("vm2", "192.0.2.2")):
+            hosts[name].say(hello(), nic("ens3", address), counters(1.0, {2: (0, 0)}))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await screen.press("t")
+        drawn = "\n".join(screen.drawn())
+        assert "vm1 and vm2 are the same machine (equal boot ID)" in drawn
+        assert "share a subnet" not in drawn
+
+
 @pytest.mark.parametrize(("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "share a subnet")])
 async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, words: str) -> None:
     async with several("vm1", "vm2") as (screen, hosts):
