@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from nictop.cli import SUMMARIES
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
 NOTHING_RECORDED = "nothing was known of it at this moment of the recording"
 
 
+NEAR = 0.8
+"""Likeness (`difflib`) of a word and the command that was meant."""
+HOST_FILES = ("~/.ssh/config", "~/.ssh/known_hosts", "/etc/ssh/ssh_config", "/etc/hosts")
+MAX_HOST_FILE_BYTES = 1 << 20
+MAX_INCLUDED_FILES = 64
+"""Of one Include of ssh_config(5)."""
+
+
 def add_time_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at",
@@ -33,12 +43,51 @@ def add_time_option(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted_hosts(words: Sequence[str]) -> tuple[Host, ...]:
-    """The hosts that the words of the command line mean; this one if there are none. Raises NictopError."""
+    """The hosts that the words of the command line mean; this one if there are none. Raises NictopError, also for a
+    word that is not a known host and nearly a command: it would be looked up for ever."""
     from nictop.hosts.specification import LOCAL, Host, configuration_path, hosts, read_configuration
 
     if not words:
         return (Host(os.uname().nodename, LOCAL),)
-    return hosts(words, read_configuration(configuration_path(os.environ)))
+    configuration = read_configuration(configuration_path(os.environ))
+    for word in words:
+        if word in configuration.hosts or word in configuration.groups or word in SUMMARIES or not word.isalpha():
+            continue
+        meant = _near_command(word)
+        if meant and not _is_known_host(word):
+            raise NictopError(
+                f'"{word}" is not a known host: did you mean {meant}?', f"for a host of this name: USER@{word}"
+            )
+    return hosts(words, configuration)
+
+
+def _near_command(word: str) -> str:
+    """The command that was meant: the same letters in another order, or nearly all of them; "": none."""
+    from difflib import get_close_matches
+
+    same = [name for name in SUMMARIES if sorted(name) == sorted(word)]
+    return next(iter(same or get_close_matches(word, SUMMARIES, n=1, cutoff=NEAR)), "")
+
+
+def _is_known_host(word: str) -> bool:
+    """It is named in a file of ssh, whose names may be patterns, or in /etc/hosts."""
+    from fnmatch import fnmatchcase
+    from glob import glob
+
+    paths = [os.path.expanduser(path) for path in HOST_FILES]
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read(MAX_HOST_FILE_BYTES)
+        except OSError:
+            continue
+        if any(fnmatchcase(word, name) for name in re.split(r"[\s,]+", text) if name.strip("*?")):
+            return True
+        for pattern in re.findall(r"^\s*include\s+(.+)$", text, re.IGNORECASE | re.MULTILINE):
+            for one in pattern.split():
+                found = glob(os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(one)))
+                paths += [file for file in found if file not in paths][:MAX_INCLUDED_FILES]
+    return False
 
 
 def answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:

@@ -53,6 +53,48 @@ def called(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.CompletedProcess(arguments, code, *said)
 
 
+# ------------------------------------------------------------------------------------------------ misspelt commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word", "meant"),
+    [
+        (("shwo",), "shwo", "show"),
+        (("chekc", "--interval", "0.5"), "chekc", "check"),
+        (("check", "shwo"), "shwo", "show"),
+        (("vm1", "trafic"), "trafic", "traffic"),
+        (("setpu", "vm1", "give-address"), "setpu", "setup"),
+    ],
+)
+def test_a_misspelt_command_is_no_host(arguments: tuple[str, ...], word: str, meant: str, tmp_path: Path) -> None:
+    done = called(*arguments, HOME=str(tmp_path))
+    assert done.returncode == 2 and done.stdout == ""
+    assert f'nictop: "{word}" is not a known host: did you mean {meant}?' in done.stderr
+
+
+@pytest.mark.parametrize("known", [".ssh/config", "included", ".ssh/known_hosts", ".config/nictop/config.toml"])
+def test_a_known_host_may_have_a_name_like_a_command(known: str, tmp_path: Path) -> None:
+    texts = {
+        ".ssh/config": "Host other sho?\n  User root\n",
+        "included": "Host shwo\n",
+        ".ssh/known_hosts": "shwo,192.0.2.1 ssh-ed25519 AAAA\n",
+        ".config/nictop/config.toml": '[hosts.shwo]\naddress = "192.0.2.1"\n',
+    }
+    file = tmp_path / known
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(texts[known].replace("sho?", "shw?"))
+    if known == "included":
+        (tmp_path / ".ssh").mkdir()
+        (tmp_path / ".ssh/config").write_text(f"Include {file}\nHost *\n")
+    done = called("shwo", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / ".config"))
+    assert "did you mean" not in done.stderr and "stdout is not a terminal" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["root@shwo", "shwo:22", "show=vm1", "shwo.example", "show1", "vm1", "replica"])
+def test_what_cannot_be_a_command_is_a_host(word: str, tmp_path: Path) -> None:
+    assert "stdout is not a terminal" in called(word, HOME=str(tmp_path)).stderr
+
+
 # -------------------------------------------------------------------------------------------- before anything runs
 
 
