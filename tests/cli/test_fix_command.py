@@ -200,9 +200,10 @@ def test_yes_applies_and_keeps_by_itself(sick: PrivateNetworkManager, tmp_path: 
 
 
 @needs_networkmanager
-def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path) -> None:
+@pytest.mark.parametrize("allowed", [(), ("--allow-changes",)])
+def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path, allowed: tuple[str, ...]) -> None:
     before = picture(sick)
-    with fix(sick, tmp_path, "--allow-changes", "--dry-run", "--fill", FILL) as fixing:
+    with fix(sick, tmp_path, *allowed, "--dry-run", "--fill", FILL) as fixing:
         code, plan = fixing.end()
     assert code == 0 and "now      ipv4.method auto" in plan and "then     ipv4.method manual" in plan
     assert picture(sick) == before and logged(tmp_path) == []
@@ -412,7 +413,8 @@ def test_a_script_needs_no_permission_and_does_the_same(sick: PrivateNetworkMana
 @needs_networkmanager
 def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     for words, said in (
-        (("--dry-run",), "nictop only reads local"),
+        ((), "nictop only reads local"),
+        (("--dry-run",), "<ADDRESS/PREFIX> is still to be filled in"),
         (("--allow-changes", "--dry-run"), "<ADDRESS/PREFIX> is still to be filled in"),
         (("--allow-changes", "--dry-run", "--fill", "ADDRESS/PREFIX=x"), "not an address"),
         (("--allow-changes", "--dry-run", "--number", "99"), "this finding has"),

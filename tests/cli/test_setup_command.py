@@ -64,8 +64,9 @@ def test_queues(host: Namespace, tmp_path: Path) -> None:
     before = queues(host)
     wanted = "2" if "2" not in before else "3"
     words = ("use-queues", LINK, wanted, "--allow-changes")
-    shown = setup(inside(host), tmp_path, *words, "--dry-run")
+    shown = setup(inside(host), tmp_path, *words[:-1], "--dry-run")
     assert shown.returncode == 0 and f"ethtool -L {LINK} rx {wanted} tx {wanted}" in shown.stdout, shown.stderr
+    assert queues(host) == before
     unanswered = setup(inside(host), tmp_path, *words)
     assert unanswered.returncode == 1 and queues(host) == before
     script = setup(inside(host), tmp_path, *words, "--script")

@@ -24,7 +24,11 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     """What is common to all changes."""
     add_rights(parser)
     add_allow_changes(parser)
-    parser.add_argument("--dry-run", action="store_true", help="show what would be changed from what to what, and end")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would be changed from what to what, and end; needs no --allow-changes",
+    )
     parser.add_argument("--script", action="store_true", help="print the commands as a shell script, and end")
     parser.add_argument(
         "--yes",
@@ -43,10 +47,11 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
 
 
 def allowed_by(options: argparse.Namespace, host: Host) -> bool:
-    """Whether the probe is to be started so that it may change the host. NictopError when it is needed and is not."""
+    """Whether the probe is to be started so that it can prepare changes, and carry them out: a dry run ends when one is
+    prepared. NictopError when it is needed and is not allowed."""
     if options.dry_run and options.script:
         raise NictopError("--dry-run asks the host, --script does not", "leave one of them away")
-    allowed: bool = options.allow_changes or host.allow_changes
+    allowed: bool = options.allow_changes or host.allow_changes or options.dry_run
     if not allowed and not options.script:
         raise NictopError(
             f"nictop only reads {host.label}, unless that is allowed",
