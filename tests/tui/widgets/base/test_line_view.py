@@ -7,7 +7,9 @@ from textual.app import App, ComposeResult
 
 from nictop.model.text.glyphs import UNICODE
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from tests.support.screen import running, settle
+from nictop.tui.widgets.devices.table import DeviceTable
+from tests.support.lines import hello, inventory, link
+from tests.support.screen import live, running, settle
 
 LINES = 1000
 
@@ -36,6 +38,22 @@ def drawn(view: LineView, y: int) -> str:
 def drawn_rows(app: Viewer) -> list[str]:
     """What is on the screen."""
     return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+@pytest.mark.parametrize("focused", [True, False])
+async def test_without_colours_the_cursor_is_seen_by_its_attributes(
+    focused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with live() as screen:
+        await screen.hear(hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci")))
+        table = screen.app.screen.query_one(DeviceTable)
+        if not focused:
+            screen.app.screen.set_focus(None)
+            await screen.settle()
+        rows = [[one.style for one in table.render_line(y) if one.style] for y in range(table.size.height)]
+        seen = [bool(styles) and all(one.reverse if focused else one.underline for one in styles) for styles in rows]
+        assert seen.count(True) == 1
 
 
 async def test_only_lines_in_view_are_made() -> None:
