@@ -14,10 +14,18 @@ if TYPE_CHECKING:
 
 
 def refuse_pipes(instead: str) -> None:
-    """Raises NictopError when there is no terminal to draw on; `instead`: what to type there."""
+    """Raises NictopError when there is no terminal to draw on, or one that cannot move its cursor; `instead`: what to
+    type there."""
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NictopError(f"{name} is not a terminal", instead)
+    if is_dumb():
+        raise NictopError("TERM=dumb: this terminal cannot show the screens", "use nictop show or nictop check")
+
+
+def is_dumb() -> bool:
+    """The terminal takes lines only."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def screen_glyphs(options: argparse.Namespace) -> Glyphs:

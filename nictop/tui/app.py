@@ -20,6 +20,8 @@ from textual.worker import WorkerFailed
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.controllers.nictop import Nictop
+from nictop.tui.keys import APP_KEYS
+from nictop.tui.terminal import has_job_control
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -48,6 +50,7 @@ class NictopApp(App[None]):
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
+    BINDINGS = APP_KEYS
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-medium"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(
@@ -222,6 +225,13 @@ class NictopApp(App[None]):
 
         if self.use_command_palette and not Palette.is_open(cast("App[object]", self)):
             self.push_screen(Palette(id="--command-palette"))
+
+    def action_suspend_process(self) -> None:
+        """Only where a shell can continue it."""
+        if has_job_control():
+            super().action_suspend_process()
+        else:
+            self.show_notice("No shell has started nictop here: nothing could continue it.", "Not suspended")
 
     async def action_quit(self) -> None:
         """Ask before a run, or a change that is not kept, is ended."""

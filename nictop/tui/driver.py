@@ -64,6 +64,14 @@ class TerminalDriver(LinuxDriver):
                 writer._queue.put(None, timeout=LAST_WRITE_SECONDS)
             writer.join(LAST_WRITE_SECONDS)
 
+    def _sigtstp_application(self, *_: object) -> None:
+        """Leave the screen and stop the whole process group, as a terminal does it: Textual stops this process alone,
+        and a shell waits for the script that has started it."""
+        if self._auto_restart:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        os.killpg(os.getpgrp(), signal.SIGSTOP)
+
     def _run_input_thread(self) -> None:
         try:
             self.run_input_thread()

@@ -18,6 +18,13 @@ QUIT = Binding("q", "app.quit", "Quit", id="quit", tooltip="leave nictop")
 INTERRUPT = _hidden("ctrl+c", "app.quit", "Quit", id="interrupt", priority=True)
 HELP_AND_QUIT = (HELP, QUIT, INTERRUPT)
 
+APP_KEYS: list[BindingType] = [
+    _hidden(
+        "ctrl+z", "suspend_process", "Suspend", id="suspend", priority=True, tooltip="suspend nictop; fg continues"
+    ),
+]
+"""On every screen, dialogs included."""
+
 # ------------------------------------------------------------------------------------------------------------ widgets
 
 LIST_KEYS: list[BindingType] = [
@@ -292,5 +299,6 @@ ALL_KEYS: list[BindingType] = [
     *LIST_KEYS,
     *REPLAY_KEYS,
     *RECORDED_RUN_KEYS,
+    *APP_KEYS,
 ]
 """Every key that the help and README list, in their order."""

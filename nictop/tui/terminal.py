@@ -1,12 +1,27 @@
-"""What the terminal in front of us can draw, from the environment it gives."""
+"""What the terminal in front of us can draw, from the environment it gives, and whether a shell is behind it."""
 
 from __future__ import annotations
 
 import locale
+import os
 from collections.abc import Mapping
 
 PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25", "xterm-mono")
 """Consoles whose font has neither block eighths nor rounded corners."""
+
+
+def has_job_control() -> bool:
+    """Whether a shell would continue this process after it was stopped: its process group is not orphaned
+    (POSIX.1-2017, 3.269)."""
+    import psutil
+
+    process, group = psutil.Process(), os.getpgrp()
+    try:
+        while process is not None and os.getpgid(process.pid) == group:
+            process = process.parent()
+        return process is not None and os.getsid(process.pid) == os.getsid(0)
+    except (OSError, psutil.Error):
+        return False
 
 
 def wants_ascii(environment: Mapping[str, str]) -> bool:

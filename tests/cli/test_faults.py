@@ -18,7 +18,7 @@ from nictop.cli import main as cli
 from nictop.cli.main import EXIT_FAULT, main
 from nictop.tui.app import NictopApp
 from nictop.tui.driver import TerminalDriver
-from tests.cli.commands.test_demo import environment
+from tests.cli.commands.test_demo import DEMO, environment
 from tests.cli.test_main import ROOT
 from tests.support.terminal import OnTerminal
 
@@ -137,6 +137,49 @@ def test_what_a_terminal_sends_ends_nothing(sent: bytes, tmp_path: Path) -> None
         assert screen.ended() == 0
     assert "Traceback" not in screen.text and "fault" not in screen.text
     assert not (tmp_path / "nictop").exists()
+
+
+def test_ctrl_z_suspends_and_fg_paints_everything_again(tmp_path: Path) -> None:
+    """Also from a script, which is stopped too, and with a dialog open."""
+    (tmp_path / "script").write_text(f"{' '.join(NICTOP)} demo\necho left $?\n")
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), PS1="prompt> ")
+    with OnTerminal(["bash", "--norc", "--noprofile", "-i"], tmp_path, variables, (80, 24)) as screen:
+        screen.type("sh ./script\n")
+        screen.until("ens192")
+        screen.type("?")
+        screen.until("keys and marks")
+        before = len(screen.said)
+        screen.type("\x1a")
+        screen.until("Stopped")
+        assert screen.said.rindex(b"\x1b[?1049l") > before, "the alternate screen is left"
+        painted = len(screen.text)
+        screen.type("fg\n")
+        screen.until_after(painted, "keys and marks")
+        screen.send(CTRL_C)
+        screen.until("left 0")
+        screen.type("exit\n")
+        assert screen.ended() == 0
+
+
+def test_ctrl_z_without_a_shell_to_go_back_to_suspends_nothing(tmp_path: Path) -> None:
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
+    with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
+        screen.until("ens192")
+        screen.type("\x1a")
+        screen.until("Not suspended")
+        screen.send(CTRL_C)
+        assert screen.ended() == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("demo",), ("replay", DEMO)])
+def test_a_terminal_that_takes_lines_only_is_told_what_to_use_instead(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), TERM="dumb")
+    with OnTerminal([*NICTOP, *arguments], tmp_path, variables, (80, 24)) as screen:
+        assert screen.ended() == 2
+    assert "TERM=dumb: this terminal cannot show the screens" in screen.text
+    assert "nictop show" in screen.text and "nictop check" in screen.text and b"\x1b" not in screen.said
 
 
 class Reading(TerminalDriver):

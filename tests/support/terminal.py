@@ -61,6 +61,12 @@ class OnTerminal:
         while words not in self.text:
             assert self._read(end), f"{words!r} was never drawn; this was: {self.text[-3000:]}"
 
+    def until_after(self, position: int, words: str) -> None:
+        """Wait until it has drawn these words behind a position in `text`."""
+        end = time.monotonic() + LIMIT
+        while words not in self.text[position:]:
+            assert self._read(end), f"{words!r} was not drawn again; this was: {self.text[position:][-3000:]}"
+
     @property
     def said(self) -> bytes:
         """Everything that was drawn so far, as it came."""

@@ -7,6 +7,7 @@ import os
 import sys
 
 from nictop.cli import output
+from nictop.cli.terminal import is_dumb
 from nictop.cli.traffic.options import add_arguments, wish_of
 from nictop.errors import NictopError
 
@@ -41,7 +42,9 @@ def _ends_meant(options: argparse.Namespace) -> str:
 
 
 def _has_terminal() -> bool:
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.__stderr__))
+    return not is_dumb() and all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.__stderr__)
+    )
 
 
 def _print_about(options: argparse.Namespace) -> int:
