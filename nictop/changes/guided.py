@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nictop.changes.guided_address import AddressWish, address_fix
+from nictop.changes.guided_address import AddressWish, address_fix, check_address
+from nictop.changes.guided_address_files import address_files, address_now
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
@@ -48,8 +49,16 @@ class GuidedChange:
 
 
 def give_address(host: HostFacts, link: Link, wish: AddressWish) -> GuidedChange:
-    """An address for a NIC that NetworkManager manages: its profile is renamed and bound to it, or one is made."""
-    fix, name = address_fix(host, link, wish)
+    """An address for a NIC that NetworkManager manages: its profile is renamed and bound to it, or one is made. On a
+    host without NetworkManager: until the next reboot, and what makes it last."""
+    check_address(host, link, wish)
+    lasting: tuple[Fix, ...] = ()
+    if host.inventory.networkmanager is None:
+        fix, how = address_now(link, wish), "until the next reboot"
+        lasting = address_files(host, link, wish)
+    else:
+        fix, name = address_fix(host, link, wish)
+        how = f"by the profile {name}"
 
     def proof(snapshot: Snapshot) -> GoalCheck:
         now = snapshot.links.get(link.ifindex)
@@ -64,7 +73,7 @@ def give_address(host: HostFacts, link: Link, wish: AddressWish) -> GuidedChange
         text = f"{link.name} has {', '.join(of_family) or 'no address'}"
         return GoalCheck(found and not unwanted, text + (", and a default route" if routed else ""))
 
-    return GuidedChange(f"give {link.name} an address, by the profile {name}", link.name, fix, (), proof)
+    return GuidedChange(f"give {link.name} an address, {how}", link.name, fix, lasting, proof)
 
 
 def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:

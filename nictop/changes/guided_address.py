@@ -32,8 +32,7 @@ class AddressWish:
 
 
 def address_fix(host: HostFacts, link: Link, wish: AddressWish) -> tuple[Fix, str]:
-    """(The commands, the name of the profile). Raises NictopError."""
-    _refuse(host, link)
+    """(The commands, the name of the profile). The host runs NetworkManager. Raises NictopError."""
     family, settings = _settings(wish)
     profile = None if wish.new_profile else own_profile(host, link)
     if profile is None:
@@ -69,18 +68,18 @@ def own_profile(host: HostFacts, link: Link) -> Profile | None:
     return None
 
 
-def _refuse(host: HostFacts, link: Link) -> None:
+def check_address(host: HostFacts, link: Link, wish: AddressWish) -> None:
+    """Raises NictopError for a NIC that can have no address, or not this one."""
     name = clean(link.name)
     manager = host.inventory.networkmanager
-    if manager is None:
-        raise NictopError("NetworkManager does not run on this host", "set the address in what configures it instead")
-    device = manager.devices.get(link.ifindex)
-    if device is None or not device.managed:
+    device = manager.devices.get(link.ifindex) if manager is not None else None
+    if manager is not None and (device is None or not device.managed):
         raise NictopError(f"NetworkManager does not manage {name}", f"nmcli device set {name} managed yes")
     if link.type != ARPHRD_ETHER:
         raise NictopError(f"{name} is no Ethernet interface")
     if link.master is not None:
         raise NictopError(f"{name} is a port of another interface", "give that one the address")
+    _settings(wish)
 
 
 def _settings(wish: AddressWish) -> tuple[str, list[str]]:

@@ -15,11 +15,9 @@ def has_job_control() -> bool:
     (POSIX.1-2017, 3.269)."""
     import psutil
 
-    process, group = psutil.Process(), os.getpgrp()
     try:
-        while process is not None and os.getpgid(process.pid) == group:
-            process = process.parent()
-        return process is not None and os.getsid(process.pid) == os.getsid(0)
+        others = [one.pid for one in psutil.Process().parents() if os.getpgid(one.pid) != os.getpgrp()]
+        return bool(others) and os.getsid(others[0]) == os.getsid(0)
     except (OSError, psutil.Error):
         return False
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nictop.changes.actions import Action, Actions, actions_of
+from nictop.changes.actions import Action, Actions, ByHand, actions_of
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressWish
 from nictop.changes.script import script
 from nictop.errors import NictopError
-from nictop.probe.records import Link
+from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules import HostFacts
 from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
@@ -128,13 +128,55 @@ def test_any_text_is_an_address_or_refused(address: str, gateway: str, routed: b
 
 
 def test_who_else_manages_the_nic_is_respected() -> None:
-    hypervisor = watched({"base": "hypervisor"})
-    assert "NetworkManager does not run" in refusal(give_address, hypervisor, hypervisor.links[0], STATIC)
     host = watched(host_of_case("profiles", "link_is_unmanaged"))
     manager = host.inventory.networkmanager
     assert manager is not None
     unmanaged = next(link for link in host.links if not manager.devices[link.ifindex].managed)
     assert "does not manage" in refusal(give_address, host, unmanaged, STATIC)
+
+
+def without_networkmanager(*owners: str) -> tuple[HostFacts, Link]:
+    host, link = generated()
+    configuration = tuple(ConfigurationEntry(owner, f"/etc/{owner}", 1) for owner in owners)  # type: ignore[arg-type]
+    inventory = replace(host.inventory, networkmanager=None, networkd={}, configuration=configuration)
+    snapshot = replace(host.snapshot, inventory=inventory)
+    return HostFacts(snapshot, host.window), link
+
+
+@pytest.mark.parametrize("owner", ["netplan", "ifupdown"])
+def test_without_networkmanager_ip_sets_it_and_the_manager_of_the_host_comes_first(owner: str) -> None:
+    host, link = without_networkmanager(owner)
+    job = give_address(host, link, STATIC)
+    assert actions(job) == (("ip", "address", "add", "192.0.2.10/24", "dev", "ens224"),)
+    assert printed(job.fix.undo) == ["ip address del 192.0.2.10/24 dev ens224"] and job.fix.persistent is False
+    assert job.lasting[0].title == f"by {owner}"
+    assert {one.title for one in job.lasting} == {"by netplan", "by systemd-networkd", "by ifupdown"}
+    text = script("vm1", job.title, job.fix, lasting=job.lasting)
+    for line in (
+        "Address=192.0.2.10/24",
+        "> /etc/systemd/network/10-ens224.network",
+        "netplan set 'ethernets.ens224.addresses=[192.0.2.10/24]'",
+        "iface ens224 inet static",
+        "    address 192.0.2.10/24",
+    ):
+        assert line in text, line
+    assert not job.proof(host.snapshot).proven
+
+
+def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
+    host, link = without_networkmanager("netplan")
+    routed = give_address(host, link, AddressWish("192.0.2.10/24", "192.0.2.1", default_route=True))
+    assert printed(routed.fix.commands)[1] == "ip route add default via 192.0.2.1 dev ens224"
+    assert isinstance(actions_of(routed.fix), ByHand)
+    texts = [" ".join(printed(one.commands)) for one in routed.lasting]
+    assert all("192.0.2.1" in text.replace("192.0.2.10", "") for text in texts)
+    dhcp = give_address(host, link, DHCP)
+    assert isinstance(actions_of(dhcp.fix), ByHand)
+    assert [
+        words in " ".join(printed(one.commands))
+        for one, words in zip(dhcp.lasting, ("use-routes=false", "UseGateway=no", "inet dhcp"), strict=True)
+    ] == [True] * 3
+    assert "prefix length" in refusal(give_address, host, link, AddressWish("192.0.2.10"))
 
 
 # ---------------------------------------------------------------------------------------------- queues, VFs, interrupts

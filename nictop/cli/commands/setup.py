@@ -22,7 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("host", metavar="HOST", help="as for nictop check; local is this one")
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
 
-    address = _job(jobs, "give-address", "an address, by NetworkManager: its profile, or a new one", "NIC")
+    address = _job(
+        jobs,
+        "give-address",
+        "an address, by NetworkManager or else until the next reboot",
+        "NIC",
+    )
     method = address.add_mutually_exclusive_group(required=True)
     method.add_argument("--static", metavar="ADDRESS/PREFIX", help="this one: 192.0.2.10/24, or of IPv6")
     method.add_argument("--dhcp", action="store_true", help="ask for one")

@@ -96,7 +96,7 @@ class SetUpScreen(NictopScreen, ModalScreen[None]):
         if job.lasting:
             lines.append(section_line("Gone after the next reboot; to make it last afterwards", cells))
             for fix in job.lasting:
-                lines += [((f" {part}", "dim"),) for part in wrap(self.glyphs.text(fix.title), cells - 2)]
+                lines += draw_fix(fix, cells, glyphs=self.glyphs)
         return lines
 
     # -------------------------------------------------------------------------------------------------- keys

@@ -13,6 +13,7 @@ from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.change_screen import Changed, changed, in_namespace
@@ -61,6 +62,24 @@ async def open_on(screen: Screen, name: str) -> None:
     await screen.press("c")
     assert shows(screen, SetUpScreen)
     await screen.settle()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(size: tuple[int, int]) -> None:
+    async with live(size) as screen:
+        await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        await screen.press("down", "down", *"192.0.2.10/24")
+        await screen.settle()
+        (view,) = screen.app.screen.query("#set-up-page").results(LineView)
+        page = " ".join("".join(text for text, _ in line).strip() for line in view.lines)
+        for words in (
+            "ip address add 192.0.2.10/24 dev ens192",
+            "netplan set",
+            "/etc/systemd/network/10-ens192.network",
+            "iface ens192 inet static",
+        ):
+            assert words in page, words
 
 
 def queues(namespace: Namespace) -> list[str]:
