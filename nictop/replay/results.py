@@ -50,6 +50,5 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
 
 
 def _untold(recording: Recording, marks: RunMarks, run: RecordedRun) -> str:
-    ends = f"{clean(marks.client or '?')} → {clean(marks.server or '?')}"
     why = run.trouble or "it was not over at this moment of the recording"
-    return f"no result of the run {ends} at {wall_words(recording.wall(marks.begin))}: {why}"
+    return f"no result of the run ({marks.hosts_words}) at {wall_words(recording.wall(marks.begin))}: {why}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nictop.model.text.terminal import clean
 from nictop.recording.reader import Recording
 
 END_OF_RUN = re.compile(r"(.+)-(c|s\d{0,3})", re.ASCII | re.DOTALL)
@@ -23,6 +24,11 @@ class RunMarks:
     client: str = ""
     """Host; "": its start is not in the recording."""
     server: str = ""
+
+    @property
+    def hosts_words(self) -> str:
+        """Clean; who sends is in the options of the generators only."""
+        return f"client {clean(self.client or '?')}, server {clean(self.server or '?')}"
 
     @property
     def is_whole(self) -> bool:

@@ -73,10 +73,7 @@ async def happening_before(recording: Recording, moment: float, progress: Progre
 
 
 def _runs(recording: Recording) -> list[Happening]:
-    return [
-        Happening(run.begin, f"a run begins: {clean(run.client or '?')} → {clean(run.server or '?')}")
-        for run in run_marks(recording)
-    ]
+    return [Happening(run.begin, f"a run begins: {run.hosts_words}") for run in run_marks(recording)]
 
 
 async def appearing(
