@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from nictop import __version__
 from nictop.cli import SUMMARIES
 
-SHORTEST_INTERVAL = 0.1
-LONGEST_INTERVAL = 60.0
+MIN_READ_INTERVAL_SECONDS = 0.1
+MAX_READ_INTERVAL_SECONDS = 60.0
 DEFAULT_INTERVAL = 1.0
 
 HOSTS_HELP = (
@@ -57,9 +57,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """What the words of a command line say. Raises SystemExit after --help, --version and for wrong usage."""
     first = _first_word(arguments)
     if first is None or first in SUMMARIES:
-        return parser(first).parse_args(arguments)
+        return make_parser(first).parse_args(arguments)
     if {"-h", "--help"}.intersection(arguments):
-        return parser(None).parse_args(["--help"])  # that of all, commands included
+        return make_parser(None).parse_args(["--help"])  # that of all, commands included
     return _hosts_parser().parse_args(arguments)
 
 
@@ -79,7 +79,7 @@ def _first_word(arguments: Sequence[str]) -> str | None:
     return None
 
 
-def parser(command: str | None) -> argparse.ArgumentParser:
+def make_parser(command: str | None) -> argparse.ArgumentParser:
     """With all commands, and the arguments of one of them."""
     whole = _whole()
     whole.set_defaults(hosts=[])
@@ -96,7 +96,7 @@ def _hosts_parser() -> argparse.ArgumentParser:
     """Hosts stand in the place of a command: argparse cannot tell the two apart."""
     whole = _whole()
     whole.set_defaults(command=None)
-    add_host_words(whole)
+    add_host_arguments(whole)
     return whole
 
 
@@ -125,7 +125,8 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         type=_interval,
         default=argparse.SUPPRESS,
         metavar="SECONDS",
-        help=f"time between two readings, {SHORTEST_INTERVAL:g} to {LONGEST_INTERVAL:g} (default {DEFAULT_INTERVAL:g})",
+        help=f"time between two readings, {MIN_READ_INTERVAL_SECONDS:g} to {MAX_READ_INTERVAL_SECONDS:g} "
+        f"(default {DEFAULT_INTERVAL:g})",
     )
     parser.add_argument(
         "--ascii", action="store_true", default=argparse.SUPPRESS, help="draw with ASCII characters only"
@@ -134,11 +135,11 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def add_hosts(parser: argparse.ArgumentParser) -> None:
     """Which hosts a command of scripts is about. Nobody is asked anything: a host that asks fails with the reason."""
-    add_host_words(parser)
+    add_host_arguments(parser)
     add_rights(parser)
 
 
-def add_host_words(parser: argparse.ArgumentParser) -> None:
+def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("hosts", nargs="*", metavar="HOST", help=HOSTS_HELP)
 
 
@@ -166,7 +167,7 @@ def add_allow_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _interval(text: str) -> float:
-    return seconds(text, SHORTEST_INTERVAL, LONGEST_INTERVAL)
+    return seconds(text, MIN_READ_INTERVAL_SECONDS, MAX_READ_INTERVAL_SECONDS)
 
 
 def seconds(text: str, shortest: float, longest: float) -> float:

@@ -11,7 +11,7 @@ import traceback
 from contextlib import suppress
 
 from nictop import __version__
-from nictop.cli.output import complain, narrate
+from nictop.cli.output import narrate, print_error
 from nictop.files import state_directory
 
 MAX_ERROR_CHARS = 200
@@ -27,9 +27,9 @@ def report_fault(error: BaseException) -> None:
     message = f"stopped by a fault of nictop itself ({words})"
     with suppress(OSError):
         if path:
-            complain(message, f"please report it with the file {path}, which has the traceback")
+            print_error(message, f"please report it with the file {path}, which has the traceback")
         else:
-            complain(message, "please report it with these lines:")
+            print_error(message, "please report it with these lines:")
             for line in text.splitlines():
                 narrate(line)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nictop.model.window import RatesWindow
     from nictop.recording.reader import Recording
 
-NOTHING_RECORDED = "nothing was known of it at this moment of the recording"
+NOT_RECORDED_MESSAGE = "nothing was known of it at this moment of the recording"
 
 
 NEAR = 0.8
@@ -90,12 +90,12 @@ def _is_known_host(word: str) -> bool:
     return False
 
 
-def answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:
+def observe_hosts(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:
     """One answer per host of the command line, this one if there are none; of a recording, the state at `--at`. Raises
     NictopError for a word that is not a valid host, before anything is connected to."""
     path = recording_path(options)
     if path is not None:
-        return recorded_answers(path, options.at)
+        return read_recorded_hosts(path, options.at)
     import asyncio
 
     from nictop.hosts.connect import connect
@@ -120,7 +120,7 @@ def answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, 
     return asyncio.run(observed())
 
 
-def reached(answers: Iterable[Answer], *, all_of_them: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
+def reached_hosts(answers: Iterable[Answer], *, all_of_them: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
     """The hosts that answered. Raises HostUnreachable if one did not and all are wanted."""
     from nictop.hosts.observe import Unreachable
 
@@ -149,7 +149,7 @@ def recording_path(options: argparse.Namespace) -> str | None:
     return words[0]
 
 
-def recorded_answers(path: str, time_text: str | None) -> tuple[Answer, ...]:
+def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
     """The state of every host of a recording at that time, by default its end. Raises NictopError."""
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import moment
@@ -174,5 +174,5 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
         if not isinstance(recorded.item, Request):
             session.process(recorded.item, recorded.time)
     if session.snapshot.inventory is None:
-        return Unreachable(name, session.snapshot.message or NOTHING_RECORDED)
+        return Unreachable(name, session.snapshot.message or NOT_RECORDED_MESSAGE)
     return session.snapshot, session.window

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from nictop.cli.arguments import parse
-from nictop.cli.output import complain, let_go_of_stdout
+from nictop.cli.output import discard_stdout, print_error
 from nictop.errors import NictopError
 
 EXIT_FAULT = 70
@@ -27,13 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except NictopError as error:
-        complain(error.message, error.hint)
+        print_error(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:  # ``| head`` has read enough
-        let_go_of_stdout()
+        discard_stdout()
         return 0
     except ModuleNotFoundError as error:
-        complain(f"the Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
+        print_error(f"the Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
         return 2
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -32,7 +32,7 @@ def write(text: str) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        let_go_of_stdout()
+        discard_stdout()
         raise NictopError(f"cannot write to stdout: {error.strerror}") from None
     return 0
 
@@ -68,7 +68,7 @@ def narrate(text: str) -> None:
         sys.stderr.flush()
 
 
-def complain(message: str, hint: str = "") -> None:
+def print_error(message: str, hint: str = "") -> None:
     from nictop.model.text.terminal import clean
 
     if sys.stderr is not None:
@@ -77,7 +77,7 @@ def complain(message: str, hint: str = "") -> None:
             sys.stderr.write(f"  {clean(hint)}\n")
 
 
-def let_go_of_stdout() -> None:
+def discard_stdout() -> None:
     """Nobody reads stdout any more: keep the interpreter's last flush from failing again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

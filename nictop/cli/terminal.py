@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
 
 
-def refuse_pipes(instead: str) -> None:
+def require_terminal(instead: str) -> None:
     """Raises NictopError when there is no terminal to draw on, or one that cannot move its cursor; `instead`: what to
     type there."""
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):

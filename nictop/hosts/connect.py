@@ -45,10 +45,10 @@ def connect(
     from nictop.wire.ssh.source import SshSource
 
     policy: Policy | None = "accept-new" if accept_new_host_keys else None
-    return SshSource(target(host), interval, eager=eager, parts=parts, ask=ask, host_keys=policy)
+    return SshSource(ssh_target(host), interval, eager=eager, parts=parts, ask=ask, host_keys=policy)
 
 
-def target(host: Host) -> SshTarget:
+def ssh_target(host: Host) -> SshTarget:
     """The SSH settings of a remote host."""
     from nictop.wire.ssh.connection import SshTarget
 

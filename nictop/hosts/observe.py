@@ -26,16 +26,16 @@ MAX_CONCURRENT_HOSTS = 64
 """Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography, and its own sshd
 does not give it much longer than that."""
 
-MIN_READINGS = 3
+MIN_COUNTER_RECORDS = 3
 """Counter records after the inventory: one may have been on its way, then two to compare."""
 
 INTERVAL_TOLERANCE = 0.95
 """A probe that reads every second reads a little early at times: three such readings count as three seconds."""
 
-DIAGNOSIS_SLICE = 0.01
+DIAGNOSIS_SLICE_SECONDS = 0.01
 """Seconds of CPU after which a diagnosis lets other tasks run."""
 
-DIAGNOSIS_HURRY = 0.1
+MAX_UNPAUSED_DIAGNOSIS_SECONDS = 0.1
 """Seconds of CPU that a diagnosis may take without a pause: that of a well-behaved host. From then on other tasks have
 twice as much time after each slice as that took."""
 
@@ -47,13 +47,13 @@ async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, flo
     while True:
         begin = time.thread_time()
         try:
-            while time.thread_time() - begin < DIAGNOSIS_SLICE:
+            while time.thread_time() - begin < DIAGNOSIS_SLICE_SECONDS:
                 next(steps)
         except StopIteration as end:
             return end.value, seconds + time.thread_time() - begin
         took = time.thread_time() - begin
         seconds += took
-        await asyncio.sleep(2 * took if seconds > DIAGNOSIS_HURRY else 0)
+        await asyncio.sleep(2 * took if seconds > MAX_UNPAUSED_DIAGNOSIS_SECONDS else 0)
 
 
 async def observe(
@@ -66,7 +66,7 @@ async def observe(
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
     intervals it needs.
     """
-    limit = timeout + (MIN_READINGS + 1) * interval + seconds
+    limit = timeout + (MIN_COUNTER_RECORDS + 1) * interval + seconds
     try:
         return await asyncio.wait_for(_complete(session, seconds), limit)
     except asyncio.TimeoutError:
@@ -118,7 +118,7 @@ async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, Rat
             newest, readings = snapshot.counters, 0
         elif snapshot.counters is not newest:
             newest, readings = snapshot.counters, readings + 1
-        if readings < 2 or not (_has_driver_counters(snapshot) or readings >= MIN_READINGS):
+        if readings < 2 or not (_has_driver_counters(snapshot) or readings >= MIN_COUNTER_RECORDS):
             window.clear()
         if window.parts and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
             return snapshot, window

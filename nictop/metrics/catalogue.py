@@ -34,8 +34,8 @@ class Metric:
 
 HOST = ("host",)
 LINK = (*HOST, "device")
-WAY = (*LINK, "direction")
-QUEUE = (*WAY, "queue")
+LINK_DIRECTION = (*LINK, "direction")
+QUEUE = (*LINK_DIRECTION, "queue")
 CPU = (*HOST, "cpu")
 VF = (*LINK, "vf", "direction")
 
@@ -131,10 +131,17 @@ METRICS: tuple[Metric, ...] = (
         "Speed of the link, where its driver knows one.",
         "ethtool netlink, LINKMODES",
     ),
-    Metric("nictop_link_bytes", "counter", "bytes", WAY, "Ethernet headers included.", "RTM_GETSTATS"),
-    Metric("nictop_link_packets", "counter", "packets", WAY, "Packets of the link.", "RTM_GETSTATS"),
-    Metric("nictop_link_errors", "counter", "", WAY, "All errors of this direction.", "RTM_GETSTATS"),
-    Metric("nictop_link_drops", "counter", "", WAY, "Packets that the kernel did not take or send.", "RTM_GETSTATS"),
+    Metric("nictop_link_bytes", "counter", "bytes", LINK_DIRECTION, "Ethernet headers included.", "RTM_GETSTATS"),
+    Metric("nictop_link_packets", "counter", "packets", LINK_DIRECTION, "Packets of the link.", "RTM_GETSTATS"),
+    Metric("nictop_link_errors", "counter", "", LINK_DIRECTION, "All errors of this direction.", "RTM_GETSTATS"),
+    Metric(
+        "nictop_link_drops",
+        "counter",
+        "",
+        LINK_DIRECTION,
+        "Packets that the kernel did not take or send.",
+        "RTM_GETSTATS",
+    ),
     Metric(
         "nictop_link_error_causes",
         "counter",

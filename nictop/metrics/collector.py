@@ -16,8 +16,8 @@ from nictop.metrics.series import (
     LinkLayout,
     ProcessorLines,
     Sample,
+    host_series,
     label_value,
-    layout,
     line_start,
     sample,
 )
@@ -98,7 +98,7 @@ class HostCollector:
     def _series(self, snapshot: Snapshot) -> HostSeries:
         seen = (snapshot.links, snapshot.inventory, snapshot.hello)
         if self._cached is None or any(new is not old for new, old in zip(seen, self._cached_for, strict=True)):
-            self._cached, self._cached_for = layout(self.host, snapshot), seen
+            self._cached, self._cached_for = host_series(self.host, snapshot), seen
         elif (
             len(self._cached.line_starts) > MAX_CACHED_LINE_STARTS
             or len(self._cached.processors) > MAX_CACHED_LINE_STARTS

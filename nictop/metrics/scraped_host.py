@@ -20,7 +20,7 @@ FAILED_RETRY_SECONDS = 60.0
 """Until a host is connected to again that failed in a way that a retry does not cure: somebody may have repaired it."""
 
 Connect = Callable[[Host], Source]
-Say = Callable[[str], None]
+ReportStatus = Callable[[str], None]
 
 
 class ScrapedHost:
@@ -28,7 +28,13 @@ class ScrapedHost:
     whenever that changes."""
 
     def __init__(
-        self, host: Host, connect: Connect, interval: float, say: Say, *, retry_seconds: float = FAILED_RETRY_SECONDS
+        self,
+        host: Host,
+        connect: Connect,
+        interval: float,
+        say: ReportStatus,
+        *,
+        retry_seconds: float = FAILED_RETRY_SECONDS,
     ) -> None:
         self.session = HostSession(host, watch_devices=True)
         self.session.subscribe(self._receive)

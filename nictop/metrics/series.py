@@ -106,7 +106,7 @@ def sample(name: str, labels: Labels, value: float) -> Sample:
     return index, line_start(index, labels), value
 
 
-def layout(host: str, snapshot: Snapshot) -> HostSeries:
+def host_series(host: str, snapshot: Snapshot) -> HostSeries:
     """The series of the host with this name."""
     inventory = snapshot.inventory
     functions = {one.address: one for one in snapshot.pci}

@@ -31,7 +31,7 @@ CHUNK_BYTES = 64 * 1024
 """Bytes of a response that are buffered for a connection at a time."""
 
 HELP = b"nictop: GET /metrics, for Prometheus\n"
-PLAIN = "text/plain; charset=utf-8"
+PLAIN_TEXT_TYPE = "text/plain; charset=utf-8"
 REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -109,9 +109,9 @@ class HttpRequest:
     """Names in lower case; several of one name joined by commas."""
 
 
-def refusal(status: int) -> Response:
+def error_response(status: int) -> Response:
     """An error response that ends the connection: where the next request would begin is unknown."""
-    return Response(status, PLAIN, f"{REASONS[status]}\n".encode(), keep=False)
+    return Response(status, PLAIN_TEXT_TYPE, f"{REASONS[status]}\n".encode(), keep=False)
 
 
 def parse_request(head: bytes) -> HttpRequest | Response:
@@ -120,21 +120,21 @@ def parse_request(head: bytes) -> HttpRequest | Response:
     first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not all(words):
-        return refusal(400)
+        return error_response(400)
     method, target, version = words
     if version not in ("HTTP/1.0", "HTTP/1.1"):
-        return refusal(505 if version.startswith("HTTP/") else 400)
+        return error_response(505 if version.startswith("HTTP/") else 400)
     if method != "GET":
-        return refusal(405)
+        return error_response(405)
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip() or "\n" in line or "\r" in line:
-            return refusal(400)
+            return error_response(400)
         name, value = name.lower(), value.strip()
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        return refusal(413)
+        return error_response(413)
     return HttpRequest(target, version, headers)
 
 
@@ -180,7 +180,7 @@ class MetricsServer:
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if len(self._connections) > MAX_CONNECTIONS and not self._close_idle():
-                await self._send(writer, refusal(503), keep=False)
+                await self._send(writer, error_response(503), keep=False)
             else:
                 while await self._serve_request(reader, writer):
                     pass
@@ -208,11 +208,11 @@ class MetricsServer:
         try:
             head = first + await within(self._timeout, reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
-            return await self._send(writer, refusal(431), keep=False)
+            return await self._send(writer, error_response(431), keep=False)
         except asyncio.IncompleteReadError:
-            return await self._send(writer, refusal(400), keep=False)
+            return await self._send(writer, error_response(400), keep=False)
         except asyncio.TimeoutError:
-            return await self._send(writer, refusal(408), keep=False)
+            return await self._send(writer, error_response(408), keep=False)
         request = parse_request(head)
         if isinstance(request, Response):
             return await self._send(writer, request, keep=False)
@@ -232,9 +232,9 @@ class MetricsServer:
     def _respond(self, request: HttpRequest) -> Response:
         path = request.target.partition("?")[0]
         if path not in ("/metrics", "/"):
-            return Response(404, PLAIN, HELP)
+            return Response(404, PLAIN_TEXT_TYPE, HELP)
         if path == "/":
-            return Response(200, PLAIN, HELP)
+            return Response(200, PLAIN_TEXT_TYPE, HELP)
         return self._metrics(request.headers.get("accept", ""), request.headers.get("accept-encoding", ""))
 
     async def _send(self, writer: asyncio.StreamWriter, response: Response, *, keep: bool) -> bool:

@@ -18,21 +18,21 @@ from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRIC_INDEXES
 from nictop.metrics.collector import finding_samples
 from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
-from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
+from nictop.metrics.scraped_host import Connect, ReportStatus, ScrapedHost
 from nictop.metrics.series import Sample, sample
 from nictop.metrics.server import ListenAddress, MetricsServer, Response
 from nictop.rules import Diagnosis
 
-DIAGNOSE_EVERY = 5.0
+DIAGNOSIS_INTERVAL_SECONDS = 5.0
 """Seconds from one diagnosis to the next."""
 
-LOOK_EVERY = 0.5
+DIAGNOSIS_POLL_SECONDS = 0.5
 """Seconds until it is looked again whether there is a host to diagnose."""
 
-DIAGNOSE_PAUSE = 50.0
+MIN_DIAGNOSIS_PAUSE_RATIO = 50.0
 """At least so many times as long as a diagnosis takes: of hundreds of hosts, too, it costs two per cent of a CPU."""
 
-START_SPACING = 0.02
+HOST_START_SPACING_SECONDS = 0.02
 """Seconds between the starts of two hosts: each connection costs this process about so much cryptography."""
 
 FRESH = 0.1
@@ -42,7 +42,7 @@ FRESH = 0.1
 class MetricsService:
     """The hosts, the newest diagnosis of all together, and answers."""
 
-    def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, say: Say) -> None:
+    def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, say: ReportStatus) -> None:
         self.hosts = tuple(ScrapedHost(host, connect, interval, say) for host in hosts)
         self._diagnosis: Diagnosis | None = None
         self._diagnosed: tuple[str, ...] = ()
@@ -55,7 +55,10 @@ class MetricsService:
 
     async def run(self) -> None:
         """Until cancelled."""
-        tasks = [asyncio.ensure_future(host.run(number * START_SPACING)) for number, host in enumerate(self.hosts)]
+        tasks = [
+            asyncio.ensure_future(host.run(number * HOST_START_SPACING_SECONDS))
+            for number, host in enumerate(self.hosts)
+        ]
         tasks.append(asyncio.ensure_future(self._diagnose_for_ever()))
         try:
             await asyncio.gather(*tasks)
@@ -70,7 +73,12 @@ class MetricsService:
     async def _diagnose_for_ever(self) -> None:
         while True:
             took = await self._diagnose()
-            await asyncio.sleep(max(DIAGNOSE_EVERY if self._diagnosed else LOOK_EVERY, DIAGNOSE_PAUSE * took))
+            await asyncio.sleep(
+                max(
+                    DIAGNOSIS_INTERVAL_SECONDS if self._diagnosed else DIAGNOSIS_POLL_SECONDS,
+                    MIN_DIAGNOSIS_PAUSE_RATIO * took,
+                )
+            )
 
     async def _diagnose(self) -> float:
         """Ask all rules about the hosts that are up, beside the answers; the seconds that it took."""
@@ -125,7 +133,7 @@ class MetricsService:
 
 
 async def serve(
-    hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, say: Say
+    hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, say: ReportStatus
 ) -> None:
     """Answer until SIGTERM or SIGINT comes; then everything that was started is ended. Raises NictopError when the
     address cannot be listened at."""

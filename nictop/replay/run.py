@@ -26,11 +26,11 @@ from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.host import RunHost
 
-READ_BEFORE_SECONDS = 20.0
+RUN_LEAD_SECONDS = 20.0
 """Before the first generator starts: in this time both probes were requested to check their generators."""
-READ_AFTER_SECONDS = 4.0
+RUN_TAIL_SECONDS = 4.0
 """After its end: in this time each host sends a last counter record."""
-YIELD_TO_OTHERS_EVERY = 64
+RUN_YIELD_ITEMS = 64
 """Items after which other tasks run."""
 
 
@@ -50,7 +50,7 @@ class RecordedRun:
         self._watching: LiveRun | None = None
         self._over: float | None = None
         self._told: dict[str, TrafficLine] = {}
-        since = self.marks.begin - READ_BEFORE_SECONDS
+        since = self.marks.begin - RUN_LEAD_SECONDS
         names = self._recording.hosts
         self._hosts = {name: RunHost(HostSession(Host(name, RECORDED), window=False)) for name in names}
         self._items = merge(
@@ -76,7 +76,7 @@ class RecordedRun:
         """To a time, seconds as in the recording; an earlier time reads everything from the beginning again."""
         if now < self._now or (self._read_until is not None and self._recording.end > self._read_until):
             self._begin()
-        last = now if self.marks.end is None else min(now, self.marks.end + READ_AFTER_SECONDS)
+        last = now if self.marks.end is None else min(now, self.marks.end + RUN_TAIL_SECONDS)
         taken = 0
         while True:
             found = self._next if self._next is not None else next(self._items, None)
@@ -88,7 +88,7 @@ class RecordedRun:
             self._next, self._now = None, max(self._now, found[0].time)
             self._take(found[1], found[0])
             taken += 1
-            if taken % YIELD_TO_OTHERS_EVERY == 0:
+            if taken % RUN_YIELD_ITEMS == 0:
                 await asyncio.sleep(0)
         self._now = now
         self._finish(last)
@@ -165,7 +165,7 @@ class RecordedRun:
             return
         ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended)
         moments = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
-        late = last >= ended + READ_AFTER_SECONDS
+        late = last >= ended + RUN_TAIL_SECONDS
         if not late and not all(has_told(host, moments[name]) for name, host in self._hosts.items()):
             return
         after = {name: first_after(host, moments[name]) for name, host in self._hosts.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nictop.model.text.terminal import clean
 from nictop.recording.reader import Recording
 
-END_OF_RUN = re.compile(r"(.+)-(c|s\d{0,3})", re.ASCII | re.DOTALL)
+GENERATOR_ID = re.compile(r"(.+)-(c|s\d{0,3})", re.ASCII | re.DOTALL)
 """Ids as `nictop.traffic.run.run` makes them: of the client, of the server, of the server at another port."""
 
 
@@ -43,7 +43,7 @@ def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
     open_ends: dict[str, int] = {}
     hosts: dict[tuple[str, str], str] = {}
     for mark in recording.marks:
-        found = END_OF_RUN.fullmatch(mark.id)
+        found = GENERATOR_ID.fullmatch(mark.id)
         if found is None:
             continue
         identity, side = found[1], found[2][0]

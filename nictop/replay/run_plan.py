@@ -14,9 +14,9 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficRequest
 from nictop.traffic.plan.plan import Endpoint, RunPlan, problems
 
-MOST_WORDS = 100
+MAX_GENERATOR_ARGUMENTS = 100
 
-VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
+VALUE_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "-t": ("time", int), "-P": ("streams", int), "-O": ("omit", int), "-b": ("bitrate", int), "-l": ("length", int),
     "-M": ("mss", int), "-w": ("window", int), "-C": ("congestion", str), "-i": ("interval", float),
     "-S": ("dscp", lambda text: int(text) >> 2),
@@ -26,11 +26,11 @@ VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--tos": ("dscp", lambda text: int(text) >> 2),
 }  # fmt: skip
 """Option that has a value → field of `RunPlan`, and how it is read."""
-FLAGS: dict[str, tuple[str, Any]] = {
+FLAG_OPTIONS: dict[str, tuple[str, Any]] = {
     "-u": ("protocol", "udp"), "--udp": ("protocol", "udp"), "-R": ("direction", "reverse"),
     "--reverse": ("direction", "reverse"), "--bidir": ("direction", "bidirectional"), "-Z": ("zerocopy", True),
 }  # fmt: skip
-OTHERS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--accept")
+IGNORED_OPTIONS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--accept")
 """Options with a value that is of one end, or of no plan."""
 
 
@@ -63,16 +63,16 @@ def recorded_plan(
 def _told(words: Sequence[str]) -> dict[str, Any]:
     known = {field.name for field in fields(RunPlan)}
     found: dict[str, Any] = {}
-    left = iter(words[:MOST_WORDS])
+    left = iter(words[:MAX_GENERATOR_ARGUMENTS])
     for word in left:
-        if word in FLAGS:
-            name, value = FLAGS[word]
+        if word in FLAG_OPTIONS:
+            name, value = FLAG_OPTIONS[word]
             found[name] = value
-        elif word in VALUES:
-            name, read = VALUES[word]
+        elif word in VALUE_OPTIONS:
+            name, read = VALUE_OPTIONS[word]
             assert name in known
             found[name] = read(next(left, ""))
-        elif word in OTHERS:
+        elif word in IGNORED_OPTIONS:
             next(left, None)
     return found
 

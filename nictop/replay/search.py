@@ -26,14 +26,14 @@ STEP_SECONDS = 5.0
 """Between two diagnoses, counted from the beginning of the recording."""
 BACKWARD_CHUNK_SECONDS = 60.0
 """Searched at once on the way back."""
-YIELD_EVERY_ITEMS = 32
+SEARCH_YIELD_ITEMS = 32
 """Items of a host after which other tasks run."""
 SAME_TIME_SECONDS = 0.01
 """An event this close to the start of the search is where the search started."""
 
 ProgressCallback = Callable[[float], None]
 """Called with the time of the recording that the search has reached."""
-Key = tuple[str, str, str]
+FindingKey = tuple[str, str, str]
 """(host, rule, subject) of a finding."""
 
 
@@ -50,7 +50,7 @@ async def happening_after(recording: Recording, moment: float, progress: Progres
     """The first one after a time of the recording. None: there is none."""
     run = next((one for one in _runs(recording) if one.time > moment + SAME_TIME_SECONDS), None)
     until = recording.end if run is None else run.time
-    async with aclosing(appearing(recording, moment, until, progress)) as found:
+    async with aclosing(new_findings(recording, moment, until, progress)) as found:
         async for one in found:
             if one.time > moment + SAME_TIME_SECONDS:
                 return one
@@ -64,7 +64,7 @@ async def happening_before(recording: Recording, moment: float, progress: Progre
     while end > recording.begin:
         begin = max(recording.begin, _grid(recording, end - BACKWARD_CHUNK_SECONDS))
         found = [one for one in runs if begin < one.time <= end]
-        async with aclosing(appearing(recording, begin, end, progress)) as more:
+        async with aclosing(new_findings(recording, begin, end, progress)) as more:
             found += [one async for one in more if one.time < moment - SAME_TIME_SECONDS]
         if found:
             return max(found, key=lambda one: one.time)
@@ -76,14 +76,14 @@ def _runs(recording: Recording) -> list[Happening]:
     return [Happening(run.begin, f"a run begins: {run.hosts_words}") for run in run_marks(recording)]
 
 
-async def appearing(
+async def new_findings(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[Happening, None]:
     """Warnings and critical findings that are there at one step and were not at the one before, from the step at or
     before `since` to that at or before `until`."""
     time = max(recording.begin, _grid(recording, since))
     hosts = [_Host(recording, name, time) for name in recording.hosts]
-    before: frozenset[Key] | None = None
+    before: frozenset[FindingKey] | None = None
     while time <= until:
         progress(time)
         await asyncio.sleep(0)
@@ -104,7 +104,7 @@ def _grid(recording: Recording, moment: float) -> float:
     return recording.begin + STEP_SECONDS * math.floor((moment - recording.begin) / STEP_SECONDS + 1e-9)
 
 
-def _key(finding: Finding) -> Key:
+def _key(finding: Finding) -> FindingKey:
     return finding.host, finding.rule, finding.subject
 
 
@@ -131,5 +131,5 @@ class _Host:
             if not isinstance(recorded.item, Request):
                 self.session.process(recorded.item, recorded.time)
             count += 1
-            if count % YIELD_EVERY_ITEMS == 0:
+            if count % SEARCH_YIELD_ITEMS == 0:
                 await asyncio.sleep(0)

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from nictop import __version__
 from nictop.report.facts.host import show_text
-from nictop.report.findings.markdown import check_markdown, escaped, fenced
+from nictop.report.findings.markdown import check_markdown, escape_markdown, fenced_block
 from nictop.report.html.elements import text
-from nictop.report.page import Report, moment, title_words
+from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
 
-COLUMNS = 120
+MARKDOWN_FACT_CELLS = 120
 """Cells of the facts, which stand in a fence."""
 
 
 def markdown_page(report: Report) -> str:
     """The whole text, with a final newline."""
-    parts = [f"# nictop report: {escaped(title_words(report))}\n\n{moment(report)} · nictop {__version__}\n"]
+    parts = [
+        f"# nictop report: {escape_markdown(title_text(report))}\n\n{made_at_text(report)} · nictop {__version__}\n"
+    ]
     if report.hosts or report.unreachable:
         parts.append(check_markdown(report.hosts, report.diagnosis, report.unreachable, skipped=True))
     for host in report.hosts:
-        facts = "\n".join(fenced(show_text(host.snapshot, COLUMNS).splitlines()))
+        facts = "\n".join(fenced_block(show_text(host.snapshot, MARKDOWN_FACT_CELLS).splitlines()))
         # a line of HTML, in which a backslash escapes nothing
         parts.append(f"<details><summary>All facts of {text(host.name)}</summary>\n{facts}\n\n</details>\n")
     for experiment in report.experiments:
@@ -30,5 +32,5 @@ def markdown_page(report: Report) -> str:
             parts.append(comparison_markdown(experiment.comparison, experiment.names))
         parts.append(experiment_markdown(experiment.runs))
     if report.hidden:
-        parts.append("## Hidden\n\n" + "\n".join(f"- {escaped(sentence)}" for sentence in report.hidden) + "\n")
+        parts.append("## Hidden\n\n" + "\n".join(f"- {escape_markdown(sentence)}" for sentence in report.hidden) + "\n")
     return "\n".join(parts)

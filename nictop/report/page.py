@@ -16,7 +16,7 @@ from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.traffic.analysis.comparison import Comparison, compared
 from nictop.traffic.results.selection import SetUp, StoredRun, set_ups
 
-NO_INVENTORY = "it had told nothing of its devices yet"
+NO_INVENTORY_MESSAGE = "it had told nothing of its devices yet"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def report_of(
         if isinstance(answer, Unreachable):
             unreachable.append(UnreachableHost(answer.host, answer.sentence))
         elif answer[0].inventory is None:
-            unreachable.append(UnreachableHost(answer[0].host, NO_INVENTORY))
+            unreachable.append(UnreachableHost(answer[0].host, NO_INVENTORY_MESSAGE))
         else:
             hosts.append(HostFacts(answer[0], answer[1].parts))
     return Report(wall, tuple(hosts), tuple(unreachable), diagnose(hosts), experiments_of(runs), tuple(hidden))
@@ -62,11 +62,11 @@ def report_of(
 
 def experiments_of(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
     """Each with its runs; then the comparison of two that are one set-up each, if these two are all there is."""
-    told = by_experiment(runs)
-    return (*map(experiment_of, told), *across_experiments([run for together in told for run in together]))
+    told = group_by_experiment(runs)
+    return (*map(experiment_of, told), *comparison_across_experiments([run for together in told for run in together]))
 
 
-def by_experiment(runs: Sequence[StoredRun]) -> tuple[tuple[StoredRun, ...], ...]:
+def group_by_experiment(runs: Sequence[StoredRun]) -> tuple[tuple[StoredRun, ...], ...]:
     """Experiments as they first come, each with its runs by number; a run that is named twice stands there once."""
     found: dict[str, dict[str, StoredRun]] = {}
     for one in runs:
@@ -80,7 +80,7 @@ def experiment_of(runs: Sequence[StoredRun]) -> ReportedExperiment:
     return _compared(found, runs) if len(found) == 2 else ReportedExperiment(tuple(runs))
 
 
-def across_experiments(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
+def comparison_across_experiments(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
     """The comparison of two experiments that are one set-up each, as of two labels; () when it is not these two, or
     they cannot be compared and nobody has given them a label for that."""
     found = set_ups(runs)
@@ -96,7 +96,7 @@ def _compared(found: Sequence[SetUp], runs: Sequence[StoredRun]) -> ReportedExpe
     return ReportedExperiment(tuple(runs), (first, second), compared(a, b, (first, second)))
 
 
-def title_words(report: Report) -> str:
+def title_text(report: Report) -> str:
     """``vm1, vm2``: whom it is about; of many the first ones."""
     names = [host.name for host in report.hosts] + [host.host for host in report.unreachable]
     for experiment in report.experiments:
@@ -107,6 +107,6 @@ def title_words(report: Report) -> str:
     return (", ".join(known[:4]) + more) or "nothing"
 
 
-def moment(report: Report) -> str:
+def made_at_text(report: Report) -> str:
     """``2026-11-21 08:01:40 UTC``"""
     return moment_words(report.wall)

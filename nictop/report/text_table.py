@@ -12,7 +12,7 @@ from nictop.model.text.terminal import clean, fit, width
 GAP = "  "
 
 
-def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> tuple[str, ...]:
+def aligned_table(rows: Sequence[Sequence[str]], left: int = 1) -> tuple[str, ...]:
     """Lines of equal columns; the first `left` ones are flush left, the others right. Cells are cleaned."""
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
@@ -26,6 +26,6 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def widest(lines: Sequence[str]) -> int:
+def max_line_width(lines: Sequence[str]) -> int:
     """Cells of the longest one."""
     return max(map(width, lines), default=0)

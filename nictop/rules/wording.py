@@ -17,17 +17,17 @@ from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
 
 @dataclass(frozen=True)
-class SeverityWords:
+class SeverityLabel:
     """Word and tone of a severity, beside its mark: never the colour alone."""
 
     word: str
     tone: Tone
 
 
-SEVERITY_WORDS: dict[Severity, SeverityWords] = {
-    "critical": SeverityWords("critical", "bad"),
-    "warning": SeverityWords("warning", "warn"),
-    "info": SeverityWords("note", "normal"),
+SEVERITY_WORDS: dict[Severity, SeverityLabel] = {
+    "critical": SeverityLabel("critical", "bad"),
+    "warning": SeverityLabel("warning", "warn"),
+    "info": SeverityLabel("note", "normal"),
 }
 SKIPPED = "skipped"
 """Of a check that could not be made."""
@@ -49,7 +49,7 @@ PLACES: dict[WhereToType, str] = {
 CONTINUED = " \\"
 """At the end of a line of a command that continues in the next line."""
 
-POWERSHELL_CONTINUED = " `"
+POWERSHELL_LINE_CONTINUATION = " `"
 
 
 def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
@@ -74,7 +74,7 @@ def fixes_to_type(finding: Finding) -> tuple[Fix, ...]:
     return tuple(fix for fix in finding.fixes if fix.commands)
 
 
-def counts(findings: Iterable[Finding]) -> dict[Severity, int]:
+def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     """How many of each severity, worst first; severities without any have 0."""
     found = [finding.severity for finding in findings]
     return {severity: found.count(severity) for severity in SEVERITIES}
@@ -83,7 +83,7 @@ def counts(findings: Iterable[Finding]) -> dict[Severity, int]:
 def count_words(findings: Iterable[Finding]) -> str:
     """``1 critical · 2 warnings · 1 note``; "" when there are none."""
     parts = []
-    for severity, number in counts(findings).items():
+    for severity, number in severity_counts(findings).items():
         if number:
             word = SEVERITY_WORDS[severity].word
             parts.append(f"{number} {word}{'s' if number > 1 and word != 'critical' else ''}")
@@ -137,7 +137,7 @@ def command_lines(
     `` \`` (in PowerShell with a backquote), so that a selection with the mouse is the command. A word that is too
     wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it without
     a line end. `shown`: a word as it is drawn."""
-    continued = POWERSHELL_CONTINUED if where == "hyperv" else CONTINUED
+    continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else CONTINUED
     words = [shown(word) for word in step.words] or [""]
     lines: list[str] = []
     line = words[0]

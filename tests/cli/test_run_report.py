@@ -23,15 +23,15 @@ from nictop.report.runs.json import (
     TrafficDocument,
     compare_json,
     compare_schema,
-    kept_json,
-    kept_schema,
+    stored_runs_json,
+    stored_runs_schema,
     traffic_json,
     traffic_schema,
 )
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
 from nictop.report.runs.points import points
 from nictop.report.runs.sentences import moment_words, result_sentences
-from nictop.report.runs.text import experiment_text, kept_text, run_text
+from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.experiment.steps import Experiment
@@ -104,7 +104,7 @@ def test_one_of_a_thing_is_no_several() -> None:
     told = {one.kind: one.text for one in result_sentences(made)}
     assert "1 of 1 datagram lost" in told["goodput"]
     assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), window 1 segment")
-    assert kept_text(KeptRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
+    assert stored_runs_text(KeptRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
         "not listed: 1 older result\n"
     )
 
@@ -175,7 +175,7 @@ def test_the_arrow_points_from_the_sender_to_the_receiver(direction: Direction, 
     assert run_text(made, 80).splitlines()[0] == ends
     runs = [StoredRun(f"run{number}", "x", made, made.wall, "0", "repeat", number=number) for number in (1, 2)]
     assert f"2 runs, {hosts}, TCP" in experiment_text(runs, 80)
-    assert f" {hosts} TCP " in kept_text(KeptRuns(((Path("run1"), runs[0]),)), 120)
+    assert f" {hosts} TCP " in stored_runs_text(KeptRuns(((Path("run1"), runs[0]),)), 120)
     assert UNICODE.encode(hosts) == hosts and ASCII.encode(hosts).isascii()
 
 
@@ -248,7 +248,7 @@ def test_text_keeps_to_the_width(columns: int) -> None:
         run_text(result(), columns),
         experiment_text(sweep(), columns),
         experiment_text(bad, columns),
-        kept_text(runs, columns),
+        stored_runs_text(runs, columns),
         comparison_text(versus, (HOSTILE, "b"), columns),
     ):
         assert [line for line in text.splitlines() if width(line) > limit and " " in line.strip()] == []
@@ -326,9 +326,9 @@ def test_the_run_in_the_middle_tells_what_held_a_set_up_back() -> None:
 
 
 def test_the_list_names_files_that_are_no_results() -> None:
-    assert kept_text(KeptRuns(), 80) == "no results are kept yet\n"
+    assert stored_runs_text(KeptRuns(), 80) == "no results are kept yet\n"
     runs = KeptRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
-    lines = kept_text(runs, 120).splitlines()
+    lines = stored_runs_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
     assert lines[2:] == ["not listed: 7 older results", "2.json: it is no result of nictop"]
@@ -367,7 +367,7 @@ def test_the_schemas_describe_the_documents() -> None:
     for text, schema in (
         (traffic_json(ASKED, runs, ended_early=HOSTILE, comparison=versus), traffic_schema()),
         (traffic_json(ASKED, []), traffic_schema()),
-        (kept_json(listed), kept_schema()),
+        (stored_runs_json(listed), stored_runs_schema()),
         (compare_json(versus, [("a", runs[:3]), ("b", runs)]), compare_schema()),
     ):
         assert text.isascii()
@@ -381,7 +381,7 @@ def test_json_is_what_it_was() -> None:
     assert (document.kind, document.variable, document.label) == ("sweep", "length", "first")
     assert document.notes == ASKED.notes
     assert document.runs[0].ranked and document.runs[0].goodput == 2e9 and not document.runs[5].ranked
-    listed = msgspec.json.decode(kept_json(KeptRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument)
+    listed = msgspec.json.decode(stored_runs_json(KeptRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument)
     assert listed.runs[0].file == "/r" and listed.runs[0].run.kept == sweep()[0]
 
 

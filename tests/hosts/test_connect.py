@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.hosts.connect import connect, target
+from nictop.hosts.connect import connect, ssh_target
 from nictop.hosts.specification import Host, parse_host
 from nictop.model.history import History
 from nictop.model.time_axis import LocalClock, clock_words, moment
@@ -59,9 +59,9 @@ def known_hosts() -> Path:
 
 def test_everything_that_is_said_of_a_host_goes_to_ssh() -> None:
     host = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
-    assert target(host) == SshTarget("pve.example", "root", 2222, "pve", ("~/.ssh/lab",), sudo=True)
-    assert target(parse_host("vm1")) == SshTarget("vm1", label="vm1"), "the rest is left to ~/.ssh/config"
-    assert target(replace(host, allow_changes=True)).allow_changes
+    assert ssh_target(host) == SshTarget("pve.example", "root", 2222, "pve", ("~/.ssh/lab",), sudo=True)
+    assert ssh_target(parse_host("vm1")) == SshTarget("vm1", label="vm1"), "the rest is left to ~/.ssh/config"
+    assert ssh_target(replace(host, allow_changes=True)).allow_changes
 
 
 @pytest.mark.parametrize("where", ["there", "here"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.report import subjects
+from nictop.cli.commands.report import parse_subjects
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.files import write_new_file
@@ -136,23 +136,23 @@ def test_what_cannot_be_is_said(arguments: list[str], sentence: str, capsys: pyt
 
 def test_words_are_runs_hosts_or_files(home: Path) -> None:
     path = keep(experiments()[0], directory(os.environ))
-    found = subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
+    found = parse_subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
     assert found.hosts == ("vm1", "root@vm2:2222", "local")
     assert [run.identity for run in found.runs] == ["one-1"] * 3
-    assert found.asks_hosts and not subjects(["one"]).asks_hosts and subjects([]).asks_hosts
+    assert found.asks_hosts and not parse_subjects(["one"]).asks_hosts and parse_subjects([]).asks_hosts
 
 
 def test_a_foreign_file_is_a_sentence(home: Path) -> None:
     foreign = home / "here" / "x.json"
     foreign.write_bytes(b"\x00\xff{")
     with pytest.raises(NictopError):
-        subjects(["x.json"])
+        parse_subjects(["x.json"])
 
 
 def test_where_nothing_can_be_kept_every_word_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.delenv("HOME")
-    assert subjects(["beef1234"]).hosts == ("beef1234",)
+    assert parse_subjects(["beef1234"]).hosts == ("beef1234",)
 
 
 # --------------------------------------------------------------------------------------------------------- the file

@@ -6,7 +6,7 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, seconds
-from nictop.cli.hosts import add_time_option, answers, reached
+from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -62,9 +62,9 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.rules import HostFacts, diagnose
 
-    said = answers(options, options.watch)
+    said = observe_hosts(options, options.watch)
     hosts = tuple(
-        HostFacts(snapshot, window.parts) for snapshot, window in reached(said, all_of_them=not options.hosts)
+        HostFacts(snapshot, window.parts) for snapshot, window in reached_hosts(said, all_of_them=not options.hosts)
     )
     silent = unreachable_hosts(said)
     diagnosis = diagnose(hosts)
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         output.write_text(text, options)
     if silent:
         return HostUnreachable.exit_code
-    if check.reaches(diagnosis, options.fail_on):
+    if check.has_severity(diagnosis, options.fail_on):
         return EXIT_FINDINGS
     return EXIT_SKIPPED if any(options.strict or one.cause == "no_answer" for one in diagnosis.skipped) else 0
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from importlib.resources import as_file, files
 
-from nictop.cli.terminal import refuse_pipes, screen_glyphs
+from nictop.cli.terminal import require_terminal, screen_glyphs
 
-FILE = "demo.nictop"
+DEMO_FILE = "demo.nictop"
 START = 10.0
 """Seconds after its beginning: the guests have been connected to, and have told everything."""
 BANNER = (
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from nictop.recording.reader import Recording
 
-    refuse_pipes("the demo is a screen: it needs a terminal")
-    with as_file(files("nictop.recording").joinpath(FILE)) as path, Recording.open(str(path)) as recording:
+    require_terminal("the demo is a screen: it needs a terminal")
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path, Recording.open(str(path)) as recording:
         from nictop.tui.run import show
 
         start = recording.begin + START

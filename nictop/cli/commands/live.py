@@ -6,12 +6,12 @@ import argparse
 
 from nictop.cli.hosts import wanted_hosts
 from nictop.cli.signals import termination_as_interrupt
-from nictop.cli.terminal import refuse_pipes, screen_glyphs
+from nictop.cli.terminal import require_terminal, screen_glyphs
 
 
 def run(options: argparse.Namespace) -> int:
     wanted = wanted_hosts(options.hosts)
-    refuse_pipes("for scripts and pipes: nictop show [--format json]")
+    require_terminal("for scripts and pipes: nictop show [--format json]")
     from nictop.tui.run import run as run_app
 
     with termination_as_interrupt() as got:

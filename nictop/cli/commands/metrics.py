@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     listening = parse_listen_address(options.listen)
     hosts = wanted_hosts(options.hosts)
     if not listening.is_loopback:
-        output.complain(
+        output.print_error(
             f"warning: other machines can reach {listening}",
             "what is offered there is not encrypted, and nobody is asked who he is",
         )
@@ -54,5 +54,5 @@ def run(options: argparse.Namespace) -> int:
     def source_of(host: Host) -> Source:
         return connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
 
-    asyncio.run(serve(hosts, source_of, listening, interval=options.interval, say=output.complain))
+    asyncio.run(serve(hosts, source_of, listening, interval=options.interval, say=output.print_error))
     return 0

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from nictop.recording.writer import Recorder
     from nictop.wire.source import Source
 
-SHORTEST_TIME, LONGEST_TIME = 1.0, 31 * 86400.0
-MINIMUM = 20
+MIN_RECORD_SECONDS, MAX_RECORD_SECONDS = 1.0, 31 * 86400.0
+MIN_PROGRESS_COLUMNS = 20
 """Columns of a terminal that says it has none."""
-PROGRESS = 1.0
+PROGRESS_SECONDS = 1.0
 """Seconds between two looks at how it goes."""
 
 
@@ -89,7 +89,7 @@ class _Session:
                 if limit is not None and elapsed >= limit:
                     break
                 self._progress.show(self._words(elapsed))
-                await self._wait(PROGRESS if limit is None else min(PROGRESS, limit - elapsed), end)
+                await self._wait(PROGRESS_SECONDS if limit is None else min(PROGRESS_SECONDS, limit - elapsed), end)
         finally:
             await asyncio.gather(*(source.close() for source in self._sources))
             await asyncio.gather(end, return_exceptions=True)
@@ -172,7 +172,7 @@ class _Progress:
         if not self._live:
             return
         with contextlib.suppress(OSError):
-            line = clean(words)[: max(MINIMUM, os.get_terminal_size(sys.stderr.fileno()).columns) - 1]
+            line = clean(words)[: max(MIN_PROGRESS_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns) - 1]
             sys.stderr.write("\r" + line.ljust(self._width))
             sys.stderr.flush()
             self._width = len(line)
@@ -186,4 +186,4 @@ class _Progress:
 
 
 def _time(text: str) -> float:
-    return seconds(text, SHORTEST_TIME, LONGEST_TIME)
+    return seconds(text, MIN_RECORD_SECONDS, MAX_RECORD_SECONDS)

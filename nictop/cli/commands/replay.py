@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from nictop.cli.hosts import add_time_option
-from nictop.cli.terminal import refuse_pipes, screen_glyphs
+from nictop.cli.terminal import require_terminal, screen_glyphs
 from nictop.errors import NictopError
 
-SLOWEST, FASTEST = 0.1, 100.0
+MIN_REPLAY_SPEED, MAX_REPLAY_SPEED = 0.1, 100.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "The key ? lists the keys. A file that is still being written is followed."
     parser.add_argument("file", metavar="FILE", help="that nictop record, or the key r, has written")
     parser.add_argument(
-        "--speed", type=_speed, default=1.0, metavar="X", help=f"{SLOWEST:g} to {FASTEST:g} times (default 1)"
+        "--speed",
+        type=_speed,
+        default=1.0,
+        metavar="X",
+        help=f"{MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g} times (default 1)",
     )
     add_time_option(parser)
 
@@ -25,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import moment
 
-    refuse_pipes("for scripts and pipes: nictop show FILE --at TIME")
+    require_terminal("for scripts and pipes: nictop show FILE --at TIME")
     with Recording.open(options.file) as recording:
         if not recording.hosts:
             raise NictopError(f"{options.file}: no host was heard in this recording yet")
@@ -40,6 +44,6 @@ def _speed(text: str) -> float:
         speed = float(text)
     except ValueError:
         speed = float("nan")
-    if not SLOWEST <= speed <= FASTEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a speed from {SLOWEST:g} to {FASTEST:g}")
+    if not MIN_REPLAY_SPEED <= speed <= MAX_REPLAY_SPEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a speed from {MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g}")
     return speed

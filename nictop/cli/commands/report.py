@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
 DEFAULT_WATCH = 10.0
 """Seconds of rates: the longest window that a rule needs."""
-MIN_PREFIX_CHARS = 4
+MIN_IDENTITY_CHARS = 4
 """Characters of the beginning of an identity; a shorter word is the name of a host."""
 HEX_DIGITS = frozenset("0123456789abcdef")
-ENDINGS = {"html": "html", "markdown": "md"}
+FILE_SUFFIXES = {"html": "html", "markdown": "md"}
 
 EPILOG = """\
 RECORDING is a file that nictop record wrote. RUN is a file, a run or an
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help="default: nictop-report-DATE-TIME.html (.md) in this directory"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
-    parser.add_argument("--format", choices=tuple(ENDINGS), default="html", help="default: %(default)s")
+    parser.add_argument("--format", choices=tuple(FILE_SUFFIXES), default="html", help="default: %(default)s")
     parser.add_argument(
         "--redact",
         action="store_true",
@@ -78,9 +78,9 @@ def run(options: argparse.Namespace) -> int:
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
-    named = subjects(options.hosts)
+    named = parse_subjects(options.hosts)
     wall = time.time()
-    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[options.format]}"
+    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[options.format]}"
     if path != "-" and not options.force:
         refuse_taken(path)  # before hosts are observed
     at: str | None = options.at
@@ -88,9 +88,9 @@ def run(options: argparse.Namespace) -> int:
     runs = (*_recorded_runs(named, at), *named.runs)
     hidden: tuple[str, ...] = ()
     if options.redact:
-        from nictop.report.redaction.redaction import redacted
+        from nictop.report.redaction.redaction import redact
 
-        answers, runs, hidden = redacted(answers, runs)
+        answers, runs, hidden = redact(answers, runs)
     report = report_of(answers, runs, wall=wall, hidden=hidden)
     if options.format == "html":
         from nictop.report.html.page import html_page as page
@@ -104,14 +104,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
     """Answers of the recordings and of the hosts; if only runs are named, no host is observed."""
-    from nictop.cli.hosts import answers, recorded_answers
+    from nictop.cli.hosts import observe_hosts, read_recorded_hosts
 
     if at is not None and not named.recordings:
         raise NictopError("--at wants a recording", "nictop report FILE --at TIME")
-    found = tuple(answer for path in named.recordings for answer in recorded_answers(path, at))
+    found = tuple(answer for path in named.recordings for answer in read_recorded_hosts(path, at))
     if named.asks_hosts:
         options.hosts, options.at = list(named.hosts), None
-        found += answers(options, options.watch)
+        found += observe_hosts(options, options.watch)
     return found
 
 
@@ -160,7 +160,7 @@ class Subjects:
         return bool(self.hosts) or not (self.recordings or self.runs)
 
 
-def subjects(words: Sequence[str]) -> Subjects:
+def parse_subjects(words: Sequence[str]) -> Subjects:
     """Each word is a file, an identity or label of stored runs, or else a host. Raises NictopError for a file that is
     neither a recording nor a result."""
     from nictop.recording.file.open import is_recording
@@ -211,7 +211,7 @@ def _runs_of(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
 
     names = {name for run in kept for name in (run.label, run.identity, run.experiment) if name}
     begins = (
-        len(word) >= MIN_PREFIX_CHARS and HEX_DIGITS.issuperset(word) and any(one.startswith(word) for one in names)
+        len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word) and any(one.startswith(word) for one in names)
     )
     if word in names or word.rpartition(":")[0] in names or begins:
         with suppress(NictopError):

@@ -10,7 +10,7 @@ import argparse
 from nictop.cli.arguments import add_common_options
 from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, meant_hosts
 
-MOST = 65535
+MAX_SETUP_NUMBER = 65535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +66,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:6]) <= MOST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST}")
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:6]) <= MAX_SETUP_NUMBER:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MAX_SETUP_NUMBER}")
     return int(text)
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import add_time_option, answers, reached
+from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts
 from nictop.errors import HostUnreachable
 
 
@@ -24,14 +24,14 @@ def run(options: argparse.Namespace) -> int:
 
     if options.schema:
         return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    said = answers(options)
+    said = observe_hosts(options)
     if options.hosts:
         if options.format == "json":
             output.write(show_hosts.hosts_json(said))
         else:
             output.write_text(show_hosts.hosts_text(said, output.columns()), options)
         return HostUnreachable.exit_code if show_hosts.unreachable_hosts(said) else 0
-    ((snapshot, _),) = reached(said)
+    ((snapshot, _),) = reached_hosts(said)
     if options.format == "json":
         return output.write(show.show_json(snapshot))
     return output.write_text(show.show_text(snapshot, output.columns()), options)

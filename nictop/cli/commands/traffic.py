@@ -51,15 +51,15 @@ def _print_about(options: argparse.Namespace) -> int:
     from nictop.report.runs import json as run_json
 
     if options.schema:
-        return output.write(run_json.kept_schema() if options.list else run_json.traffic_schema())
+        return output.write(run_json.stored_runs_schema() if options.list else run_json.traffic_schema())
     if options.client is not None:
         raise NictopError("--list lists what is kept, whatever the hosts", "leave the hosts away")
     if options.format == "markdown":
         raise NictopError("--list has no Markdown", "nictop traffic --list --format text or json")
-    from nictop.report.runs.text import kept_text
+    from nictop.report.runs.text import stored_runs_text
     from nictop.traffic.results.selection import directory, kept_runs
 
     runs = kept_runs(directory(os.environ))
     if options.format == "json":
-        return output.write(run_json.kept_json(runs))
-    return output.write_text(kept_text(runs, output.columns()), options)
+        return output.write(run_json.stored_runs_json(runs))
+    return output.write_text(stored_runs_text(runs, output.columns()), options)

@@ -17,7 +17,7 @@ from nictop.model.text.words import Tone
 
 HOT = 0.85
 """Share of softirq time from which a CPU counts as the bottleneck: beyond it packets wait in the ring."""
-MAX_STEAL = 0.05
+STEAL_WARNING_SHARE = 0.05
 """Share of time stolen by the hypervisor from which it is marked."""
 
 
@@ -53,7 +53,7 @@ def _softirq(row: CpuRow) -> Cell:
 
 def _steal(row: CpuRow) -> Cell:
     text, tone = _percent(row.shares.steal)
-    return text, "warn" if row.shares.steal > MAX_STEAL else tone
+    return text, "warn" if row.shares.steal > STEAL_WARNING_SHARE else tone
 
 
 def _rate(read: Callable[[CpuRow], float | None], tone: Tone = "normal") -> Callable[[CpuRow], Cell]:

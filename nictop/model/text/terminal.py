@@ -12,7 +12,7 @@ from functools import lru_cache
 _HARMLESS = frozenset(("L", "M", "N", "P", "S"))
 """First letters of the Unicode categories that are shown as they are: letters, marks, numbers, punctuation, symbols."""
 
-MOST_MARKS = 2
+MAX_COMBINING_MARKS = 2
 """Combining marks on one character; a pile of them paints over the lines above."""
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
@@ -34,7 +34,10 @@ def clean(text: str) -> str:
         category = unicodedata.category(character)
         marks = marks + 1 if category[0] == "M" else 0
         if character == " " or (
-            category[0] in _HARMLESS and marks <= MOST_MARKS and not _is_invisible(character) and (marks == 0 or result)
+            category[0] in _HARMLESS
+            and marks <= MAX_COMBINING_MARKS
+            and not _is_invisible(character)
+            and (marks == 0 or result)
         ):
             result.append(character)
         else:

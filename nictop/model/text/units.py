@@ -16,7 +16,7 @@ BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SCALED_WIDTH = 6
 """Cells of `scaled`: four for the digits, a blank, one for the prefix."""
 
-SMALLEST = 0.005
+MIN_TWO_DECIMALS = 0.005
 """Below it two decimals would read 0.00."""
 
 
@@ -24,7 +24,7 @@ def significant(value: float) -> str:
     """Three significant digits of a number of 0 to 999.5, at most two decimals: ``9.41``, ``21.3``, ``812``, ``0``."""
     if value == 0:
         return "0"
-    if value < SMALLEST:
+    if value < MIN_TWO_DECIMALS:
         return "<.01"
     for decimals, limit in ((2, 10.0), (1, 100.0)):
         text = f"{value:.{decimals}f}"

@@ -59,7 +59,7 @@ def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], fie
 
 # ------------------------------------------------------------------------------------------------------- platform
 
-HYPERVISORS = {
+HYPERVISOR_TEXTS = {
     "vmware": "VMware guest",
     "kvm": "KVM guest",
     "qemu": "QEMU guest",
@@ -80,7 +80,7 @@ HYPERVISORS = {
 def hypervisor_words(platform: Platform) -> str:
     """``VMware guest``, ``bare metal``, or the name as the firmware gives it."""
     if platform.hypervisor:
-        return HYPERVISORS.get(platform.hypervisor, f"{platform.hypervisor} guest")
+        return HYPERVISOR_TEXTS.get(platform.hypervisor, f"{platform.hypervisor} guest")
     if "hypervisor" in platform.unreadable:
         return f"hypervisor {reason(platform.unreadable['hypervisor'], None)}"
     return "bare metal"
@@ -124,7 +124,7 @@ def on(flag: bool) -> str:
 # ------------------------------------------------------------------------------------------------------ link state
 
 
-def speed_words(settings: LinkSettings | None) -> str | None:
+def speed_text(settings: LinkSettings | None) -> str | None:
     """``10G full``, ``10G``; None when the speed is not known."""
     if settings is None or settings.speed is None:
         return None
@@ -143,7 +143,7 @@ def state_words(link: Link) -> tuple[str, Tone]:
         return f"no carrier{why}", "warn"
     if link.operstate in NOT_RUNNING:
         return f"up, {link.operstate}{why}", "warn"
-    speed = speed_words(link.ethtool.settings)
+    speed = speed_text(link.ethtool.settings)
     half = link.ethtool.settings is not None and link.ethtool.settings.duplex == "half"
     if speed is not None:
         return f"up, {speed}", "warn" if half else "good"

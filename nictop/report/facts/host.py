@@ -40,12 +40,12 @@ from nictop.probe.records import (
     Trouble,
 )
 
-LABEL_WIDTH = 15
+SHOW_LABEL_CELLS = 15
 NARROWEST = 40
 WIDEST = 200
-ONE_PAIR = 2
+SINGLE_QUEUE_PAIR = 2
 """Queues of a link that has nothing to spread: one to receive, one to transmit."""
-NAME_WIDTH = 30
+MIN_TREE_NAME_CELLS = 30
 """Cells that the tree keeps beside the columns."""
 
 
@@ -95,7 +95,7 @@ def show_document(snapshot: Snapshot) -> ShowDocument:
         queue_maps={
             ifindex: queue_map(link, snapshot)
             for ifindex, link in snapshot.links.items()
-            if not is_virtual(link) or len(link.queues) > ONE_PAIR
+            if not is_virtual(link) or len(link.queues) > SINGLE_QUEUE_PAIR
         },
         troubles=snapshot.troubles,
     )
@@ -152,7 +152,7 @@ def _headline(snapshot: Snapshot) -> str:
 
 def _tree_lines(rows: tuple[Row, ...], snapshot: Snapshot, room: int) -> list[str]:
     widest = max(width(guides(row)) + width(clean(row.title)) for row in rows)
-    name = min(max(widest, 12), max(NAME_WIDTH, room // 3))
+    name = min(max(widest, 12), max(MIN_TREE_NAME_CELLS, room // 3))
     columns = visible_columns(room - name)
     lines = [" ".join([fit("DEVICE", name), *(column.heading for column in columns)])]
     for row in rows:
@@ -231,7 +231,7 @@ def _words(load: InterruptLoad) -> str:
 def _section_lines(section: Section, room: int) -> list[str]:
     lines = [section.title]
     for fact in section.facts:
-        for number, part in enumerate(wrap(fact.text, room - LABEL_WIDTH - 3)):
-            label = fit(fact.label, LABEL_WIDTH) if number == 0 else " " * LABEL_WIDTH
+        for number, part in enumerate(wrap(fact.text, room - SHOW_LABEL_CELLS - 3)):
+            label = fit(fact.label, SHOW_LABEL_CELLS) if number == 0 else " " * SHOW_LABEL_CELLS
             lines.append(f"  {label} {part}")
     return lines

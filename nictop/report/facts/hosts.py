@@ -18,7 +18,7 @@ from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.facts import clean, wrap
 from nictop.report.facts.host import NARROWEST, WIDEST, ShowDocument, show_document, show_text
 
-RULE = "─"
+SECTION_RULE = "─"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def hosts_text(answers: Sequence[Answer], width: int) -> str:
         unreachable_text(answer, width) if isinstance(answer, Unreachable) else show_text(answer[0], width)
         for answer in answers
     ]
-    return f"\n{RULE * width}\n".join(sections)
+    return f"\n{SECTION_RULE * width}\n".join(sections)
 
 
 def unreachable_text(answer: Unreachable, width: int) -> str:

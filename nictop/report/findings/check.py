@@ -25,8 +25,8 @@ from nictop.rules.wording import (
     SKIPPED,
     checks_words,
     command_lines,
-    counts,
     place_words,
+    severity_counts,
     severity_mark,
     subject_words,
     verdict_words,
@@ -34,8 +34,8 @@ from nictop.rules.wording import (
 
 NARROWEST = 40
 WIDEST = 200
-LABEL_WIDTH = 6
-NOBODY = "nothing was looked at: no host answered"
+FINDING_LABEL_CELLS = 6
+NO_HOST_ANSWERED = "nothing was looked at: no host answered"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def check_document(
         nictop=__version__,
         hosts=tuple(checked_host(host) for host in hosts),
         rules=len(RULES) if hosts else 0,
-        counts=counts(diagnosis.findings),
+        counts=severity_counts(diagnosis.findings),
         findings=diagnosis.findings,
         skipped=diagnosis.skipped,
         unreachable=tuple(unreachable),
@@ -115,7 +115,7 @@ def check_schema() -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def reaches(diagnosis: Diagnosis, threshold: Severity) -> bool:
+def has_severity(diagnosis: Diagnosis, threshold: Severity) -> bool:
     """Whether there is a finding at or above `threshold`."""
     limit = SEVERITIES.index(threshold)
     return any(SEVERITIES.index(finding.severity) <= limit for finding in diagnosis.findings)
@@ -137,16 +137,16 @@ def check_text(
     line unless a word of a command is wider, with a final newline. `skipped`: list the checks that were skipped.
     `glyphs` gives the marks; the caller encodes the rest (`Glyphs.encode`)."""
     room = max(NARROWEST, min(WIDEST, room))
-    lines = [part for host in hosts for part in wrap(host_words(checked_host(host)), room)]
-    lines += [part for host in unreachable for part in wrap(unreachable_words(host), room)]
+    lines = [part for host in hosts for part in wrap(checked_host_text(checked_host(host)), room)]
+    lines += [part for host in unreachable for part in wrap(unreachable_host_text(host), room)]
     for finding in diagnosis.findings:
         lines += ["", *_finding_lines(finding, room, len(hosts) > 1, glyphs)]
-    lines += ["", *wrap(_verdict(diagnosis, glyphs) if hosts else NOBODY, room)]
+    lines += ["", *wrap(_verdict(diagnosis, glyphs) if hosts else NO_HOST_ANSWERED, room)]
     lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def host_words(host: CheckedHost) -> str:
+def checked_host_text(host: CheckedHost) -> str:
     """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not as root``"""
     parts = [host.host, host.platform]
     if host.kernel:
@@ -158,7 +158,7 @@ def host_words(host: CheckedHost) -> str:
     return " · ".join(clean(part) for part in parts)
 
 
-def unreachable_words(host: UnreachableHost) -> str:
+def unreachable_host_text(host: UnreachableHost) -> str:
     """``vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?``"""
     return f"{clean(host.host)} · unreachable: {clean(host.unreachable)}"
 
@@ -192,12 +192,14 @@ def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
 
 
 def _command_lines(steps: Iterable[Step], fix: Fix, room: int) -> Iterator[str]:
-    indent = " " * (LABEL_WIDTH + 5)
+    indent = " " * (FINDING_LABEL_CELLS + 5)
     for step in steps:
         yield from (indent + part for part in command_lines(step, room - len(indent), where=fix.where, cut=False))
 
 
-def _hanging(label: str, text: str, room: int, *, indent: int = 2, label_width: int = LABEL_WIDTH) -> Iterator[str]:
+def _hanging(
+    label: str, text: str, room: int, *, indent: int = 2, label_width: int = FINDING_LABEL_CELLS
+) -> Iterator[str]:
     """A label, and a text that wraps below itself."""
     for number, part in enumerate(wrap(text, room - indent - label_width - 1)):
         yield f"{' ' * indent}{fit('' if number else label, label_width)} {part}"

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.findings.check import NOBODY, checked_host, host_words, unreachable_words
+from nictop.report.findings.check import NO_HOST_ANSWERED, checked_host, checked_host_text, unreachable_host_text
 from nictop.rules import Diagnosis, Finding, Fix, HostFacts
 from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, severity_mark, subject_words, verdict_words
 
-MEANINGFUL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
-BACKQUOTES = re.compile("`+")
-SAFE = re.compile(r"(?<=\w)[-.:](?=\w)|(?<=\w)\.(?=\s|$)|[:()](?=\s|$)")
+MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
+BACKQUOTE_RUN = re.compile("`+")
+SAFE_PUNCTUATION = re.compile(r"(?<=\w)[-.:](?=\w)|(?<=\w)\.(?=\s|$)|[:()](?=\s|$)")
 """Marks of ordinary sentences, which mean nothing where they stand."""
 
 
@@ -31,74 +31,77 @@ def check_markdown(
     """Hosts, the verdict, one chapter per finding; with a final newline. `skipped`: list skipped checks."""
     several = len(hosts) > 1
     lines = ["## nictop check", ""]
-    lines += [f"- {escaped(host_words(checked_host(host)))}" for host in hosts]
-    lines += [f"- {escaped(unreachable_words(host))}" for host in unreachable]
-    lines += ["", f"**{verdict_words(diagnosis)[0]}** ({checks_words(diagnosis)})" if hosts else f"**{NOBODY}**"]
+    lines += [f"- {escape_markdown(checked_host_text(checked_host(host)))}" for host in hosts]
+    lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]
+    lines += [
+        "",
+        f"**{verdict_words(diagnosis)[0]}** ({checks_words(diagnosis)})" if hosts else f"**{NO_HOST_ANSWERED}**",
+    ]
     for finding in diagnosis.findings:
         lines += ["", *_chapter(finding, several)]
     if skipped and diagnosis.skipped:
         lines += ["", "### Skipped checks", ""]
         for one in diagnosis.skipped:
             about = subject_words(one, several_hosts=several) if one.subject or several else ""
-            about = f" ({escaped(about)})" if about else ""
-            lines.append(f"- {code(one.rule)}{about}: {escaped(one.reason)}")
+            about = f" ({escape_markdown(about)})" if about else ""
+            lines.append(f"- {inline_code(one.rule)}{about}: {escape_markdown(one.reason)}")
     return "\n".join(lines) + "\n"
 
 
 def _chapter(finding: Finding, several: bool) -> Iterator[str]:
     words = SEVERITY_WORDS[finding.severity]
     subject = subject_words(finding, several_hosts=several)
-    yield f"### {severity_mark(finding.severity)} {words.word}: {escaped(f'{subject} {finding.title}')}"
+    yield f"### {severity_mark(finding.severity)} {words.word}: {escape_markdown(f'{subject} {finding.title}')}"
     yield ""
-    yield escaped(finding.why)
+    yield escape_markdown(finding.why)
     if finding.evidence:
         yield ""
         yield "| seen | value | read from |"
         yield "|---|---|---|"
         for one in finding.evidence:
-            yield f"| {escaped(one.what)} | {escaped(one.value)} | {escaped(one.source)} |"
+            yield f"| {escape_markdown(one.what)} | {escape_markdown(one.value)} | {escape_markdown(one.source)} |"
     for fix in finding.fixes:
         yield ""
         yield from _fix(finding, fix)
     yield ""
-    yield f"Rule {code(finding.rule)}"
+    yield f"Rule {inline_code(finding.rule)}"
 
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
-    yield f"**{escaped(fix.title)}** ({escaped(place_words(finding, fix))})"
-    yield from fenced(map(str, fix.commands))
+    yield f"**{escape_markdown(fix.title)}** ({escape_markdown(place_words(finding, fix))})"
+    yield from fenced_block(map(str, fix.commands))
     if fix.note:
         yield ""
-        yield escaped(fix.note)
+        yield escape_markdown(fix.note)
     if fix.undo:
         yield ""
         yield "To undo it:"
-        yield from fenced(map(str, fix.undo))
+        yield from fenced_block(map(str, fix.undo))
 
 
-def fenced(commands: Iterable[str]) -> Iterator[str]:
+def fenced_block(commands: Iterable[str]) -> Iterator[str]:
     """Clean commands between fences that none of them can end, a blank line before; nothing of none."""
     shown = [clean(command) for command in commands]
     if shown:
-        fence = "`" * max(3, 1 + max((len(run) for one in shown for run in BACKQUOTES.findall(one)), default=0))
+        fence = "`" * max(3, 1 + max((len(run) for one in shown for run in BACKQUOTE_RUN.findall(one)), default=0))
         yield ""
         yield fence
         yield from shown
         yield fence
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Clean text in which no character is Markdown or HTML."""
-    return MEANINGFUL.sub(_escaped, clean(text))
+    return MARKDOWN_CHARACTERS.sub(_escaped, clean(text))
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return found[0] if SAFE.match(found.string, found.start()) is not None else f"\\{found[0]}"
+    return found[0] if SAFE_PUNCTUATION.match(found.string, found.start()) is not None else f"\\{found[0]}"
 
 
-def code(text: str) -> str:
+def inline_code(text: str) -> str:
     """Clean text as code."""
     shown = clean(text)
-    fence = "`" * (1 + max((len(run) for run in BACKQUOTES.findall(shown)), default=0))
+    fence = "`" * (1 + max((len(run) for run in BACKQUOTE_RUN.findall(shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{pad}{shown}{pad}{fence}"

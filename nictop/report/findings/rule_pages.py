@@ -12,7 +12,7 @@ from nictop.model.facts import wrap
 from nictop.rules import RULES, Rule
 from nictop.rules.wording import SEVERITY_WORDS, rules_by_family
 
-WIDEST = 100
+MAX_RULE_PAGE_CELLS = 100
 """Cells of running text that one still likes to read."""
 
 
@@ -32,7 +32,7 @@ def rule_named(name: str) -> Rule:
 
 def rule_page(rule: Rule, room: int) -> str:
     """One rule in full, at most `room` cells per line where the text allows it, with a final newline."""
-    room = min(room, WIDEST)
+    room = min(room, MAX_RULE_PAGE_CELLS)
     title = f"{rule.name}  ({rule.family}; {SEVERITY_WORDS[rule.severity].word})"
     lines = [*wrap(title, room), ""]
     for paragraph in rule.explanation.split("\n\n"):
@@ -53,7 +53,7 @@ def rule_list(room: int) -> str:
         lines += [family, ""]
         for rule in rules:
             lines.append(f"  {rule.name}  ({SEVERITY_WORDS[rule.severity].word})")
-            lines += [f"      {part}" for part in wrap(rule.summary, min(room, WIDEST) - 6)]
+            lines += [f"      {part}" for part in wrap(rule.summary, min(room, MAX_RULE_PAGE_CELLS) - 6)]
         lines.append("")
     return "\n".join([*lines, f"{len(RULES)} rules; nictop check --explain RULE prints the page of one"]) + "\n"
 

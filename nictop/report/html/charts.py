@@ -11,23 +11,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.text import units
-from nictop.report.html.elements import PARAGRAPH, Html, element, joined
+from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.result import Flow, Result
 
-WIDTH, HEIGHT = 480.0, 200.0
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 40.0, 14.0, 24.0
+CHART_WIDTH, CHART_HEIGHT = 480.0, 200.0
+MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 62.0, 40.0, 14.0, 24.0
 """Margins in which the axes are written."""
-FAR_CEILING = 8.0
+MAX_CEILING_RATIO = 8.0
 """Times the highest rate: a ceiling beyond is said, not drawn, so that the rate is seen."""
-TOUCHING = 0.5
+MAX_STEP_GAP = 0.5
 """Between two intervals that follow each other."""
-MOST_POINTS = 2000
-LABEL_WIDTH, FIGURE_WIDTH, BAR_HEIGHT, BAR_GAP = 130.0, 86.0, 16.0, 10.0
-LONGEST_LABEL = 22
+MAX_CHART_POINTS = 2000
+BAR_LABEL_WIDTH, BAR_VALUE_WIDTH, BAR_HEIGHT, BAR_GAP = 130.0, 86.0, 16.0, 10.0
+MAX_BAR_LABEL_CHARS = 22
 """Characters beside a bar; the table has the whole."""
 
-Position = tuple[float, float]
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,14 @@ class _Axes:
     ends: float
     most: float
 
-    def place(self, time: float, share: float) -> Position:
+    def place(self, time: float, share: float) -> Point:
         """`share`: of the height."""
-        x = LEFT + (time - self.begins) / (self.ends - self.begins) * (WIDTH - LEFT - RIGHT)
-        return round(x, 1), round(HEIGHT - BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - TOP - BOTTOM), 1)
+        x = MARGIN_LEFT + (time - self.begins) / (self.ends - self.begins) * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
+        return round(x, 1), round(
+            CHART_HEIGHT - MARGIN_BOTTOM - min(1.0, max(0.0, share)) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), 1
+        )
 
-    def rate(self, time: float, bits_per_second: float) -> Position:
+    def rate(self, time: float, bits_per_second: float) -> Point:
         return self.place(time, bits_per_second / self.most)
 
 
@@ -72,9 +74,9 @@ def run_chart(result: Result) -> Html:
         return Html("")
     highest = max(rate for _, _, rate in told)
     ceiling = result.ceiling.goodput if result.ceiling is not None else None
-    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= FAR_CEILING * max(highest, 1.0) else None
+    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(highest, 1.0) else None
     begins, ends = min(start for start, _, _ in told), max(end for _, end, _ in told)
-    axes = _Axes(begins, ends, round_up(max(highest, drawn or 0.0)))
+    axes = _Axes(begins, ends, axis_end(max(highest, drawn or 0.0)))
     loads = [load for load in result.hosts if load.role != "observer" and any(_cpu_places(load, axes))]
     parts = [*_axes(axes, bool(loads))]
     for number, (_, some) in enumerate(flows):
@@ -85,7 +87,7 @@ def run_chart(result: Result) -> Html:
         parts.append(element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ceiling"))
     for number, load in enumerate(loads):
         parts.append(_line(_cpu_places(load, axes), "cpu2" if number else "cpu"))
-    return _figure(parts, HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
+    return _figure(parts, CHART_HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
 
 
 def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
@@ -96,7 +98,7 @@ def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
         if all(map(_is_number, (point.time, length, rate))) and length > 0 and rate >= 0:
             found.append((point.time - length, point.time, rate))
     found.sort()
-    return found[:: 1 + len(found) // MOST_POINTS]
+    return found[:: 1 + len(found) // MAX_CHART_POINTS]
 
 
 def _is_number(value: float | None) -> bool:
@@ -109,7 +111,7 @@ def _steps(some: Sequence[tuple[float, float, float]], axes: _Axes, *, area: boo
     foot = axes.rate(axes.begins, 0)[1]
     for start, end, rate in some:
         (x1, y), (x2, _) = axes.rate(start, rate), axes.rate(end, rate)
-        joins = last is not None and abs(last - x1) < TOUCHING
+        joins = last is not None and abs(last - x1) < MAX_STEP_GAP
         if not joins:
             pieces += f"{f'V{foot:g}Z' if area and pieces else ''}M{x1:g} {foot if area else y:g}"
         pieces += f"V{y:g}H{x2:g}"
@@ -119,7 +121,7 @@ def _steps(some: Sequence[tuple[float, float, float]], axes: _Axes, *, area: boo
     return element("path", d=pieces, class_="back")
 
 
-def _cpu_places(load: HostLoad, axes: _Axes) -> list[Position]:
+def _cpu_places(load: HostLoad, axes: _Axes) -> list[Point]:
     return [
         axes.place(one.time, one.hottest_busy)
         for one in load.series
@@ -127,7 +129,7 @@ def _cpu_places(load: HostLoad, axes: _Axes) -> list[Position]:
     ]
 
 
-def _line(places: Sequence[Position], class_: str) -> Html:
+def _line(places: Sequence[Point], class_: str) -> Html:
     if len(places) == 1:
         return element("circle", cx=places[0][0], cy=places[0][1], r=2, class_=class_)
     return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in places), class_=class_)
@@ -145,8 +147,8 @@ def _axes(axes: _Axes, with_cpus: bool) -> Iterator[Html]:
         yield _label(f"{_tenths(time):g} s", x, y + 15, anchor)
     if _tenths(axes.begins) < 0 < axes.ends:
         x, y = axes.place(0, 0)
-        yield element("line", x1=x, y1=TOP, x2=x, y2=y, class_="axis")
-        yield _label("counted from here", x + 3, TOP - 3)
+        yield element("line", x1=x, y1=MARGIN_TOP, x2=x, y2=y, class_="axis")
+        yield _label("counted from here", x + 3, MARGIN_TOP - 3)
 
 
 def _tenths(time: float) -> float:
@@ -176,7 +178,7 @@ def bar_chart(bars: Sequence[Bar], what: str, ceiling: float | None = None) -> H
     ]
     if not known or max(known) <= 0:
         return Html("")
-    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= FAR_CEILING * max(known) else None
+    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(known) else None
     most = max(*known, drawn or 0.0)
     height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
     parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, most)]
@@ -189,29 +191,31 @@ def bar_chart(bars: Sequence[Bar], what: str, ceiling: float | None = None) -> H
 
 
 def _bar_end(value: float, most: float) -> float:
-    return round(LABEL_WIDTH + max(0.0, value) / most * (WIDTH - LABEL_WIDTH - FIGURE_WIDTH), 1)
+    return round(BAR_LABEL_WIDTH + max(0.0, value) / most * (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH), 1)
 
 
 def _bar(bar: Bar, number: int, most: float) -> Iterator[Html]:
     y = BAR_GAP + number * (BAR_HEIGHT + BAR_GAP)
     middle = y + BAR_HEIGHT / 2
-    yield _label(shortened(bar.label), LABEL_WIDTH - 6, middle + 4, "end", "value")
+    yield _label(shorten_label(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
     if bar.value is None or not _is_number(bar.value):
-        yield _label("no run came to its end", LABEL_WIDTH, middle + 4)
+        yield _label("no run came to its end", BAR_LABEL_WIDTH, middle + 4)
         return
     end = _bar_end(bar.value, most)
-    yield element("rect", x=LABEL_WIDTH, y=y, width=max(0.5, end - LABEL_WIDTH), height=BAR_HEIGHT, class_="bar")
+    yield element(
+        "rect", x=BAR_LABEL_WIDTH, y=y, width=max(0.5, end - BAR_LABEL_WIDTH), height=BAR_HEIGHT, class_="bar"
+    )
     if bar.low is not None and bar.high is not None and bar.low < bar.high and _is_number(bar.low + bar.high):
         ends = (_bar_end(bar.low, most), _bar_end(bar.high, most))
         path = f"M{ends[0]:g} {middle:g}H{ends[1]:g}" + "".join(f"M{x:g} {middle - 4:g}v8" for x in ends)
         yield element("path", d=path, class_="spread")
     for value in filter(_is_number, bar.each if len(bar.each) > 1 else ()):
         yield element("circle", cx=_bar_end(value, most), cy=middle, r=2, class_="dot")
-    yield _label(units.bits_per_second(bar.value), WIDTH - 2, middle + 4, "end", "value")
+    yield _label(units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
 
 
-def shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+def shorten_label(label: str) -> str:
+    return label if len(label) <= MAX_BAR_LABEL_CHARS else label[: MAX_BAR_LABEL_CHARS - 1] + "…"
 
 
 # --------------------------------------------------------------------------------------------------------- parts
@@ -225,15 +229,15 @@ def _figure(parts: Iterable[Html], height: float, what: str, told: Iterable[str]
     picture = element(
         "svg",
         element("title", what),
-        joined(parts, PARAGRAPH),
-        viewBox=f"0 0 {WIDTH:g} {height:g}",
+        join_html(parts, LINE_END),
+        viewBox=f"0 0 {CHART_WIDTH:g} {height:g}",
         role="img",
         aria_label=what,
     )
     return element("figure", picture, element("figcaption", " · ".join(told)))
 
 
-def round_up(value: float) -> float:
+def axis_end(value: float) -> float:
     """The next 1, 2, 2.5 or 5 times a power of ten: the end of an axis; at least 1."""
     if not value > 1:
         return 1.0

@@ -11,10 +11,10 @@ from html import escape
 
 from nictop.model.text.terminal import clean
 
-EMPTY_ELEMENTS = ("br", "circle", "line", "meta", "polyline", "path", "rect")
+VOID_ELEMENTS = ("br", "circle", "line", "meta", "polyline", "path", "rect")
 """Written without an end tag of their own."""
 
-PARAGRAPH = "\n"
+LINE_END = "\n"
 
 
 class Html(str):
@@ -32,9 +32,9 @@ def element(tag: str, *children: str, **attributes: str | float | bool) -> Html:
     """One element. `Html` children stand in it as they are, others as text. Attributes: a final underscore is dropped
     (``class_``), an inner one is a hyphen; True: without a value; False, or "": left out."""
     said = "".join(_attribute(name, value) for name, value in attributes.items() if value is not False and value != "")
-    if tag in EMPTY_ELEMENTS:
+    if tag in VOID_ELEMENTS:
         return Html(f"<{tag}{said}/>")
-    return Html(f"<{tag}{said}>{joined(children)}</{tag}>")
+    return Html(f"<{tag}{said}>{join_html(children)}</{tag}>")
 
 
 def _attribute(name: str, value: str | float | bool) -> str:
@@ -45,12 +45,12 @@ def _attribute(name: str, value: str | float | bool) -> str:
     return f' {name}="{text(shown)}"'
 
 
-def joined(children: Iterable[str], between: str = "") -> Html:
+def join_html(children: Iterable[str], between: str = "") -> Html:
     """Pieces one after another."""
     return Html(between.join(one if isinstance(one, Html) else text(one) for one in children))
 
 
-def lines(texts: Iterable[str]) -> Html:
+def html_lines(texts: Iterable[str]) -> Html:
     """Texts of which each is a line of its own, for what keeps its line ends (``pre``)."""
     return Html("\n".join(text(one) for one in texts))
 
@@ -62,10 +62,10 @@ def table(
     those from column `numbers_from` on are flush right."""
 
     def cells(row: Iterable[str], tag: str) -> Html:
-        return joined(_cell(one, tag, numbers_from is not None and n >= numbers_from) for n, one in enumerate(row))
+        return join_html(_cell(one, tag, numbers_from is not None and n >= numbers_from) for n, one in enumerate(row))
 
     head = element("thead", element("tr", cells(titles, "th")))
-    body = element("tbody", joined((element("tr", cells(row, "td")) for row in rows), PARAGRAPH))
+    body = element("tbody", join_html((element("tr", cells(row, "td")) for row in rows), LINE_END))
     return element("div", element("table", head, body, class_=class_), class_="wide")
 
 
@@ -75,6 +75,6 @@ def _cell(content: str, tag: str, number: bool) -> Html:
     return element(tag, content, class_="number" if number else "")
 
 
-def folded(summary: str, *children: str, open_: bool = False, id_: str = "") -> Html:
+def details_element(summary: str, *children: str, open_: bool = False, id_: str = "") -> Html:
     """What is shown when its summary is chosen."""
     return element("details", element("summary", summary), *children, open_=open_, id_=id_)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nictop.report.html.elements import PARAGRAPH, Html, element, folded, joined, lines, table
+from nictop.report.html.elements import LINE_END, Html, details_element, element, html_lines, join_html, table
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, severity_mark, subject_words, verdict_words
 
@@ -53,18 +53,18 @@ def _evidence(finding: Finding) -> Iterator[Html]:
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
     yield element("h4", fix.title, element("span", f" ({place_words(finding, fix)})", class_="place"))
-    yield from commands([str(step) for step in fix.commands])
+    yield from command_block([str(step) for step in fix.commands])
     if fix.note:
         yield element("p", fix.note)
     if fix.undo:
         yield element("p", "To undo it:")
-        yield from commands([str(step) for step in fix.undo])
+        yield from command_block([str(step) for step in fix.undo])
 
 
-def commands(some: Sequence[str]) -> Iterator[Html]:
+def command_block(some: Sequence[str]) -> Iterator[Html]:
     """Shell lines as they are to be typed; nothing of none."""
     if some:
-        yield element("pre", lines(some))
+        yield element("pre", html_lines(some))
 
 
 def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:
@@ -74,4 +74,4 @@ def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:
             for one in diagnosis.skipped
         )
         number = len({one.rule for one in diagnosis.skipped})
-        yield folded(f"Skipped checks: {number}", joined([table(("rule", "about", "why"), rows)], PARAGRAPH))
+        yield details_element(f"Skipped checks: {number}", join_html([table(("rule", "about", "why"), rows)], LINE_END))

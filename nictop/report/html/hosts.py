@@ -18,15 +18,15 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.report.facts.host import show_json
-from nictop.report.findings.check import checked_host, host_words
-from nictop.report.html.elements import PARAGRAPH, Html, element, folded, joined, table
+from nictop.report.findings.check import checked_host, checked_host_text
+from nictop.report.html.elements import LINE_END, Html, details_element, element, join_html, table
 from nictop.rules import HostFacts
 
-SHOWN = ("link", "profile", "driver", "in", "out", "drops", "ip", "mtu")
+TREE_COLUMN_KEYS = ("link", "profile", "driver", "in", "out", "drops", "ip", "mtu")
 """Columns of the tree; the facts below have the rest."""
-LONG = ("profile", "ip")
+LONG_TEXT_COLUMNS = ("profile", "ip")
 """Those with text of any length."""
-TREE_COLUMNS = tuple(column for key in SHOWN for column in COLUMNS if column.key == key)
+TREE_COLUMNS = tuple(column for key in TREE_COLUMN_KEYS for column in COLUMNS if column.key == key)
 
 
 def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
@@ -36,13 +36,13 @@ def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
     return element(
         "section",
         element("h2", host.name),
-        element("p", host_words(checked_host(host)), class_="dim"),
+        element("p", checked_host_text(checked_host(host)), class_="dim"),
         *_not_live(host),
         _tree(rows, host),
         element("p", *_processors(host)),
         *(_facts(row, host, open_=row.link is not None and row.link.ifindex in subjects) for row in _described(rows)),
         *_virtual_links(rows),
-        folded("All facts as data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
+        details_element("All facts as data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
         id_=f"host-{number}",
     )
 
@@ -74,7 +74,7 @@ def _device(row: Row) -> Html:
 
 def _cell(column: Column[DeviceRow], row: Row, host: HostFacts) -> Html:
     said, tone = column.cell(DeviceRow(row, host.snapshot))
-    kind = "number" if column.align == "right" else "long" if column.key in LONG else ""
+    kind = "number" if column.align == "right" else "long" if column.key in LONG_TEXT_COLUMNS else ""
     classes = [name for name in (kind, tone) if name and name != "normal"]
     return element("td", said.strip(), class_=" ".join(classes))
 
@@ -120,15 +120,15 @@ def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:
     parts = [_section(one) for one in link_facts(row, host.snapshot)]
     if row.link is not None:
         parts += _queues(row.link, host)
-    return folded(joined(summary), joined(parts, PARAGRAPH), open_=open_)
+    return details_element(join_html(summary), join_html(parts, LINE_END), open_=open_)
 
 
 def _section(section: Section) -> Html:
     facts = (
-        joined((element("dt", one.label), element("dd", one.text, class_="" if one.tone == "normal" else one.tone)))
+        join_html((element("dt", one.label), element("dd", one.text, class_="" if one.tone == "normal" else one.tone)))
         for one in section.facts
     )
-    return joined((element("h4", section.title), element("dl", joined(facts, PARAGRAPH))))
+    return join_html((element("h4", section.title), element("dl", join_html(facts, LINE_END))))
 
 
 def _queues(link: Link, host: HostFacts) -> Iterator[Html]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop import __version__
-from nictop.report.findings.check import unreachable_words
-from nictop.report.html.elements import PARAGRAPH, Html, element, joined
+from nictop.report.findings.check import unreachable_host_text
+from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.report.html.findings import findings_html
 from nictop.report.html.hosts import host_html
 from nictop.report.html.runs import experiment_html
-from nictop.report.html.style import POLICY, STYLE
-from nictop.report.page import Report, moment, title_words
+from nictop.report.html.style import CONTENT_SECURITY_POLICY, STYLE_SHEET
+from nictop.report.page import Report, made_at_text, title_text
 
 
 def html_page(report: Report) -> str:
@@ -23,23 +23,23 @@ def html_page(report: Report) -> str:
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=CONTENT_SECURITY_POLICY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", f"nictop report: {title_words(report)}"),
-        element("style", Html(STYLE)),
+        element("title", f"nictop report: {title_text(report)}"),
+        element("style", Html(STYLE_SHEET)),
     )
-    page = element("html", head, element("body", joined(_body(report), PARAGRAPH)), lang="en")
+    page = element("html", head, element("body", join_html(_body(report), LINE_END)), lang="en")
     return ("<!DOCTYPE html>\n" + page).encode("ascii", "xmlcharrefreplace").decode() + "\n"
 
 
 def _body(report: Report) -> Iterator[Html]:
-    yield element("h1", f"nictop report: {title_words(report)}")
-    yield element("p", f"{moment(report)} · nictop {__version__}", class_="dim")
+    yield element("h1", f"nictop report: {title_text(report)}")
+    yield element("p", f"{made_at_text(report)} · nictop {__version__}", class_="dim")
     yield from _contents(report)
     for host in report.unreachable:
-        yield element("p", unreachable_words(host), class_="bad")
+        yield element("p", unreachable_host_text(host), class_="bad")
     if report.hosts:
         yield findings_html(report.diagnosis, len(report.hosts) + len(report.unreachable))
     for number, watched in enumerate(report.hosts, 1):
@@ -56,4 +56,4 @@ def _contents(report: Report) -> Iterator[Html]:
     chapters += [(f"host-{number}", host.name) for number, host in enumerate(report.hosts, 1)]
     chapters += [(f"traffic-{number}", f"Traffic {number}") for number in range(1, len(report.experiments) + 1)]
     if len(chapters) > 1:
-        yield element("nav", joined((element("a", name, href=f"#{anchor}") for anchor, name in chapters), PARAGRAPH))
+        yield element("nav", join_html((element("a", name, href=f"#{anchor}") for anchor, name in chapters), LINE_END))

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model.text.glyphs import UNICODE
 from nictop.report.html.charts import Bar, bar_chart, run_chart
-from nictop.report.html.elements import Html, element, folded, joined, table
-from nictop.report.html.findings import commands
+from nictop.report.html.elements import Html, details_element, element, join_html, table
+from nictop.report.html.findings import command_block
 from nictop.report.page import ReportedExperiment
-from nictop.report.runs.comparison import REFUSED, figure_rows
-from nictop.report.runs.points import experiment_words, figures, points, titles
-from nictop.report.runs.sentences import ends_words, moment_words, plan_words, result_sentences
+from nictop.report.runs.comparison import NO_VERDICT, figure_rows
+from nictop.report.runs.points import column_titles, experiment_summary, figures, points
+from nictop.report.runs.sentences import endpoints_text, moment_words, plan_words, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 
-TONES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict"}
+SENTENCE_CLASSES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict"}
 
 
 def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
@@ -30,10 +30,10 @@ def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
         return element("section", element("h2", "Traffic"), _run(runs[0].result), id_=f"traffic-{number}")
     return element(
         "section",
-        element("h2", "Traffic: ", experiment_words(runs) or "comparison"),
+        element("h2", "Traffic: ", experiment_summary(runs) or "comparison"),
         *(_comparison(experiment.comparison, experiment) if experiment.comparison is not None else ()),
         *(_points(runs) if runs else ()),
-        *(folded(_title(one), _run(one.result)) for one in runs),
+        *(details_element(_title(one), _run(one.result)) for one in runs),
         id_=f"traffic-{number}",
     )
 
@@ -41,13 +41,13 @@ def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
 def _title(kept: StoredRun) -> Html:
     name = " ".join(part for part in (kept.group, kept.variable, kept.value) if part)
     said = f"Run {kept.number}" + (f": {name}" if name else "")
-    return joined((element("bdi", said), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
+    return join_html((element("bdi", said), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
 
 
 def _run(result: Result) -> Html:
     return element(
         "article",
-        element("h3", ends_words(result)),
+        element("h3", endpoints_text(result)),
         element("p", f"{plan_words(result.plan)} · {moment_words(result.wall)}", class_="dim"),
         run_chart(result),
         *_sentences(result),
@@ -64,14 +64,14 @@ def _sentences(result: Result) -> Iterator[Html]:
         if kind == "type":
             to_type.append(said)
         else:
-            rows.append(joined((element("dt", kind), element("dd", said, class_=TONES.get(kind, "")))))
+            rows.append(join_html((element("dt", kind), element("dd", said, class_=SENTENCE_CLASSES.get(kind, "")))))
     yield element("dl", *rows)
-    yield from commands(to_type)
+    yield from command_block(to_type)
 
 
 def _setup(result: Result) -> Iterator[Html]:
     if result.facts:
-        yield folded("Set-up of the run", table(("what", "value"), result.facts.items()))
+        yield details_element("Set-up of the run", table(("what", "value"), result.facts.items()))
 
 
 def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
@@ -87,7 +87,7 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
         for point in found
     ]
     yield bar_chart(bars, f"goodput by {runs[0].variable}" if runs[0].variable else "goodput", _ceiling(runs))
-    yield table(titles(found, runs[0].variable), map(figures, found), numbers_from=1)
+    yield table(column_titles(found, runs[0].variable), map(figures, found), numbers_from=1)
 
 
 def _ceiling(runs: Sequence[StoredRun]) -> float | None:
@@ -98,7 +98,7 @@ def _ceiling(runs: Sequence[StoredRun]) -> float | None:
 
 def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Iterator[Html]:
     said = comparison.refusals or (comparison.sentence,)
-    verdict = f"{UNICODE.critical} {REFUSED}" if comparison.verdict == "refused" else comparison.verdict
+    verdict = f"{UNICODE.critical} {NO_VERDICT}" if comparison.verdict == "refused" else comparison.verdict
     yield element("p", verdict, class_="verdict")
     yield element("ul", *(element("li", sentence) for sentence in said))
     yield element("p", "A: ", element("bdi", experiment.names[0]), " · B: ", element("bdi", experiment.names[1]))
@@ -106,4 +106,4 @@ def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Itera
     if len(rows) > 1:
         yield table(rows[0], rows[1:], numbers_from=1)
     if comparison.differences:
-        yield folded("In what the two differ", table(("differs", "A", "B"), comparison.differences))
+        yield details_element("In what the two differ", table(("differs", "A", "B"), comparison.differences))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 
-STYLE = """
+STYLE_SHEET = """
 :root { color-scheme: light dark; --ground: #fff; --raised: #f4f5f7; --ink: #1b1e23; --dim: #5b6470; --line: #d5d9df;
   --accent: #1f6feb; --good: #1a7f37; --warn: #8a5a00; --bad: #c0202c; --area: #a9c8f5; --second: #b4502a;
   --third: #7a3fb0; }
@@ -85,8 +85,8 @@ footer { margin-top: 2rem; padding-top: .5rem; border-top: 1px solid var(--line)
   .tree td:first-child { min-width: 11rem; } .tree td.long { min-width: 6rem; } }
 """
 
-POLICY = (
-    f"default-src 'none'; style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'; "
+CONTENT_SECURITY_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{b64encode(sha256(STYLE_SHEET.encode()).digest()).decode()}'; "
     "base-uri 'none'; form-action 'none'"
 )
 """Content-Security-Policy (W3C, CSP Level 3)."""

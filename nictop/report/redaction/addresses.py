@@ -12,21 +12,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import chain
 
-SMALL_POOL = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/4")
+POOL_24 = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/4")
 """Networks from which a /24 is replaced, in order."""
-MIDDLE_POOL = ("100.64.0.0/10", "10.128.0.0/9", "240.0.0.0/4")
+POOL_16 = ("100.64.0.0/10", "10.128.0.0/9", "240.0.0.0/4")
 """For networks of /16 to /23, a /16 for each."""
-WIDE_POOL = ("10.0.0.0/9", "240.0.0.0/4")
+POOL_8 = ("10.0.0.0/9", "240.0.0.0/4")
 """For a /16 out of a larger network, so that several of them still are in one."""
 
-NOBODY = IPv4Address("169.254.169.254")
+METADATA_SERVICE = IPv4Address("169.254.169.254")
 """The metadata service of every cloud."""
 UNIQUE_LOCAL = IPv6Network("fc00::/7")
-GROUP_BIT, LOCAL_BIT = 1, 2
+MULTICAST_BIT, LOCALLY_ADMINISTERED_BIT = 1, 2
 """Of the first byte of a MAC address: multicast, and not given by a vendor."""
-KNOWN_LOCAL = (b"\x54\x00", b"\x42\x00")
+HYPERVISOR_PREFIXES = (b"\x54\x00", b"\x42\x00")
 """Second and third byte of addresses that QEMU and libvirt (52:54:00, fe:54:00) make up."""
-SMALL_IDENTIFIER = 0xFFFF
+MAX_MANUAL_IDENTIFIER = 0xFFFF
 """Interface identifiers up to this were given by hand, and tell nothing: ``::1``."""
 
 
@@ -37,7 +37,7 @@ class AddressAliases:
         self.counted: dict[str, dict[object, None]] = {"IPv4": {}, "IPv6": {}, "MAC": {}}
         """Kind → the different addresses that were replaced."""
         self._macs_seen = {one.lower().replace("-", ":") for one in originals}
-        seen = [one for one in map(parsed, originals) if one is not None]
+        seen = [one for one in map(parse_ip_address, originals) if one is not None]
         self._fours = {int(one) for one in seen if one.version == 4}
         self._sixteens = {one >> 16 for one in self._fours}
         self._twenty_fours = {one >> 8 for one in self._fours}
@@ -45,9 +45,9 @@ class AddressAliases:
         known = (_network(one) for one in networks)
         self._wide = sorted({one for one in known if one is not None and 8 <= one.prefixlen < 24})
         self._pools = {
-            24: _parts(SMALL_POOL, 24, self._twenty_fours),
-            16: _parts(MIDDLE_POOL, 16, self._sixteens),
-            8: _parts(WIDE_POOL, 16, self._sixteens),
+            24: _parts(POOL_24, 24, self._twenty_fours),
+            16: _parts(POOL_16, 16, self._sixteens),
+            8: _parts(POOL_8, 16, self._sixteens),
         }
         self._blocks: dict[IPv4Network, int] = {}
         self._numbers: dict[object, int] = {}
@@ -63,7 +63,7 @@ class AddressAliases:
     # ----------------------------------------------------------------------------------------------------- IPv4
 
     def _four(self, address: IPv4Address) -> IPv4Address:
-        if address.is_loopback or address.is_multicast or int(address) >> 24 in (0, 255) or address == NOBODY:
+        if address.is_loopback or address.is_multicast or int(address) >> 24 in (0, 255) or address == METADATA_SERVICE:
             return address
         if address.is_link_local:
             number = self._number("link-local IPv4", int(address), lambda n: 0xA9FE_0100 + n in self._fours)
@@ -98,7 +98,7 @@ class AddressAliases:
         return IPv6Address(self._prefix(value >> 64, local=address in UNIQUE_LOCAL) << 64 | identifier)
 
     def _identifier(self, value: int) -> int:
-        if value <= SMALL_IDENTIFIER:
+        if value <= MAX_MANUAL_IDENTIFIER:
             return value
         return 0x53 << 16 | self._number("interface identifier", value)
 
@@ -126,7 +126,7 @@ class AddressAliases:
 
     def _mac(self, plain: bytes) -> bytes:
         """Addresses that differ in their first byte alone stay so: a tap's is that of its guest's NIC with ``fe``."""
-        made_up = plain[0] & (LOCAL_BIT | GROUP_BIT) and plain[1:3] not in KNOWN_LOCAL
+        made_up = plain[0] & (LOCALLY_ADMINISTERED_BIT | MULTICAST_BIT) and plain[1:3] not in HYPERVISOR_PREFIXES
         head = plain[:1] + (b"\x00\x00" if made_up else plain[1:3]) + bytes(len(plain) - 6)
         first = 0x5E_5300
 
@@ -148,7 +148,7 @@ class AddressAliases:
         return self._numbers[key]
 
 
-def parsed(text: str) -> IPv4Address | IPv6Address | None:
+def parse_ip_address(text: str) -> IPv4Address | IPv6Address | None:
     """None for what is no IP address."""
     try:
         return ip_address(text)

@@ -11,10 +11,10 @@ from typing import Final
 
 from nictop.report.redaction.names import Kind
 
-ALL: Final = frozenset(("*",))
+ALL_FIELDS: Final = frozenset(("*",))
 """Every field of the record."""
 
-NAMES: dict[str, dict[str, Kind]] = {
+NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Snapshot": {"host": "host"},
     "Unreachable": {"host": "host"},
     "Hello": {"hostname": "host"},
@@ -33,21 +33,21 @@ NAMES: dict[str, dict[str, Kind]] = {
 }
 """Record → field → what its value names, as a whole."""
 
-HOST_FACTS = ("client host", "server host")
+HOST_NAME_FACTS = ("client host", "server host")
 """Keys of `Result.facts` whose values name hosts."""
 
-UNTOUCHED: dict[str, frozenset[str]] = {
+UNCHANGED_FIELDS: dict[str, frozenset[str]] = {
     "Hello": frozenset(("kernel", "machine", "python", "version")),
     "DriverInfo": frozenset(("driver", "version", "firmware")),
     "NetworkManager": frozenset(("version",)),
-    "TrafficTools": ALL,
-    "Rates": ALL,
+    "TrafficTools": ALL_FIELDS,
+    "Rates": ALL_FIELDS,
     "StoredRun": frozenset(("identity", "experiment", "kind", "variable", "version")),
-    "Comparison": ALL,
+    "Comparison": ALL_FIELDS,
 }
 """Versions look like addresses, and numbers have nothing to hide."""
 
-WORDS: dict[str, frozenset[str]] = {
+FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Snapshot": frozenset(("state",)),
     "Link": frozenset(
         (
@@ -56,29 +56,29 @@ WORDS: dict[str, frozenset[str]] = {
         )
     ),
     "LinkChange": frozenset(("name", "operstate")),
-    "Address": ALL,
-    "DefaultRoute": ALL,
-    "SubnetRoute": ALL,
-    "VirtualFunction": ALL,
-    "Qdisc": ALL,
-    "Queue": ALL,
-    "Napi": ALL,
-    "DriverInfo": ALL,
+    "Address": ALL_FIELDS,
+    "DefaultRoute": ALL_FIELDS,
+    "SubnetRoute": ALL_FIELDS,
+    "VirtualFunction": ALL_FIELDS,
+    "Qdisc": ALL_FIELDS,
+    "Queue": ALL_FIELDS,
+    "Napi": ALL_FIELDS,
+    "DriverInfo": ALL_FIELDS,
     "Ethtool": frozenset(("driver_counter_names", "private_flags", "coalescing", "udp_hash")),
-    "LinkSettings": ALL,
-    "LinkState": ALL,
-    "Rings": ALL,
-    "Feature": ALL,
-    "Rss": ALL,
-    "Fec": ALL,
+    "LinkSettings": ALL_FIELDS,
+    "LinkState": ALL_FIELDS,
+    "Rings": ALL_FIELDS,
+    "Feature": ALL_FIELDS,
+    "Rss": ALL_FIELDS,
+    "Fec": ALL_FIELDS,
     "Module": frozenset(("kind", "connector", "medium", "vendor", "part")),
-    "PciFunction": ALL,
-    "PcieLink": ALL,
-    "Sriov": ALL,
-    "Interrupt": ALL,
-    "IommuGroup": ALL,
-    "ForwardingEntry": ALL,
-    "Platform": ALL,
+    "PciFunction": ALL_FIELDS,
+    "PcieLink": ALL_FIELDS,
+    "Sriov": ALL_FIELDS,
+    "Interrupt": ALL_FIELDS,
+    "IommuGroup": ALL_FIELDS,
+    "ForwardingEntry": ALL_FIELDS,
+    "Platform": ALL_FIELDS,
     "Thread": frozenset(("kind", "name")),
     "Settings": frozenset(("sysctl", "congestion_control", "governors")),
     "Unreadable": frozenset(("reason",)),
@@ -88,15 +88,15 @@ WORDS: dict[str, frozenset[str]] = {
             *("match_interface_names", "match_drivers", "match_paths", "port_type", "vlan_parent", "ethtool"),
         )
     ),
-    "IpSettings": ALL,
-    "ManagedDevice": ALL,
+    "IpSettings": ALL_FIELDS,
+    "ManagedDevice": ALL_FIELDS,
     "NetworkdLink": frozenset(("setup_state", "operational_state")),
     "ConfigurationEntry": frozenset(
         ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions")
     ),
     "StoppedManager": frozenset(("name", "unit")),
-    "FilterChain": ALL,
-    "MachineInterrupt": ALL,
+    "FilterChain": ALL_FIELDS,
+    "MachineInterrupt": ALL_FIELDS,
     "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),
     "RunPlan": frozenset(("direction", "generator", "protocol", "congestion")),
     "Endpoint": frozenset(("address",)),

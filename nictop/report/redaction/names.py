@@ -16,13 +16,13 @@ from nictop.rules.profiles.generated import MADE_UP_NAME
 
 Kind = Literal["host", "domain", "profile", "machine", "user", "alias", "serial", "switch", "digest", "uuid"]
 
-NO_SECRET = frozenset(("", "local", "localhost", "localhost.localdomain"))
-EVERYWHERE = re.compile(rf"{MADE_UP_NAME.pattern}|pid \d+")
-SHORTEST = 3
+PUBLIC_NAMES = frozenset(("", "local", "localhost", "localhost.localdomain"))
+GENERATED_NAMES = re.compile(rf"{MADE_UP_NAME.pattern}|pid \d+")
+MIN_NAME_CHARS = 3
 """Characters of a name that is looked for anywhere in a text; a shorter one is looked for where a sentence begins with
 it and a colon, and where it is alone: what else would be found is grammar."""
 
-NOT_BEFORE, NOT_AFTER = r"(?<![^\W_])", r"(?![^\W_])"
+NO_WORD_BEFORE, NO_WORD_AFTER = r"(?<![^\W_])", r"(?![^\W_])"
 """A name is not a part of a longer word."""
 
 PATTERNS = (
@@ -57,7 +57,7 @@ class NameAliases:
     def is_kept(self, name: str) -> bool:
         """It says nothing that is not said anyway: the name of an interface, what NetworkManager calls the profiles
         that it makes up, the id of a process that stands for a virtual machine."""
-        return name in self._kept or name.casefold() in NO_SECRET or EVERYWHERE.fullmatch(name) is not None
+        return name in self._kept or name.casefold() in PUBLIC_NAMES or GENERATED_NAMES.fullmatch(name) is not None
 
     def alias(self, kind: Kind, name: str) -> str:
         """The same one for the same name, whatever it names: a host that is also a virtual machine has one."""
@@ -80,7 +80,7 @@ class NameAliases:
 
     def _interface_in(self, name: str) -> str:
         """``-ens224`` for a name that tells the interface: rules look for that."""
-        told = [one for one in self._kept if len(one) >= SHORTEST and one.casefold() in name.casefold()]
+        told = [one for one in self._kept if len(one) >= MIN_NAME_CHARS and one.casefold() in name.casefold()]
         return f"-{max(told, key=len)}" if told else ""
 
     def _new(self, kind: Kind, end: str = "") -> str:
@@ -127,13 +127,13 @@ def _forms(name: str) -> Iterator[str]:
     if "/" in name:
         yield name.replace("/", "*")
     filename = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-    if filename != name and len(filename.strip("_")) >= SHORTEST:
+    if filename != name and len(filename.strip("_")) >= MIN_NAME_CHARS:
         yield filename
 
 
 def _bounded(form: str) -> str:
-    before = NOT_BEFORE if form[:1].isalnum() else ""
-    after = NOT_AFTER if form[-1:].isalnum() else ""
-    if len(form) < SHORTEST:
+    before = NO_WORD_BEFORE if form[:1].isalnum() else ""
+    after = NO_WORD_AFTER if form[-1:].isalnum() else ""
+    if len(form) < MIN_NAME_CHARS:
         return rf"\A{re.escape(form)}\Z|{before}{re.escape(form)}(?=:)"
     return f"{before}{re.escape(form)}{after}"

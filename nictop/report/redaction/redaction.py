@@ -17,8 +17,14 @@ from typing import Any, TypeVar
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Address, Link
-from nictop.report.redaction.addresses import AddressAliases, parsed
-from nictop.report.redaction.fields import ALL, HOST_FACTS, NAMES, UNTOUCHED, WORDS
+from nictop.report.redaction.addresses import AddressAliases, parse_ip_address
+from nictop.report.redaction.fields import (
+    ALL_FIELDS,
+    FIELDS_WITHOUT_NAMES,
+    HOST_NAME_FACTS,
+    NAME_FIELDS,
+    UNCHANGED_FIELDS,
+)
 from nictop.report.redaction.names import Kind, NameAliases
 from nictop.traffic.results.selection import StoredRun
 
@@ -26,26 +32,26 @@ T = TypeVar("T")
 Field = tuple[str, str]
 """(record, field)"""
 
-NOT_HIDDEN = (
+NOT_HIDDEN_NOTE = (
     'Not hidden: names of interfaces and profiles of the same name, "Wired connection 1" and the like, PCI addresses, '
     "hardware, drivers, versions, times and what was measured. "
     "Read it before it leaves your hands."
 )
-HOW = (
+ALIAS_NOTE = (
     "The same name has the same alias everywhere, and so has the same address; addresses of one subnet still are in "
     "one and keep their last part, MAC addresses keep their vendor."
 )
-COUNTED = {
+KIND_NOUNS = {
     "host": "host name", "domain": "domain", "profile": "profile name", "machine": "name of a virtual machine",
     "user": "user name", "alias": "interface alias", "serial": "serial number",
     "switch": "switch id or hash of a machine id",
     "digest": "id of 32 digits", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 address", "MAC": "MAC address",
 }  # fmt: skip
-PREFIX = re.compile(r"/(\d{1,2})(?!\d)")
+PREFIX_LENGTH = re.compile(r"/(\d{1,2})(?!\d)")
 
 
 class Redaction:
-    """Made of all that will be shown (see `redaction_of`)."""
+    """Made of all that will be shown (see `make_redaction`)."""
 
     def __init__(self, addresses: AddressAliases, names: NameAliases) -> None:
         self.addresses = addresses
@@ -73,10 +79,10 @@ class Redaction:
         counted.update({kind: len(some) for kind, some in self.addresses.counted.items()})
         parts = [
             f"{number} {word}" if number == 1 else f"{number} {_plural(word)}"
-            for kind, word in COUNTED.items()
+            for kind, word in KIND_NOUNS.items()
             if (number := counted.get(kind, 0))
         ]
-        return (f"Hidden: {', '.join(parts) or 'nothing was there to hide'}.", HOW, NOT_HIDDEN)
+        return (f"Hidden: {', '.join(parts) or 'nothing was there to hide'}.", ALIAS_NOTE, NOT_HIDDEN_NOTE)
 
     # ----------------------------------------------------------------------------------------------------- values
 
@@ -98,7 +104,7 @@ class Redaction:
 
     def _record(self, record: Any) -> Any:
         kind = type(record).__name__
-        if UNTOUCHED.get(kind) == ALL:
+        if UNCHANGED_FIELDS.get(kind) == ALL_FIELDS:
             return record
         changes = {}
         for one in fields(record):
@@ -113,7 +119,7 @@ class Redaction:
 
     def _member(self, key: Any, value: Any, field: Field) -> Any:
         if field == ("Result", "facts"):
-            if key in HOST_FACTS:
+            if key in HOST_NAME_FACTS:
                 return self.names.alias("host", value)
             if str(key).endswith(("version", "firmware", "kernel", "iperf3", "distribution")):
                 return value
@@ -122,13 +128,13 @@ class Redaction:
 
     def _string(self, text: str, field: Field) -> str:
         record, name = field
-        if not text or name in UNTOUCHED.get(record, ()):
+        if not text or name in UNCHANGED_FIELDS.get(record, ()):
             return text
-        kind = NAMES.get(record, {}).get(name)
+        kind = NAME_FIELDS.get(record, {}).get(name)
         if kind is not None:
             return self.names.alias(kind, text)
-        words = WORDS.get(record, frozenset())
-        return self.text(text, names=not (words == ALL or name in words))
+        words = FIELDS_WITHOUT_NAMES.get(record, frozenset())
+        return self.text(text, names=not (words == ALL_FIELDS or name in words))
 
     # ------------------------------------------------------------------------------------------------------ texts
 
@@ -150,7 +156,7 @@ class Redaction:
         """Also one that a colon of the sentence stands behind or before."""
         for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
             inner = text[first : len(text) - last]
-            address = parsed(inner)
+            address = parse_ip_address(inner)
             if address is not None and (inner == text or (text[:first] + text[len(text) - last :]).strip(":") == ""):
                 return text[:first] + self.addresses.ip(address) + (text[len(text) - last :] if last else "")
         return text
@@ -169,19 +175,19 @@ def _plural(word: str) -> str:
 # --------------------------------------------------------------------------------------------------- what there is
 
 
-def redacted(
+def redact(
     answers: Iterable[Answer], runs: Iterable[StoredRun]
 ) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[str, ...]]:
     """What a report is made of, with aliases; and the sentences that say so. Rates have nothing to hide."""
     answers, runs = tuple(answers), tuple(runs)
-    redaction = redaction_of([*(one if isinstance(one, Unreachable) else one[0] for one in answers), *runs])
+    redaction = make_redaction([*(one if isinstance(one, Unreachable) else one[0] for one in answers), *runs])
     told = tuple(
         redaction.hidden(one) if isinstance(one, Unreachable) else (redaction.hidden(one[0]), one[1]) for one in answers
     )
     return told, tuple(map(redaction.hidden, runs)), redaction.sentences()
 
 
-def redaction_of(values: Iterable[object]) -> Redaction:
+def make_redaction(values: Iterable[object]) -> Redaction:
     """`values`: snapshots, runs that were kept, unreachable hosts, in the order in which aliases are given."""
     values = tuple(values)
     strings = [(field, text) for value in values for field, text in _strings(value, ("", ""))]
@@ -193,7 +199,7 @@ def redaction_of(values: Iterable[object]) -> Redaction:
         if isinstance(value, (Snapshot, Unreachable)):
             _name_host(names, value)
     for (record, field), text in strings:
-        kind = NAMES.get(record, {}).get(field)
+        kind = NAME_FIELDS.get(record, {}).get(field)
         if kind is not None and kind not in ("switch",):
             names.alias(kind, text)
             if kind == "host":
@@ -213,7 +219,7 @@ def _name_host(names: NameAliases, host: Snapshot | Unreachable) -> None:
 def _name_parts(names: NameAliases, name: str) -> None:
     """The first label of a full name is the same host; what follows is a domain."""
     label, _, domain = name.rpartition("@")[2].partition(".")
-    if not domain or parsed(name) is not None or names.is_kept(name):
+    if not domain or parse_ip_address(name) is not None or names.is_kept(name):
         return
     if label and not label.isdigit():
         names.same("host", label, names.alias("host", name))
@@ -226,7 +232,7 @@ def _strings(value: Any, field: Field) -> Iterator[tuple[Field, str]]:
         yield field, value
     elif is_dataclass(value) and not isinstance(value, type):
         kind = type(value).__name__
-        if UNTOUCHED.get(kind) != ALL:
+        if UNCHANGED_FIELDS.get(kind) != ALL_FIELDS:
             for one in fields(value):
                 yield from _strings(getattr(value, one.name), (kind, one.name))
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -237,7 +243,7 @@ def _strings(value: Any, field: Field) -> Iterator[tuple[Field, str]]:
             yield from _strings(one, field)
     elif isinstance(value, Mapping):
         for key, one in value.items():
-            is_host = field == ("Result", "facts") and key in HOST_FACTS
+            is_host = field == ("Result", "facts") and key in HOST_NAME_FACTS
             yield from _strings(one, ("Place", "host") if is_host else field)
 
 
@@ -248,7 +254,7 @@ def _addresses_in(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     for text in dict.fromkeys(texts):
         for found in expression.finditer(text):
             originals.append(found[0].strip(":") if found.lastgroup == "six" and "::" not in found[0] else found[0])
-            prefix = PREFIX.match(text, found.end()) if found.lastgroup == "four" else None
+            prefix = PREFIX_LENGTH.match(text, found.end()) if found.lastgroup == "four" else None
             if prefix is not None:
                 networks.append(found[0] + prefix[0])
     return originals, networks

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, wrap
-from nictop.report.runs.sentences import per_gigabit_words
+from nictop.report.runs.sentences import per_gigabit_text
 from nictop.report.runs.text import hanging, room_of
-from nictop.report.text_table import aligned, widest
+from nictop.report.text_table import aligned_table, max_line_width
 from nictop.traffic.analysis.comparison import Comparison, Ratio, Spread
 
-REFUSED = "no verdict"
+NO_VERDICT = "no verdict"
 """Stands behind the mark of what is critical."""
-RUN = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
+RUN_PREFIX = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
 """How a reason begins that one run has (see `comparison.compare`)."""
 
 
@@ -27,26 +27,26 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
     room = room_of(columns)
     lines = [*wrap(f"A: {names[0]}", room), *wrap(f"B: {names[1]}", room), ""]
     lines += verdict_lines(comparison, room, glyphs)
-    table = aligned(figure_rows(comparison))
+    table = aligned_table(figure_rows(comparison))
     if len(table) > 1:
-        lines += ["", *(table if widest(table) <= room else _narrow(comparison, room))]
+        lines += ["", *(table if max_line_width(table) <= room else _narrow(comparison, room))]
     lines += _difference_lines(comparison, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
     """One line, or the reasons for which there is none, one each."""
-    mark = f"{glyphs.critical} {REFUSED}" if comparison.verdict == "refused" else "verdict"
-    told = reasons(comparison) or (comparison.sentence,)
+    mark = f"{glyphs.critical} {NO_VERDICT}" if comparison.verdict == "refused" else "verdict"
+    told = refusal_reasons(comparison) or (comparison.sentence,)
     for number, sentence in enumerate(told):
         yield from hanging("" if number else mark, sentence, room)
 
 
-def reasons(comparison: Comparison) -> tuple[str, ...]:
+def refusal_reasons(comparison: Comparison) -> tuple[str, ...]:
     """Why there is no verdict, each reason once, with the runs that have it: ``A 1, A 2: CPUs not counted``."""
     found: dict[str, list[str]] = {}
     for refusal in comparison.refusals:
-        run = RUN.match(refusal)
+        run = RUN_PREFIX.match(refusal)
         runs = found.setdefault(refusal[run.end() :] if run else refusal, [])
         runs += [run[1]] if run else []
     return tuple(f"{', '.join(runs)}: {reason}" if runs else reason for reason, runs in found.items())
@@ -59,11 +59,11 @@ def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
     a, b = comparison.goodput_a, comparison.goodput_b
     known = a is not None or b is not None
     if known:
-        rows.append(("goodput", *map(_geometric_mean, (a, b)), ratio_words(comparison.ratio)))
+        rows.append(("goodput", *map(_geometric_mean, (a, b)), ratio_text(comparison.ratio)))
     for cost in comparison.costs:
         means = [None if one is None else one.geometric_mean for one in (cost.a, cost.b)]
-        each = (units.UNKNOWN if one is None else per_gigabit_words(one) for one in means)
-        rows.append((f"CPU per Gb/s, {clean(cost.role)}", *each, ratio_words(cost.ratio)))
+        each = (units.UNKNOWN if one is None else per_gigabit_text(one) for one in means)
+        rows.append((f"CPU per Gb/s, {clean(cost.role)}", *each, ratio_text(cost.ratio)))
     if known:
         rows.append(("goodput, median", *map(_median, (a, b)), ""))
         rows.append(("lowest", *map(_lowest, (a, b)), ""))
@@ -72,7 +72,7 @@ def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
     return rows
 
 
-def ratio_words(ratio: Ratio | None) -> str:
+def ratio_text(ratio: Ratio | None) -> str:
     """``1.60 (1.55 to 1.66)``"""
     if ratio is None:
         return units.UNKNOWN
@@ -111,8 +111,8 @@ def _difference_lines(comparison: Comparison, room: int) -> Iterator[str]:
     if not comparison.differences:
         return
     yield ""
-    table = aligned([("differs", "A", "B"), *comparison.differences], left=3)
-    if widest(table) <= room:
+    table = aligned_table([("differs", "A", "B"), *comparison.differences], left=3)
+    if max_line_width(table) <= room:
         yield from table
         return
     yield "differs"

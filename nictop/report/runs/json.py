@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from nictop import __version__
-from nictop.report.runs.sentences import Sentence, result_sentences
+from nictop.report.runs.sentences import ResultSentence, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.results.selection import ExperimentKind, KeptRuns, StoredRun
@@ -128,7 +128,7 @@ def run_report(kept: StoredRun) -> RunReport:
     )
 
 
-def _told(sentence: Sentence) -> RunSentence:
+def _told(sentence: ResultSentence) -> RunSentence:
     return RunSentence(sentence.kind, sentence.text)
 
 
@@ -156,7 +156,7 @@ def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[St
     return _json(CompareDocument(__version__, comparison, (a, b)))
 
 
-def kept_json(runs: KeptRuns) -> str:
+def stored_runs_json(runs: KeptRuns) -> str:
     """What is kept, as indented ASCII JSON with a final newline."""
     return _json(
         KeptDocument(
@@ -178,7 +178,7 @@ def compare_schema() -> str:
     return _schema(CompareDocument)
 
 
-def kept_schema() -> str:
+def stored_runs_schema() -> str:
     """The same of `KeptDocument`."""
     return _schema(KeptDocument)
 
@@ -190,16 +190,16 @@ def _schema(document: type) -> str:
 
 
 def _json(document: object) -> str:
-    whole = finite(msgspec.to_builtins(document, str_keys=True))
+    whole = finite_numbers(msgspec.to_builtins(document, str_keys=True))
     return json.dumps(whole, indent=2, allow_nan=False) + "\n"
 
 
-def finite(value: Any) -> Any:
+def finite_numbers(value: Any) -> Any:
     """The same tree with numbers that JSON can say."""
     if isinstance(value, float) and not math.isfinite(value):
         return 0.0 if math.isnan(value) else math.copysign(sys.float_info.max, value)
     if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
+        return {key: finite_numbers(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
+        return [finite_numbers(part) for part in value]
     return value

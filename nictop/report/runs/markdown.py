@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text.terminal import clean
-from nictop.report.findings.markdown import escaped, fenced
-from nictop.report.runs.comparison import figure_rows, reasons
-from nictop.report.runs.points import COSTS, experiment_words, figures, points, titles
-from nictop.report.runs.sentences import ends_words, moment_words, plan_words, result_sentences
+from nictop.report.findings.markdown import escape_markdown, fenced_block
+from nictop.report.runs.comparison import figure_rows, refusal_reasons
+from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, figures, points
+from nictop.report.runs.sentences import endpoints_text, moment_words, plan_words, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -30,22 +30,27 @@ def experiment_markdown(kept: Sequence[StoredRun]) -> str:
     found = points(kept)
     if not found:
         return ""
-    lines = ["## nictop traffic", "", escaped(experiment_words(kept)), ""]
-    lines += [*_table([titles(found, kept[0].variable), *map(figures, found)]), "", COSTS]
+    lines = ["## nictop traffic", "", escape_markdown(experiment_summary(kept)), ""]
+    lines += [*_table([column_titles(found, kept[0].variable), *map(figures, found)]), "", CPU_COST_NOTE]
     for one in kept:
         name = " ".join(part for part in (one.group, one.variable, one.value) if part)
-        lines += ["", f"### Run {one.number}" + (f": {escaped(name)}" if name else ""), "", *_run_lines(one.result)]
+        lines += [
+            "",
+            f"### Run {one.number}" + (f": {escape_markdown(name)}" if name else ""),
+            "",
+            *_run_lines(one.result),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
     """Verdict, figures, differences; with a final newline."""
-    lines = ["## nictop compare", "", f"- A: {escaped(names[0])}", f"- B: {escaped(names[1])}", ""]
-    why = reasons(comparison)
+    lines = ["## nictop compare", "", f"- A: {escape_markdown(names[0])}", f"- B: {escape_markdown(names[1])}", ""]
+    why = refusal_reasons(comparison)
     if why:
-        lines += ["**no verdict**", "", *(f"- {escaped(reason)}" for reason in why)]
+        lines += ["**no verdict**", "", *(f"- {escape_markdown(reason)}" for reason in why)]
     else:
-        lines += [f"**verdict**: {escaped(comparison.sentence)}"]
+        lines += [f"**verdict**: {escape_markdown(comparison.sentence)}"]
     rows = figure_rows(comparison)
     lines += ["", *_table(rows)] if len(rows) > 1 else []
     if comparison.differences:
@@ -54,8 +59,8 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
 
 
 def _run_lines(result: Result) -> Iterator[str]:
-    yield f"{escaped(ends_words(result))}<br>"
-    yield f"{escaped(plan_words(result.plan))} · {moment_words(result.wall)}"
+    yield f"{escape_markdown(endpoints_text(result))}<br>"
+    yield f"{escape_markdown(plan_words(result.plan))} · {moment_words(result.wall)}"
     yield ""
     commands: list[str] = []
     for kind, text in result_sentences(result):
@@ -63,18 +68,18 @@ def _run_lines(result: Result) -> Iterator[str]:
             commands.append(text)
             continue
         yield from _fenced(commands)
-        yield f"- **{kind}** {escaped(text)}"
+        yield f"- **{kind}** {escape_markdown(text)}"
     yield from _fenced(commands)
 
 
 def _fenced(commands: list[str]) -> Iterator[str]:
     if commands:
-        yield from (*fenced(commands), "")
+        yield from (*fenced_block(commands), "")
         commands.clear()
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for number, row in enumerate(rows):
-        yield f"| {' | '.join(escaped(clean(cell)) for cell in row)} |"
+        yield f"| {' | '.join(escape_markdown(clean(cell)) for cell in row)} |"
         if not number:
             yield "|" + "---|" * len(row)

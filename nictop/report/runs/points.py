@@ -12,11 +12,11 @@ from statistics import median
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.report.runs.sentences import generator_words, host_words, hosts_words, per_gigabit_words
+from nictop.report.runs.sentences import generator_text, host_role_text, hosts_words, per_gigabit_text
 from nictop.traffic.analysis.comparison import Spread, spread
 from nictop.traffic.results.selection import StoredRun
 
-COSTS = "CPU: cores that were busy for each Gb/s"
+CPU_COST_NOTE = "CPU: cores that were busy for each Gb/s"
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
     )
 
 
-def middle_run(point: SetUpPoint) -> StoredRun | None:
+def median_run(point: SetUpPoint) -> StoredRun | None:
     """The run that stands for the others: that whose goodput is the median, or just below it. None: all failed."""
     done = [one for one in point.runs if one.result.failure is None and one.result.goodput is not None]
     return sorted(done, key=lambda one: one.result.goodput or 0.0)[(len(done) - 1) // 2] if done else None
 
 
-def titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
-    """Of the columns that `figures` fills; `COSTS` says what those of the CPUs are."""
-    costs = (f"CPU {host_words(role, host)}" for role, host, _ in found[0].costs)
+def column_titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
+    """Of the columns that `figures` fills; `CPU_COST_NOTE` says what those of the CPUs are."""
+    costs = (f"CPU {host_role_text(role, host)}" for role, host, _ in found[0].costs)
     return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", "ceiling", *costs)
 
 
@@ -90,12 +90,12 @@ def figures(point: SetUpPoint) -> tuple[str, ...]:
     runs = f"{len(point.runs) - point.failed} of {len(point.runs)}" if point.failed else str(len(point.runs))
     known = point.goodput
     middle, *extremes = (known.median, known.lowest, known.highest) if known is not None else (None, None, None)
-    costs = (units.UNKNOWN if cost is None else per_gigabit_words(cost.median) for _, _, cost in point.costs)
+    costs = (units.UNKNOWN if cost is None else per_gigabit_text(cost.median) for _, _, cost in point.costs)
     rates = (units.bits_per_second(middle), *(units.scaled(rate).strip() for rate in extremes))
     return (clean(name), runs, *rates, units.percentage(point.of_ceiling), *costs)
 
 
-def experiment_words(kept: Sequence[StoredRun]) -> str:
+def experiment_summary(kept: Sequence[StoredRun]) -> str:
     """What was done, in a line: ``sweep of length, 3 runs each, a → b``; "" of nothing."""
     if not kept:
         return ""
@@ -113,4 +113,4 @@ def experiment_words(kept: Sequence[StoredRun]) -> str:
     plan = first.result.plan
     ends = hosts_words(plan)
     label = f"{clean(first.label)}: " if first.label else ""
-    return f"{label}{words}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_words(plan)}"
+    return f"{label}{words}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_text(plan)}"

@@ -25,33 +25,37 @@ Kind = Literal[
 """Also the label that stands before the sentence. type: a command, to be typed as it is on the host that `failed`
 names."""
 
-DIRECTIONS = {"forward": "client to server", "reverse": "server to client", "bidirectional": "both directions at once"}
-PATHS: dict[Verdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
+DIRECTION_TEXTS = {
+    "forward": "client to server",
+    "reverse": "server to client",
+    "bidirectional": "both directions at once",
+}
+PATH_VERDICTS: dict[Verdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
 
 
-class Sentence(NamedTuple):
+class ResultSentence(NamedTuple):
     """One thing that there is to say of a run."""
 
     kind: Kind
     text: str
 
 
-def result_sentences(result: Result) -> tuple[Sentence, ...]:
+def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     """All of them, most wanted first."""
     return (
         *_failure(result),
         *_goodput(result),
-        *(Sentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
+        *(ResultSentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
         *_path(result),
-        *(Sentence(load.role, cost_words(load)) for load in result.hosts if load.busy is not None),
-        *(Sentence("note", clean(note)) for note in result.notes),
+        *(ResultSentence(load.role, cost_text(load)) for load in result.hosts if load.busy is not None),
+        *(ResultSentence("note", clean(note)) for note in result.notes),
         *_why_not_ranked(result),
     )
 
 
 def plan_words(plan: RunPlan) -> str:
     """``client to server, TCP, 4 streams, 10 s, iperf3``: what was asked for beyond the defaults."""
-    words = [DIRECTIONS[plan.direction], plan.protocol.upper()]
+    words = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper()]
     words.append(counted(plan.streams, "stream"))
     words.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
     if plan.bitrate is not None:
@@ -70,14 +74,14 @@ def plan_words(plan: RunPlan) -> str:
             words.append(f"{side} on CPU {cpu}")
     if plan.zerocopy:
         words.append("zerocopy")
-    return ", ".join([*words, generator_words(plan)])
+    return ", ".join([*words, generator_text(plan)])
 
 
-def generator_words(plan: RunPlan) -> str:
+def generator_text(plan: RunPlan) -> str:
     return "built-in generator" if plan.generator == "builtin" else plan.generator
 
 
-def host_words(role: str, host: str) -> str:
+def host_role_text(role: str, host: str) -> str:
     """``server vm2``; ``server`` when it is called so."""
     return clean(role if host == role else f"{role} {host}")
 
@@ -87,7 +91,7 @@ def place_words(place: Endpoint, nic: str | None) -> str:
     return " ".join(clean(part) for part in (place.host, nic, place.address) if part)
 
 
-def ends_words(result: Result) -> str:
+def endpoints_text(result: Result) -> str:
     """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: the sender first; the port is that of the server."""
     plan = result.plan
     client = place_words(plan.client, result.facts.get("client nic"))
@@ -113,28 +117,28 @@ def moment_words(wall: float) -> str:
 # ------------------------------------------------------------------------------------------------- the sentences
 
 
-def _failure(result: Result) -> Iterator[Sentence]:
+def _failure(result: Result) -> Iterator[ResultSentence]:
     if result.failure is None:
         return
-    yield Sentence("failed", clean(result.failure.sentence))
+    yield ResultSentence("failed", clean(result.failure.sentence))
     if result.failure.commands:
         which = "one of these" if len(result.failure.commands) > 1 else "this"
         closes = "; it closes again what it opens" if result.failure.opens else ""
-        yield Sentence("failed", f"type {which} on {clean(result.failure.host)}{closes}")
-        yield from (Sentence("type", clean(command)) for command in result.failure.commands)
+        yield ResultSentence("failed", f"type {which} on {clean(result.failure.host)}{closes}")
+        yield from (ResultSentence("type", clean(command)) for command in result.failure.commands)
 
 
-def _goodput(result: Result) -> Iterator[Sentence]:
+def _goodput(result: Result) -> Iterator[ResultSentence]:
     for flow in result.flows:
         if flow.goodput is not None:
-            yield Sentence("goodput", _arrived_words(result, flow))
+            yield ResultSentence("goodput", _arrived_words(result, flow))
     if len(result.flows) > 1 and result.goodput is not None:
-        yield Sentence("goodput", f"{units.bits_per_second(result.goodput)} in both directions together")
+        yield ResultSentence("goodput", f"{units.bits_per_second(result.goodput)} in both directions together")
     if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
-        yield Sentence("ceiling", clean(result.ceiling.sentence))
+        yield ResultSentence("ceiling", clean(result.ceiling.sentence))
     for flow in result.flows:
         if flow.sent is not None:
-            yield Sentence("sender", _sent_words(result, flow))
+            yield ResultSentence("sender", _sent_words(result, flow))
 
 
 def _arrived_words(result: Result, flow: Flow) -> str:
@@ -175,49 +179,53 @@ def _socket_words(figures: SocketFigures | None) -> Iterator[str]:
         yield clean(figures.congestion_control)
 
 
-def _path(result: Result) -> Iterator[Sentence]:
+def _path(result: Result) -> Iterator[ResultSentence]:
     if result.proof is None:
         return
-    words = PATHS[result.proof.verdict]
-    yield Sentence("path", f"{words}: {clean(result.proof.sentence)}")
+    words = PATH_VERDICTS[result.proof.verdict]
+    yield ResultSentence("path", f"{words}: {clean(result.proof.sentence)}")
     ends = "; ".join(dict.fromkeys(one.sentence for one in result.proof.hosts))
     if ends and ends != result.proof.sentence:
-        yield Sentence("path", clean(ends))
+        yield ResultSentence("path", clean(ends))
     for one in result.proof.observed:
         size = units.bytes_(max(one.received or 0.0, one.sent or 0.0))
-        yield Sentence("seen by", f"{clean(one.end.host)}: {clean(one.name)} carried {size}")
+        yield ResultSentence("seen by", f"{clean(one.end.host)}: {clean(one.name)} carried {size}")
 
 
-def cost_words(load: HostLoad) -> str:
+def cost_text(load: HostLoad) -> str:
     """``b: 0.60 of 4 CPUs, 0.12 per Gb/s; user 0.10, system 0.30, softirq 0.20; hottest CPU 2 50 %, 20 % of it …``"""
     busy = load.busy
     if busy is None:
         return f"{clean(load.host)}: its CPUs were not counted"
     told = f"{clean(load.host)}: {units.significant(busy.total)} of {counted(busy.cores, 'CPU')}"
     if load.per_gigabit is not None:
-        told += f", {per_gigabit_words(load.per_gigabit)} per Gb/s"
+        told += f", {per_gigabit_text(load.per_gigabit)} per Gb/s"
     parts = (
         ("user", busy.user), ("system", busy.system), ("irq", busy.irq), ("softirq", busy.softirq),
         ("steal", busy.steal), ("guest", busy.guest),
     )  # fmt: skip
-    split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.SMALLEST)
+    split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.MIN_TWO_DECIMALS)
     told += f" ({split})" if split else ""
     told += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)} busy"
-    told += f", {units.percentage(busy.hottest_softirq)} in softirq" if busy.hottest_softirq >= units.SMALLEST else ""
+    told += (
+        f", {units.percentage(busy.hottest_softirq)} in softirq"
+        if busy.hottest_softirq >= units.MIN_TWO_DECIMALS
+        else ""
+    )
     if load.ring_drops:
         told += f"; {counted(load.ring_drops, 'packet')} dropped by its NIC"
     return told
 
 
-def per_gigabit_words(cores: float) -> str:
+def per_gigabit_text(cores: float) -> str:
     """Cores for each Gb/s; a slow run may cost many."""
     return units.significant(cores) if cores < 999.5 else units.quantity(cores, "")
 
 
-def _why_not_ranked(result: Result) -> Iterator[Sentence]:
+def _why_not_ranked(result: Result) -> Iterator[ResultSentence]:
     """Without what stands above it already: what the path was. That a failed run is not ranked needs no reason."""
     if result.failure is not None:
         return
     told = result.proof.sentence if result.proof is not None else ""
     for reason in result.why_not_ranked:
-        yield Sentence("not ranked", clean(reason.removesuffix(f": {told}") if told else reason))
+        yield ResultSentence("not ranked", clean(reason.removesuffix(f": {told}") if told else reason))

@@ -11,21 +11,21 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import fit, wrap
 from nictop.model.text.words import counted
-from nictop.report.runs.points import COSTS as EACH
-from nictop.report.runs.points import SetUpPoint, experiment_words, figures, middle_run, points, titles
+from nictop.report.runs.points import CPU_COST_NOTE as EACH
+from nictop.report.runs.points import SetUpPoint, column_titles, experiment_summary, figures, median_run, points
 from nictop.report.runs.sentences import (
     Kind,
-    Sentence,
-    cost_words,
-    ends_words,
-    host_words,
+    ResultSentence,
+    cost_text,
+    endpoints_text,
+    host_role_text,
     hosts_words,
     moment_words,
-    per_gigabit_words,
+    per_gigabit_text,
     plan_words,
     result_sentences,
 )
-from nictop.report.text_table import aligned, widest
+from nictop.report.text_table import aligned_table, max_line_width
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
@@ -34,13 +34,13 @@ from nictop.traffic.results.selection import KeptRuns, StoredRun
 
 NARROWEST = 40
 WIDEST = 200
-LABEL_WIDTH = 12
-COSTS = ("client", "server", "observer")
+RUN_LABEL_CELLS = 12
+COST_KINDS = ("client", "server", "observer")
 CPU_PARTS = {"user": True, "system": True, "irq": False, "softirq": True, "steal": True, "guest": False}
 """What a core did → whether it is told when nobody did it."""
-SHARED = ("failed", "type", "note", "not ranked")
+COMMON_KINDS = ("failed", "type", "note", "not ranked")
 """Of which every run's are told."""
-FIGURES = 6
+SUMMARY_COLUMNS = 6
 """Columns of an experiment's table that stand together: name, runs, goodput, share of the ceiling."""
 
 
@@ -54,9 +54,9 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     `glyphs` gives the marks; the caller encodes the rest (`Glyphs.encode`)."""
     room = room_of(columns)
     about = f"{plan_words(result.plan)} · {moment_words(result.wall)}"
-    lines = [*wrap(ends_words(result), room), *wrap(about, room), ""]
+    lines = [*wrap(endpoints_text(result), room), *wrap(about, room), ""]
     told = result_sentences(result)
-    lines += sentence_lines([one for one in told if one.kind not in (*COSTS, "not ranked")], room, glyphs)
+    lines += sentence_lines([one for one in told if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
     costs = _cost_lines(result.hosts, room)
     lines += ["", *costs] if costs else []
     reasons = [one for one in told if one.kind == "not ranked"]
@@ -64,13 +64,13 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     return _text(lines)
 
 
-def sentence_lines(sentences: Sequence[Sentence], room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
+def sentence_lines(sentences: Sequence[ResultSentence], room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
     """Each behind its label, which is not repeated; what must be seen has a mark."""
     marks = {"failed": f"{glyphs.critical} failed", "not ranked": f"{glyphs.warning} not ranked"}
     before: Kind | None = None
     for kind, text in sentences:
         if kind == "type":
-            indent = " " * (LABEL_WIDTH + 1)
+            indent = " " * (RUN_LABEL_CELLS + 1)
             if before == "type":
                 yield ""  # where one command ends and the next one begins
             yield from (indent + line for line in command_lines(stored_line(text), room - len(indent), cut=False))
@@ -81,8 +81,8 @@ def sentence_lines(sentences: Sequence[Sentence], room: int, glyphs: Glyphs = UN
 
 def hanging(label: str, text: str, room: int) -> Iterator[str]:
     """A label, and a text that wraps below itself."""
-    for number, part in enumerate(wrap(text, room - LABEL_WIDTH - 1)):
-        yield f"{fit('' if number else label, LABEL_WIDTH)} {part}"
+    for number, part in enumerate(wrap(text, room - RUN_LABEL_CELLS - 1)):
+        yield f"{fit('' if number else label, RUN_LABEL_CELLS)} {part}"
 
 
 def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
@@ -91,10 +91,10 @@ def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
     if not known:
         return ()
     for least in ((), ("user", "system")):
-        table = aligned(_cost_table(known, without=least))
-        if widest(table) <= room:
+        table = aligned_table(_cost_table(known, without=least))
+        if max_line_width(table) <= room:
             return table
-    return [part for load in known for part in hanging(f"CPU {load.role}", cost_words(load), room)]
+    return [part for load in known for part in hanging(f"CPU {load.role}", cost_text(load), room)]
 
 
 def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[tuple[str, ...]]:
@@ -108,10 +108,10 @@ def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[t
     for load in hosts:
         busy = load.busy
         assert busy is not None
-        each = units.UNKNOWN if load.per_gigabit is None else per_gigabit_words(load.per_gigabit)
+        each = units.UNKNOWN if load.per_gigabit is None else per_gigabit_text(load.per_gigabit)
         rows.append(
             (
-                host_words(load.role, load.host),
+                host_role_text(load.role, load.host),
                 f"{units.significant(busy.total)} of {busy.cores}",
                 each,
                 *(units.significant(getattr(busy, part)) for part in parts),
@@ -133,7 +133,7 @@ def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
     if not found:
         return ""
     room = room_of(columns)
-    lines = [*wrap(experiment_words(kept), room), ""]
+    lines = [*wrap(experiment_summary(kept), room), ""]
     lines += _point_lines(found, kept[0].variable, room)
     lines += [*(wrap(EACH, room) if any(point.goodput for point in found) else ()), ""]
     for result in (one.result for one in kept):
@@ -146,11 +146,11 @@ def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
 
 def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Sequence[str]:
     """The table; where it does not fit, its last columns stand below each line, or all of them in sentences."""
-    names = titles(found, variable)
+    names = column_titles(found, variable)
     rows = [figures(point) for point in found]
-    for kept in (len(names), FIGURES):
-        table = aligned([names[:kept], *(row[:kept] for row in rows)])
-        if widest(table) <= room:
+    for kept in (len(names), SUMMARY_COLUMNS):
+        table = aligned_table([names[:kept], *(row[:kept] for row in rows)])
+        if max_line_width(table) <= room:
             break
     else:
         kept, table = 1, (names[0], *(row[0] for row in rows))
@@ -164,12 +164,12 @@ def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Seque
 
 def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, glyphs: Glyphs) -> Iterator[str]:
     """What held the set-ups back, notes, failures and reasons: each once, with the set-ups it is about."""
-    told: dict[Sentence, list[str]] = {}
+    told: dict[ResultSentence, list[str]] = {}
     for point in found:
-        name, middle = figures(point)[0], middle_run(point)
+        name, middle = figures(point)[0], median_run(point)
         for one in point.runs:
             for sentence in result_sentences(one.result):
-                if sentence.kind in SHARED or (sentence.kind == "held back" and one is middle):
+                if sentence.kind in COMMON_KINDS or (sentence.kind == "held back" and one is middle):
                     names = told.setdefault(sentence, [])
                     names += [name] if name not in names else []
     sentences = []
@@ -177,11 +177,11 @@ def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
         for sentence, names in told.items():
             if sentence.kind == kind:
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""
-                sentences.append(Sentence(sentence.kind, where + sentence.text))
+                sentences.append(ResultSentence(sentence.kind, where + sentence.text))
     yield from sentence_lines(sentences, room, glyphs)
 
 
-def kept_text(runs: KeptRuns, columns: int) -> str:
+def stored_runs_text(runs: KeptRuns, columns: int) -> str:
     """Newest first: when, which run, what it was, what arrived."""
     room = room_of(columns)
     if not runs.runs and not runs.unreadable:
@@ -194,8 +194,8 @@ def kept_text(runs: KeptRuns, columns: int) -> str:
         what = " ".join((hosts_words(plan), plan.protocol.upper(), *filter(None, words)))
         arrived = "failed" if kept.result.failure is not None else units.bits_per_second(kept.result.goodput)
         rows.append((moment_words(kept.written), kept.identity, kept.experiment, what, arrived))
-    lines = list(aligned(rows, left=4)) if len(rows) > 1 else []
-    if widest(lines) > room:
+    lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
+    if max_line_width(lines) > room:
         lines = [part for row in rows[1:] for part in hanging(row[1], " · ".join((row[0], *row[2:])), room)]
     if runs.left_out:
         lines += wrap(f"not listed: {counted(runs.left_out, 'older result')}", room)

@@ -11,7 +11,7 @@ import pytest
 from nictop.cli.main import main
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII
-from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, reaches
+from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, has_severity
 from nictop.report.findings.markdown import check_markdown
 from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
 from nictop.rules import RULES, Diagnosis, Evidence, HostFacts, Severity, Skipped, diagnose
@@ -165,8 +165,8 @@ def test_json_keeps_names_as_they_are() -> None:
 )
 def test_the_threshold(severity: Severity, fails: tuple[str, ...]) -> None:
     said = Diagnosis((finding(severity=severity),), ())
-    assert [one for one in ("critical", "warning", "info") if reaches(said, one)] == list(fails)
-    assert not reaches(Diagnosis((), ()), "info")
+    assert [one for one in ("critical", "warning", "info") if has_severity(said, one)] == list(fails)
+    assert not has_severity(Diagnosis((), ()), "info")
 
 
 CAUSES = {"no_answer": (4, 4), "rights": (0, 4), "not_watched": (0, 4)}

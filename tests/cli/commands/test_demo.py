@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.demo import FILE, START
-from nictop.cli.hosts import recorded_answers
+from nictop.cli.commands.demo import DEMO_FILE, START
+from nictop.cli.hosts import read_recorded_hosts
 from nictop.hosts.observe import Unreachable
 from nictop.recording.reader import Recording
 from nictop.replay.run_index import run_marks
@@ -24,7 +24,7 @@ from tests.support.terminal import OnTerminal
 
 LARGEST = 300_000
 """Bytes: it comes with every installation."""
-DEMO = str(files("nictop.recording").joinpath(FILE))
+DEMO = str(files("nictop.recording").joinpath(DEMO_FILE))
 WIDE, NARROW = (120, 36), (80, 24)
 
 
@@ -41,7 +41,7 @@ def test_it_is_small_and_whole() -> None:
 
 def test_it_has_what_the_screens_are_there_for() -> None:
     for moment in (f"+{START:g}", "end"):
-        for answer in recorded_answers(DEMO, moment):
+        for answer in read_recorded_hosts(DEMO, moment):
             assert not isinstance(answer, Unreachable)
             snapshot, _ = answer
             drivers = {one.ethtool.driver.driver for one in snapshot.links.values() if one.ethtool.driver}

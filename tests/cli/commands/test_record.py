@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nictop.cli.hosts import NOTHING_RECORDED
+from nictop.cli.hosts import NOT_RECORDED_MESSAGE
 from nictop.cli.main import main
 from nictop.recording.file.frames import HEADER, HEADER_SIZE, PREFIX, RecordingError, pack, parse_header
 from nictop.recording.file.header import RecordingHeader
@@ -184,7 +184,7 @@ def test_the_end_and_any_moment_before(file: Path, capsys: pytest.CaptureFixture
     ):
         code, out = shown(file, *at, capsys=capsys)
         a, b = json.loads(out)["hosts"]
-        assert code == 3 and b == {"host": "b", "unreachable": NOTHING_RECORDED}
+        assert code == 3 and b == {"host": "b", "unreachable": NOT_RECORDED_MESSAGE}
         assert [one["name"] for one in a["inventory"]["links"]] == ["lo", name]
         assert a["counters"]["time"] == pytest.approx(time)
         second = round(time - BEGIN - 0.6)
@@ -196,7 +196,7 @@ def test_check_of_a_moment(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     document = json.loads(capsys.readouterr().out)
     assert code == 3
     assert [host["host"] for host in document["hosts"]] == ["a"]
-    assert document["unreachable"] == [{"host": "b", "unreachable": NOTHING_RECORDED}]
+    assert document["unreachable"] == [{"host": "b", "unreachable": NOT_RECORDED_MESSAGE}]
 
 
 @pytest.mark.parametrize(

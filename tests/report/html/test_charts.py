@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.report.html.charts import (
-    BOTTOM,
-    FIGURE_WIDTH,
-    HEIGHT,
-    LABEL_WIDTH,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
+    BAR_LABEL_WIDTH,
+    BAR_VALUE_WIDTH,
+    CHART_HEIGHT,
+    CHART_WIDTH,
+    MARGIN_BOTTOM,
+    MARGIN_LEFT,
+    MARGIN_RIGHT,
+    MARGIN_TOP,
     Bar,
+    axis_end,
     bar_chart,
-    round_up,
     run_chart,
 )
 from nictop.traffic.generators.intervals import Interval
@@ -53,10 +53,22 @@ def numbers(path: str) -> list[float]:
 def test_the_area_is_the_goodput_and_the_line_the_ceiling() -> None:
     chart = run_chart(steady(5e9))
     (area,) = shapes(chart, "area")
-    assert numbers(area.get("d", "")) == [LEFT, HEIGHT - BOTTOM, 95.0, 251.0, 95.0, WIDTH - RIGHT, HEIGHT - BOTTOM]
-    assert HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) / 2 == 95.0  # 5 of the 10 Gb/s of the axis
+    assert numbers(area.get("d", "")) == [
+        MARGIN_LEFT,
+        CHART_HEIGHT - MARGIN_BOTTOM,
+        95.0,
+        251.0,
+        95.0,
+        CHART_WIDTH - MARGIN_RIGHT,
+        CHART_HEIGHT - MARGIN_BOTTOM,
+    ]
+    assert (
+        CHART_HEIGHT - MARGIN_BOTTOM - (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM) / 2 == 95.0
+    )  # 5 of the 10 Gb/s of the axis
     (ceiling,) = shapes(chart, "ceiling")
-    assert float(ceiling.get("y1", "")) == pytest.approx(HEIGHT - BOTTOM - 0.941 * (HEIGHT - TOP - BOTTOM), abs=0.1)
+    assert float(ceiling.get("y1", "")) == pytest.approx(
+        CHART_HEIGHT - MARGIN_BOTTOM - 0.941 * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), abs=0.1
+    )
     assert "10.0 Gb/s" in chart and "dashed line: ceiling 9.41 Gb/s" in chart
 
 
@@ -113,7 +125,7 @@ def test_any_numbers_draw_within_the_chart(rows: list[tuple[float, float, float]
     if chart:
         for one in (*shapes(chart, "area"), *shapes(chart, "cpu")):
             found = numbers(one.get("d", "") or one.get("points", ""))
-            assert all(0 <= number <= WIDTH for number in found)
+            assert all(0 <= number <= CHART_WIDTH for number in found)
         assert "nan" not in chart and "inf" not in chart.replace("∞", "")
 
 
@@ -121,7 +133,9 @@ def test_bars_are_as_long_as_their_values() -> None:
     chart = bar_chart([Bar("A", 2e9, 1e9, 4e9, (1e9, 2e9, 4e9)), Bar("B", 4e9), Bar("C", None)], "goodput", 8e9)
     first, second = shapes(chart, "bar")
     assert float(second.get("width", "")) == pytest.approx(2 * float(first.get("width", "")), abs=0.1)
-    assert float(second.get("width", "")) == pytest.approx((WIDTH - LABEL_WIDTH - FIGURE_WIDTH) / 2, abs=0.1)
+    assert float(second.get("width", "")) == pytest.approx(
+        (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH) / 2, abs=0.1
+    )
     assert len(shapes(chart, "dot")) == 3 and len(shapes(chart, "spread")) == 1 and len(shapes(chart, "ceiling")) == 1
     assert "no run came to its end" in chart
 
@@ -130,11 +144,11 @@ def test_bars_are_as_long_as_their_values() -> None:
 def test_any_bars_draw_within_the_chart(rows: list[tuple[str, float | None, float]], ceiling: float | None) -> None:
     chart = bar_chart([Bar(label, value, other, value, (other, other)) for label, value, other in rows], "any", ceiling)
     for one in shapes(chart, "bar") if chart else ():
-        assert 0 <= float(one.get("width", "")) <= WIDTH - LABEL_WIDTH
+        assert 0 <= float(one.get("width", "")) <= CHART_WIDTH - BAR_LABEL_WIDTH
 
 
 @given(st.floats(min_value=0, max_value=1e18))
 def test_an_axis_ends_at_or_above_its_highest_value(value: float) -> None:
-    end = round_up(value)
+    end = axis_end(value)
     assert end * 1.000001 >= value and (end <= 2.6 * value or value <= 1)
     assert math.isfinite(end)

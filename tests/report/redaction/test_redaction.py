@@ -26,7 +26,7 @@ from nictop.report.page import report_of
 from nictop.report.redaction import fields
 from nictop.report.redaction.addresses import AddressAliases
 from nictop.report.redaction.names import NameAliases
-from nictop.report.redaction.redaction import Redaction, redacted, redaction_of
+from nictop.report.redaction.redaction import Redaction, make_redaction, redact
 from nictop.rules import HostFacts, diagnose
 from nictop.traffic.plan.plan import Endpoint
 from tests.support.arbitrary import disturbed
@@ -76,7 +76,7 @@ def redacted_report() -> tuple[str, list[str]]:
     said = replace(run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"})
     runs = [*experiments(), kept(1, "own", said)]
     before = [json.dumps(texts(one)) for one in (*answers, *runs)]
-    told, shown, hidden = redacted(answers, runs)
+    told, shown, hidden = redact(answers, runs)
     report = report_of(told, shown, wall=WALL, hidden=hidden)
     return unescape(html_page(report)) + markdown_page(report), before
 
@@ -134,7 +134,7 @@ def all_cases() -> list[Any]:
 @pytest.mark.parametrize("hosts", all_cases())
 def test_the_same_faults_are_found(hosts: list[dict[str, Any]]) -> None:
     before = [watched(host) for host in hosts]
-    redaction = redaction_of([one.snapshot for one in before])
+    redaction = make_redaction([one.snapshot for one in before])
     after = [HostFacts(redaction.hidden(one.snapshot), one.window) for one in before]
     names = {one.name: other.name for one, other in zip(before, after, strict=True)}
     expected, said = diagnose(before), diagnose(after)
@@ -274,7 +274,7 @@ def test_a_host_that_says_anything_can_be_redacted_and_shown(seed: int, share: f
     inventory = disturbed(snapshot.inventory, Inventory, Random(seed), share)
     links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
     changed = replace(snapshot, inventory=inventory, links=links)
-    told, _, hidden = redacted([(changed, window)], ())
+    told, _, hidden = redact([(changed, window)], ())
     assert html_page(report_of(told, wall=WALL, hidden=hidden)).endswith("</html>\n")
 
 
@@ -283,4 +283,4 @@ def test_the_tables_name_records_that_there_are() -> None:
     defined = set[str]()
     for path in Path(nictop.__file__).parent.rglob("*.py"):
         defined.update(re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE))
-    assert {*fields.NAMES, *fields.UNTOUCHED, *fields.WORDS} <= defined
+    assert {*fields.NAME_FIELDS, *fields.UNCHANGED_FIELDS, *fields.FIELDS_WITHOUT_NAMES} <= defined
