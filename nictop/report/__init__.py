@@ -1,4 +1,4 @@
-"""What is known as text, JSON, Markdown and HTML, redacted on request.
+"""Facts, findings and traffic runs as text, JSON, Markdown and HTML, redacted on request.
 
 `facts`: ``nictop show``. `findings`: ``nictop check``. `runs`: results of traffic. `html`: the report page.
 """

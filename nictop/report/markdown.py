@@ -1,6 +1,6 @@
-"""A report as Markdown, for what takes no HTML: findings, then each host's facts folded, then runs and comparisons.
+"""A report as Markdown: findings, then the facts of each host (folded), then runs and comparisons.
 
-Reads nothing; takes a `Report`. Nothing that came from a machine is Markdown or HTML there (see `check_markdown`).
+Reads nothing; takes a `Report`. Text from hosts is escaped: it cannot become markup (`findings.markdown`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
 
 MARKDOWN_FACT_CELLS = 120
-"""Cells of the facts, which stand in a fence."""
+"""Width of the facts, which are a fenced code block."""
 
 
 def markdown_page(report: Report) -> str:
-    """The whole text, with a final newline."""
+    """The report, with a final newline."""
     parts = [
         f"# nictop report: {escape_markdown(title_text(report))}\n\n{made_at_text(report)} · nictop {__version__}\n"
     ]
@@ -25,7 +25,7 @@ def markdown_page(report: Report) -> str:
         parts.append(check_markdown(report.hosts, report.diagnosis, report.unreachable, skipped=True))
     for host in report.hosts:
         facts = "\n".join(fenced_block(show_text(host.snapshot, MARKDOWN_FACT_CELLS).splitlines()))
-        # a line of HTML, in which a backslash escapes nothing
+        # HTML, not Markdown: backslash escapes have no effect in it
         parts.append(f"<details><summary>All facts of {text(host.name)}</summary>\n{facts}\n\n</details>\n")
     for experiment in report.experiments:
         if experiment.comparison is not None:

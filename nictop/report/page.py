@@ -1,6 +1,6 @@
-"""What stands in a report, whatever it is written as: hosts with their findings, runs by experiment, comparisons.
+"""Content of a report, independent of its format: hosts with their findings, runs by experiment, comparisons.
 
-Reads nothing. `report_of` takes what hosts answered (live or from a recording) and runs that were kept.
+Reads nothing. `report_of` takes the answers of hosts (live or from a recording) and stored runs.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ NO_INVENTORY_MESSAGE = "it had told nothing of its devices yet"
 
 @dataclass(frozen=True, eq=False)
 class ReportedExperiment:
-    """Runs that belong together, in their order."""
+    """The runs of one experiment, by number."""
 
     runs: tuple[StoredRun, ...]
-    """(): of a comparison between experiments that stand by themselves."""
+    """(): a comparison of two experiments whose runs are reported separately."""
     names: tuple[str, str] = ("", "")
-    """Of the two set-ups of a comparison."""
+    """Of the two compared set-ups, A and B."""
     comparison: Comparison | None = None
-    """None: it is none."""
+    """None: the experiment does not compare two set-ups."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything that a page tells."""
+    """Everything that a report contains."""
 
     wall: float
-    """Seconds since the epoch when it was made."""
+    """When it was made, seconds since the epoch."""
     hosts: tuple[HostFacts, ...] = ()
     unreachable: tuple[UnreachableHost, ...] = ()
     diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis((), ()))
     experiments: tuple[ReportedExperiment, ...] = ()
     hidden: tuple[str, ...] = ()
-    """Sentences about what was hidden in it; () when nothing was."""
+    """What was replaced by aliases, in sentences; (): the report is not redacted."""
 
 
 def report_of(
     answers: Sequence[Answer], runs: Sequence[StoredRun] = (), *, wall: float, hidden: Sequence[str] = ()
 ) -> Report:
-    """Asks all rules about the hosts that answered, and puts runs of one experiment together."""
+    """Evaluate all rules for the hosts that answered, and group the runs by experiment."""
     hosts, unreachable = [], []
     for answer in answers:
         if isinstance(answer, Unreachable):
@@ -61,34 +61,37 @@ def report_of(
 
 
 def experiments_of(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
-    """Each with its runs; then the comparison of two that are one set-up each, if these two are all there is."""
-    told = group_by_experiment(runs)
-    return (*map(experiment_of, told), *comparison_across_experiments([run for together in told for run in together]))
+    """Each experiment with its runs; then a comparison, if they are exactly two experiments of one set-up each."""
+    experiments = group_by_experiment(runs)
+    return (
+        *map(experiment_of, experiments),
+        *comparison_across_experiments([run for group in experiments for run in group]),
+    )
 
 
 def group_by_experiment(runs: Sequence[StoredRun]) -> tuple[tuple[StoredRun, ...], ...]:
-    """Experiments as they first come, each with its runs by number; a run that is named twice stands there once."""
+    """The runs of each experiment, by number, each once; experiments in the order of their first run."""
     found: dict[str, dict[str, StoredRun]] = {}
-    for one in runs:
-        found.setdefault(one.experiment, {})[one.identity] = one
-    return tuple(tuple(sorted(some.values(), key=lambda one: one.number)) for some in found.values())
+    for run in runs:
+        found.setdefault(run.experiment, {})[run.identity] = run
+    return tuple(tuple(sorted(group.values(), key=lambda run: run.number)) for group in found.values())
 
 
 def experiment_of(runs: Sequence[StoredRun]) -> ReportedExperiment:
-    """With the comparison, where it is one of exactly two set-ups."""
+    """One experiment; with a comparison if it has exactly two set-ups to compare."""
     found = set_ups(runs) if runs[0].kind == "compare" else []
     return _compared(found, runs) if len(found) == 2 else ReportedExperiment(tuple(runs))
 
 
 def comparison_across_experiments(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
-    """The comparison of two experiments that are one set-up each, as of two labels; () when it is not these two, or
-    they cannot be compared and nobody has given them a label for that."""
+    """The comparison of two experiments of one set-up each. (): there are not exactly two, or they cannot be compared
+    and neither has a label."""
     found = set_ups(runs)
     if len(found) != 2 or len({run.experiment for run in runs}) != 2:
         return ()
-    made = _compared(found, ())
-    refused = made.comparison is not None and made.comparison.verdict == "refused"
-    return (made,) if any(run.label for run in runs) or not refused else ()
+    compared_pair = _compared(found, ())
+    refused = compared_pair.comparison is not None and compared_pair.comparison.verdict == "refused"
+    return (compared_pair,) if any(run.label for run in runs) or not refused else ()
 
 
 def _compared(found: Sequence[SetUp], runs: Sequence[StoredRun]) -> ReportedExperiment:
@@ -97,7 +100,7 @@ def _compared(found: Sequence[SetUp], runs: Sequence[StoredRun]) -> ReportedExpe
 
 
 def title_text(report: Report) -> str:
-    """``vm1, vm2``: whom it is about; of many the first ones."""
+    """``vm1, vm2``: the hosts in it, at most four, then ``and 3 more``."""
     names = [host.name for host in report.hosts] + [host.host for host in report.unreachable]
     for experiment in report.experiments:
         for one in experiment.runs:

@@ -1,19 +1,27 @@
-"""Small tables of text: columns as wide as what stands in them, and only where there is room for all of them.
+"""Text layout of reports: widths, small tables, and paragraphs with a label.
 
-Reads nothing.
+Reads nothing. Widths are terminal cells; texts are cleaned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from nictop.model.text.terminal import clean, fit, width
+from nictop.model.text.terminal import clean, fit, width, wrap
 
+MIN_LAYOUT_CELLS, MAX_LAYOUT_CELLS = 40, 200
 GAP = "  "
+"""Between two columns."""
+
+
+def layout_width(columns: int) -> int:
+    """Cells to lay text out for on a terminal of `columns`."""
+    return max(MIN_LAYOUT_CELLS, min(MAX_LAYOUT_CELLS, columns))
 
 
 def aligned_table(rows: Sequence[Sequence[str]], left: int = 1) -> tuple[str, ...]:
-    """Lines of equal columns; the first `left` ones are flush left, the others right. Cells are cleaned."""
+    """The rows as lines; each column is as wide as its widest cell. The first `left` columns are flush left, the others
+    flush right."""
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     lines = []
@@ -27,5 +35,11 @@ def aligned_table(rows: Sequence[Sequence[str]], left: int = 1) -> tuple[str, ..
 
 
 def max_line_width(lines: Sequence[str]) -> int:
-    """Cells of the longest one."""
+    """Cells of the widest line; 0 if there is none."""
     return max(map(width, lines), default=0)
+
+
+def labelled_lines(label: str, text: str, room: int, *, label_cells: int, indent: int = 0) -> Iterator[str]:
+    """A label in `label_cells` cells, and beside it the text, wrapped so that each line has at most `room` cells."""
+    for number, part in enumerate(wrap(text, room - indent - label_cells - 1)):
+        yield f"{' ' * indent}{fit('' if number else label, label_cells)} {part}"

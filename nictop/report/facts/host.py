@@ -1,7 +1,7 @@
-"""The facts of one host for scripts and for reading: text and JSON of ``nictop show``, and the JSON schema.
+"""The facts of one host: text and JSON of ``nictop show``, and the JSON schema.
 
-Reads nothing; takes a snapshot and yields text. The JSON is pure ASCII: names keep every character as an escape, and
-none of them can reach a terminal as a control sequence.
+Reads nothing; takes a snapshot. The JSON is ASCII with escapes: no name can reach a terminal
+as a control sequence.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ from nictop.probe.records import (
     Link,
     Trouble,
 )
+from nictop.report.text_table import layout_width
 
 SHOW_LABEL_CELLS = 15
-NARROWEST = 40
-WIDEST = 200
 SINGLE_QUEUE_PAIR = 2
-"""Queues of a link that has nothing to spread: one to receive, one to transmit."""
+"""Number of queues of a link with one receive and one transmit queue."""
 MIN_TREE_NAME_CELLS = 30
-"""Cells that the tree keeps beside the columns."""
+"""Cells of the names in the tree, beside the columns."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class ShowDocument:
 
 
 def show_document(snapshot: Snapshot) -> ShowDocument:
-    """The snapshot in the shape of the schema."""
+    """The snapshot as a record of the schema."""
     return ShowDocument(
         nictop=__version__,
         host=snapshot.host,
@@ -117,16 +116,16 @@ def show_schema() -> str:
 
 
 def show_text(snapshot: Snapshot, width: int) -> str:
-    """Headline, tree with the live numbers, CPUs, and all facts of every device; at most `width` cells (40 to 200) per
-    line, with a final newline. Virtual links stand in the tree only."""
-    width = max(NARROWEST, min(WIDEST, width))
+    """Headline, device tree with rates, CPUs, facts of every device; at most `width` cells (40 to 200) per line, with a
+    final newline. Virtual links are in the tree only."""
+    width = layout_width(width)
     rows = device_tree(snapshot)
     lines = [
         *wrap(_headline(snapshot), width),
         "",
         *_tree_lines(rows, snapshot, width),
         "",
-        *_cpu_lines(snapshot, width),
+        *wrap(f"CPU  {cpu_summary(snapshot)}", width),
     ]
     described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_device(row)]
     for row in described:
@@ -164,18 +163,18 @@ def _tree_lines(rows: tuple[Row, ...], snapshot: Snapshot, room: int) -> list[st
     return lines
 
 
-def _cpu_lines(snapshot: Snapshot, room: int) -> list[str]:
-    """The mean over all CPUs, and the busiest one."""
+def cpu_summary(snapshot: Snapshot) -> str:
+    """Mean shares of CPU time over all CPUs, and the busiest CPU; ``no rates``."""
     cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
     if not cpus:
-        return ["CPU  no rates"]
+        return "no rates"
     kinds = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
     mean = " · ".join(
         f"{kind} {units.percentage(sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus))}"
         for kind in kinds
     )
     busiest = max(cpus, key=lambda cpu: cpus[cpu].busy)
-    return list(wrap(f"CPU  {mean} · busiest CPU{busiest} {units.percentage(cpus[busiest].busy)}", room))
+    return f"{mean} · busiest CPU{busiest} {units.percentage(cpus[busiest].busy)}"
 
 
 def _has_device(row: Row) -> bool:
@@ -183,7 +182,7 @@ def _has_device(row: Row) -> bool:
 
 
 def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:
-    """A netdev's facts end with those of its PCI function: not twice."""
+    """The facts of a PCI function are listed with those of its netdev, if it has one."""
     return row.pci is not None and any(link.pci_address == row.pci.address for link in snapshot.links.values())
 
 
@@ -198,7 +197,7 @@ def _fact_lines(row: Row, snapshot: Snapshot, room: int) -> list[str]:
 
 
 def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
-    """Queue, interrupt and CPU of a netdev as a table; queues that are out of use are left to the JSON."""
+    """Table of queue, interrupt and CPU of a netdev. Unused queues are in the JSON only."""
     found = queue_map(link, snapshot)
     if not found.rows and not found.unmapped:
         return []
@@ -215,14 +214,14 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
         notes.append(MOVED_NOTE)
     if found.busiest_share is not None and len(rows) > 2:
         notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of all")
-    notes += [f"{_words(one)}: no queue" for one in found.others]
-    notes += [f"{_words(one)}: not mapped to a queue" for one in found.unmapped]
+    notes += [f"{_interrupt_text(one)}: no queue" for one in found.others]
+    notes += [f"{_interrupt_text(one)}: not mapped to a queue" for one in found.unmapped]
     for note in notes:
         lines += [f"  {part}" for part in wrap(note, room - 2)]
     return lines
 
 
-def _words(load: InterruptLoad) -> str:
+def _interrupt_text(load: InterruptLoad) -> str:
     """``interrupt 40 (ens224)``"""
     name = f" ({load.interrupt.name})" if load.interrupt.name else ""
     return f"interrupt {load.interrupt.number}{name}"

@@ -1,7 +1,7 @@
-"""The facts of several hosts for scripts and for reading: text and JSON of ``nictop show HOST…``, and the JSON schema.
+"""The facts of several hosts: text and JSON of ``nictop show HOST…``, and the JSON schema.
 
-Reads nothing; takes what `nictop.hosts.observe.observe_all` yields. A host that could not be reached stands in its
-place, with the reason; what is said of the others is complete.
+Reads nothing; takes the result of `nictop.hosts.observe.observe_all`. A host that could not be reached is listed with
+the reason, in its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.facts import clean, wrap
-from nictop.report.facts.host import NARROWEST, WIDEST, ShowDocument, show_document, show_text
+from nictop.report.facts.host import ShowDocument, show_document, show_text
+from nictop.report.text_table import layout_width
 
 SECTION_RULE = "─"
 
@@ -26,7 +27,7 @@ class UnreachableHost:
     """A host that gave no complete answer."""
 
     host: str
-    """Name under which it was to be watched."""
+    """Name under which it was to be watched: `Host.label`."""
     unreachable: str
     """Why, in a sentence, and what to do next."""
 
@@ -38,20 +39,20 @@ class HostsDocument:
     nictop: str
     """Version of the program that wrote it."""
     hosts: tuple[Any, ...]
-    """In the order they were named: a `ShowDocument` of each, or an `UnreachableHost`."""
+    """In the order of the command line: a `ShowDocument` or an `UnreachableHost` of each."""
 
 
 def hosts_document(answers: Sequence[Answer]) -> HostsDocument:
-    """The answers in the shape of the schema."""
-    return HostsDocument(nictop=__version__, hosts=tuple(_one(answer) for answer in answers))
+    """The answers as a record of the schema."""
+    return HostsDocument(nictop=__version__, hosts=tuple(map(_document, answers)))
 
 
 def unreachable_hosts(answers: Sequence[Answer]) -> tuple[UnreachableHost, ...]:
-    """Those that gave no answer."""
+    """The hosts without an answer."""
     return tuple(UnreachableHost(one.host, one.sentence) for one in answers if isinstance(one, Unreachable))
 
 
-def _one(answer: Answer) -> ShowDocument | UnreachableHost:
+def _document(answer: Answer) -> ShowDocument | UnreachableHost:
     if isinstance(answer, Unreachable):
         return UnreachableHost(answer.host, answer.sentence)
     return show_document(answer[0])
@@ -73,9 +74,9 @@ def hosts_schema() -> str:
 
 
 def hosts_text(answers: Sequence[Answer], width: int) -> str:
-    """A section per host, as `show_text` makes it, with a rule between them; at most `width` cells (40 to 200) per
-    line, with a final newline."""
-    width = max(NARROWEST, min(WIDEST, width))
+    """`show_text` of each host, with a line of `SECTION_RULE` between them; at most `width` cells (40 to 200) per line,
+    with a final newline."""
+    width = layout_width(width)
     sections = [
         unreachable_text(answer, width) if isinstance(answer, Unreachable) else show_text(answer[0], width)
         for answer in answers
@@ -84,6 +85,6 @@ def hosts_text(answers: Sequence[Answer], width: int) -> str:
 
 
 def unreachable_text(answer: Unreachable, width: int) -> str:
-    """The section of a host that could not be reached."""
+    """Name of the host, and why it could not be reached."""
     lines = [*wrap(f"{clean(answer.host)} · unreachable", width), *wrap(clean(answer.sentence), width)]
     return "\n".join(lines) + "\n"

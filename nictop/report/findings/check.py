@@ -1,7 +1,7 @@
-"""The findings about watched hosts for scripts and for reading: text and JSON of ``nictop check``, and the JSON schema.
+"""The findings about hosts: text and JSON of ``nictop check``, and the JSON schema.
 
-Reads nothing; takes hosts and their diagnosis and yields text. The JSON is pure ASCII: names keep every character as an
-escape, and none of them can reach a terminal as a control sequence.
+Reads nothing; takes hosts and their diagnosis. The JSON is ASCII with escapes: no name can reach a
+terminal as a control sequence.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from nictop import __version__
-from nictop.model.facts import clean, fit, platform_words, wrap
+from nictop.model.facts import clean, platform_words, wrap
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.facts.hosts import UnreachableHost
+from nictop.report.text_table import labelled_lines, layout_width
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
@@ -32,8 +34,6 @@ from nictop.rules.wording import (
     verdict_words,
 )
 
-NARROWEST = 40
-WIDEST = 200
 FINDING_LABEL_CELLS = 6
 NO_HOST_ANSWERED = "nothing was looked at: no host answered"
 
@@ -48,9 +48,9 @@ class CheckedHost:
     """``VMware guest · 1 CPU``"""
     kernel: str
     root: bool
-    """The probe ran as root; some rules cannot look without."""
+    """The probe ran as root; without root some rules are skipped."""
     seconds: float
-    """Of rates that the rules had."""
+    """Length of the window of rates that the rules used."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class CheckDocument:
     """Version of the program that wrote it."""
     hosts: tuple[CheckedHost, ...]
     rules: int
-    """How many rules were asked."""
+    """Number of rules that were evaluated."""
     counts: dict[Severity, int]
     """Findings by severity."""
     findings: tuple[Finding, ...]
@@ -69,13 +69,13 @@ class CheckDocument:
     skipped: tuple[Skipped, ...]
     """Checks that could not be made, or not everywhere, and why."""
     unreachable: tuple[UnreachableHost, ...] = ()
-    """Hosts that gave no complete answer; nothing is said about them."""
+    """Hosts without a complete answer; no rule was evaluated for them."""
 
 
 def check_document(
     hosts: Sequence[HostFacts], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()
 ) -> CheckDocument:
-    """Hosts and findings in the shape of the schema."""
+    """Hosts and findings as a record of the schema."""
     return CheckDocument(
         nictop=__version__,
         hosts=tuple(checked_host(host) for host in hosts),
@@ -104,14 +104,14 @@ def check_json(hosts: Sequence[HostFacts], diagnosis: Diagnosis, unreachable: Se
 
 
 def _json_value(value: Any) -> Any:
-    """A record as its fields; a line of a fix as text."""
+    """A step of a fix as text, any other record as its fields."""
     return str(value) if isinstance(value, Step) else {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def check_schema() -> str:
     """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
     schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema.update(msgspec.json.schema(CheckDocument, schema_hook=lambda _: {"type": "string"}))  # lines of a fix
+    schema.update(msgspec.json.schema(CheckDocument, schema_hook=lambda _: {"type": "string"}))  # `Step`
     return json.dumps(schema, indent=2) + "\n"
 
 
@@ -123,6 +123,8 @@ def has_severity(diagnosis: Diagnosis, threshold: Severity) -> bool:
 
 # ------------------------------------------------------------------------------------------------------------- text
 
+_labelled = partial(labelled_lines, label_cells=FINDING_LABEL_CELLS, indent=2)
+
 
 def check_text(
     hosts: Sequence[HostFacts],
@@ -133,10 +135,10 @@ def check_text(
     skipped: bool = False,
     glyphs: Glyphs = UNICODE,
 ) -> str:
-    """Hosts, findings with all that there is to type, and how many checks ran; at most `room` cells (40 to 200) per
-    line unless a word of a command is wider, with a final newline. `skipped`: list the checks that were skipped.
-    `glyphs` gives the marks; the caller encodes the rest (`Glyphs.encode`)."""
-    room = max(NARROWEST, min(WIDEST, room))
+    """Hosts, findings with their commands, and how many checks ran; at most `room` cells (40 to 200) per line unless a
+    word of a command is wider, with a final newline. `skipped`: list the skipped checks. `glyphs`: for the marks; the
+    caller encodes the other text (`Glyphs.encode`)."""
+    room = layout_width(room)
     lines = [part for host in hosts for part in wrap(checked_host_text(checked_host(host)), room)]
     lines += [part for host in unreachable for part in wrap(unreachable_host_text(host), room)]
     for finding in diagnosis.findings:
@@ -171,23 +173,23 @@ def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -
     mark = severity_mark(finding.severity, glyphs=glyphs)
     word = SEVERITY_WORDS[finding.severity].word
     subject = subject_words(finding, several_hosts=several)
-    yield from _hanging(f"{mark} {word}", f"{subject} {finding.title}", room, indent=0, label_width=len(word) + 2)
+    yield from _labelled(f"{mark} {word}", f"{subject} {finding.title}", room, indent=0, label_cells=len(word) + 2)
     for number, one in enumerate(finding.evidence):
         text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
-        yield from _hanging("" if number else "seen", text, room)
-    yield from _hanging("why", finding.why, room)
+        yield from _labelled("" if number else "seen", text, room)
+    yield from _labelled("why", finding.why, room)
     for fix in finding.fixes:
         yield from _fix_lines(finding, fix, room)
-    yield from _hanging("rule", finding.rule, room)
+    yield from _labelled("rule", finding.rule, room)
 
 
 def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
-    yield from _hanging("type" if fix.commands else "do", f"{fix.title} ({place_words(finding, fix)})", room)
+    yield from _labelled("type" if fix.commands else "do", f"{fix.title} ({place_words(finding, fix)})", room)
     yield from _command_lines(fix.commands, fix, room)
     if fix.note:
-        yield from _hanging("", fix.note, room)
+        yield from _labelled("", fix.note, room)
     if fix.undo:
-        yield from _hanging("", "to undo it:", room)
+        yield from _labelled("", "to undo it:", room)
         yield from _command_lines(fix.undo, fix, room)
 
 
@@ -197,34 +199,26 @@ def _command_lines(steps: Iterable[Step], fix: Fix, room: int) -> Iterator[str]:
         yield from (indent + part for part in command_lines(step, room - len(indent), where=fix.where, cut=False))
 
 
-def _hanging(
-    label: str, text: str, room: int, *, indent: int = 2, label_width: int = FINDING_LABEL_CELLS
-) -> Iterator[str]:
-    """A label, and a text that wraps below itself."""
-    for number, part in enumerate(wrap(text, room - indent - label_width - 1)):
-        yield f"{' ' * indent}{fit('' if number else label, label_width)} {part}"
-
-
 def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
-    """Why checks were skipped, and how many for each reason."""
-    for reason, some in _by_reason(diagnosis).items():
-        number = len({one.rule for one in some})
-        yield from _hanging("", f"{number} skipped: {reason}", room, indent=0, label_width=1)
+    """The reasons for which checks were skipped, each with the number of checks."""
+    for reason, skipped in _by_reason(diagnosis).items():
+        number = len({one.rule for one in skipped})
+        yield from _labelled("", f"{number} skipped: {reason}", room, indent=0, label_cells=1)
     if diagnosis.skipped:
-        yield from _hanging("", "nictop check --skipped lists them", room, indent=0, label_width=1)
+        yield from _labelled("", "nictop check --skipped lists them", room, indent=0, label_cells=1)
 
 
 def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:
-    for reason, some in _by_reason(diagnosis).items():
+    for reason, skipped in _by_reason(diagnosis).items():
         yield from wrap(f"{SKIPPED}: {reason}", room)
         named = [
-            (one.rule, subject_words(one, several_hosts=several) if one.subject or several else "") for one in some
+            (one.rule, subject_words(one, several_hosts=several) if one.subject or several else "") for one in skipped
         ]
-        yield from _hanging("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
+        yield from _labelled("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
 
 
 def _by_reason(diagnosis: Diagnosis) -> dict[str, list[Skipped]]:
-    """Most have the same few."""
+    """Reason → the skipped checks."""
     found: dict[str, list[Skipped]] = {}
     for one in diagnosis.skipped:
         found.setdefault(one.reason, []).append(one)

@@ -1,7 +1,7 @@
-"""``nictop check --format markdown``: the findings as they go into a ticket or a chat.
+"""``nictop check --format markdown``: the findings, for a ticket or a chat.
 
-Reads nothing. Nothing that came from a machine is Markdown or HTML there: it is cleaned, and every character that means
-something is escaped; commands stand in fences that are longer than any run of backquotes in them.
+Reads nothing. Text from hosts cannot become Markdown or HTML: it is cleaned, and every character with a meaning is
+escaped; the fences of commands are longer than any run of backquotes in them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, seve
 MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
 BACKQUOTE_RUN = re.compile("`+")
 SAFE_PUNCTUATION = re.compile(r"(?<=\w)[-.:](?=\w)|(?<=\w)\.(?=\s|$)|[:()](?=\s|$)")
-"""Marks of ordinary sentences, which mean nothing where they stand."""
+"""Punctuation of sentences that has no meaning in Markdown at that position."""
 
 
 def check_markdown(
@@ -28,7 +28,7 @@ def check_markdown(
     *,
     skipped: bool = False,
 ) -> str:
-    """Hosts, the verdict, one chapter per finding; with a final newline. `skipped`: list skipped checks."""
+    """Hosts, the verdict, one section per finding; with a final newline. `skipped`: list the skipped checks."""
     several = len(hosts) > 1
     lines = ["## nictop check", ""]
     lines += [f"- {escape_markdown(checked_host_text(checked_host(host)))}" for host in hosts]
@@ -38,7 +38,7 @@ def check_markdown(
         f"**{verdict_words(diagnosis)[0]}** ({checks_words(diagnosis)})" if hosts else f"**{NO_HOST_ANSWERED}**",
     ]
     for finding in diagnosis.findings:
-        lines += ["", *_chapter(finding, several)]
+        lines += ["", *_finding(finding, several)]
     if skipped and diagnosis.skipped:
         lines += ["", "### Skipped checks", ""]
         for one in diagnosis.skipped:
@@ -48,10 +48,10 @@ def check_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _chapter(finding: Finding, several: bool) -> Iterator[str]:
-    words = SEVERITY_WORDS[finding.severity]
+def _finding(finding: Finding, several: bool) -> Iterator[str]:
+    word = SEVERITY_WORDS[finding.severity].word
     subject = subject_words(finding, several_hosts=several)
-    yield f"### {severity_mark(finding.severity)} {words.word}: {escape_markdown(f'{subject} {finding.title}')}"
+    yield f"### {severity_mark(finding.severity)} {word}: {escape_markdown(f'{subject} {finding.title}')}"
     yield ""
     yield escape_markdown(finding.why)
     if finding.evidence:
@@ -80,28 +80,28 @@ def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
 
 
 def fenced_block(commands: Iterable[str]) -> Iterator[str]:
-    """Clean commands between fences that none of them can end, a blank line before; nothing of none."""
-    shown = [clean(command) for command in commands]
-    if shown:
-        fence = "`" * max(3, 1 + max((len(run) for one in shown for run in BACKQUOTE_RUN.findall(one)), default=0))
+    """A blank line, then a fenced block of cleaned commands that no command can end; no lines without commands."""
+    cleaned = [clean(command) for command in commands]
+    if cleaned:
+        fence = "`" * max(3, 1 + max((len(run) for one in cleaned for run in BACKQUOTE_RUN.findall(one)), default=0))
         yield ""
         yield fence
-        yield from shown
+        yield from cleaned
         yield fence
 
 
 def escape_markdown(text: str) -> str:
-    """Clean text in which no character is Markdown or HTML."""
+    """Cleaned text in which no character is Markdown or HTML."""
     return MARKDOWN_CHARACTERS.sub(_escaped, clean(text))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0] if SAFE_PUNCTUATION.match(found.string, found.start()) is not None else f"\\{found[0]}"
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if SAFE_PUNCTUATION.match(match.string, match.start()) is not None else f"\\{match[0]}"
 
 
 def inline_code(text: str) -> str:
-    """Clean text as code."""
-    shown = clean(text)
-    fence = "`" * (1 + max((len(run) for run in BACKQUOTE_RUN.findall(shown)), default=0))
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{fence}{pad}{shown}{pad}{fence}"
+    """Cleaned text as inline code."""
+    cleaned = clean(text)
+    fence = "`" * (1 + max((len(run) for run in BACKQUOTE_RUN.findall(cleaned)), default=0))
+    pad = " " if cleaned.startswith("`") or cleaned.endswith("`") else ""
+    return f"{fence}{pad}{cleaned}{pad}{fence}"

@@ -1,6 +1,6 @@
 """The pages of the rules: ``nictop check --explain RULE``, the list of all, and the table in README.
 
-Reads nothing; everything comes from the rules' own docstrings.
+Reads nothing; the texts are the docstrings of the rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nictop.rules import RULES, Rule
 from nictop.rules.wording import SEVERITY_WORDS, rules_by_family
 
 MAX_RULE_PAGE_CELLS = 100
-"""Cells of running text that one still likes to read."""
+"""Width of paragraphs, also on wider terminals."""
 
 
 class UnknownRule(NictopError):
@@ -21,22 +21,22 @@ class UnknownRule(NictopError):
 
 
 def rule_named(name: str) -> Rule:
-    """The rule; raises UnknownRule with the names that come nearest."""
+    """The rule. Raises UnknownRule with up to five similar names."""
     rule = RULES.get(name)
     if rule is not None:
         return rule
-    near = [one for one in RULES if name and name in one] or get_close_matches(name, RULES, n=5, cutoff=0.5)
-    hint = f"perhaps {', '.join(near[:5])}" if near else "nictop check --explain lists all rules"
+    similar = [one for one in RULES if name and name in one] or get_close_matches(name, RULES, n=5, cutoff=0.5)
+    hint = f"perhaps {', '.join(similar[:5])}" if similar else "nictop check --explain lists all rules"
     raise UnknownRule(f"there is no rule {name!r}", hint)
 
 
 def rule_page(rule: Rule, room: int) -> str:
-    """One rule in full, at most `room` cells per line where the text allows it, with a final newline."""
+    """The page of a rule, at most `room` cells per line except in lists and tables, with a final newline."""
     room = min(room, MAX_RULE_PAGE_CELLS)
     title = f"{rule.name}  ({rule.family}; {SEVERITY_WORDS[rule.severity].word})"
     lines = [*wrap(title, room), ""]
     for paragraph in rule.explanation.split("\n\n"):
-        if any(line.startswith("  ") for line in paragraph.splitlines()):  # a list or a table: as it is
+        if any(line.startswith("  ") for line in paragraph.splitlines()):  # a list or a table: not wrapped
             lines += paragraph.splitlines()
         else:
             lines += wrap(" ".join(paragraph.split()), room)
@@ -47,7 +47,7 @@ def rule_page(rule: Rule, room: int) -> str:
 
 
 def rule_list(room: int) -> str:
-    """Every rule with its first line, by family, with a final newline."""
+    """Name, severity and summary of every rule, by family, with a final newline."""
     lines = []
     for family, rules in rules_by_family():
         lines += [family, ""]
@@ -59,7 +59,7 @@ def rule_list(room: int) -> str:
 
 
 def rule_table() -> str:
-    """README's list: one table per family, as Markdown with a final newline."""
+    """The rules in the README: a Markdown table per family, with a final newline."""
     lines = [f"{len(RULES)} rules; `nictop check --explain RULE` prints the page of one."]
     for family, rules in rules_by_family():
         lines += ["", f"**{family}**", "", "| rule | | what it finds |", "|---|---|---|"]

@@ -1,7 +1,7 @@
-"""Charts of runs as inline SVG: goodput over time below its ceiling with the CPUs that pay for it, and bars of set-ups.
+"""Charts of runs as inline SVG: goodput, ceiling and busiest CPUs over time, and a bar for each set-up.
 
-Reads nothing; takes a `Result`, or bars, and yields SVG that is coloured by the style of the page. A kept file may say
-anything: what is no finite number is no point.
+Reads nothing; takes a `Result` or bars. Colours are in the style sheet of the page. Stored files may contain any
+number: values that are not finite are not drawn.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from nictop.traffic.results.result import Flow, Result
 
 CHART_WIDTH, CHART_HEIGHT = 480.0, 200.0
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 62.0, 40.0, 14.0, 24.0
-"""Margins in which the axes are written."""
+"""Margins around the plot, for the labels of the axes."""
 MAX_CEILING_RATIO = 8.0
-"""Times the highest rate: a ceiling beyond is said, not drawn, so that the rate is seen."""
+"""Ceiling / highest rate: a higher ceiling is in the legend only, so that the rates remain visible."""
 MAX_STEP_GAP = 0.5
-"""Between two intervals that follow each other."""
+"""Units of the chart between two intervals that are drawn as connected."""
 MAX_CHART_POINTS = 2000
 BAR_LABEL_WIDTH, BAR_VALUE_WIDTH, BAR_HEIGHT, BAR_GAP = 130.0, 86.0, 16.0, 10.0
 MAX_BAR_LABEL_CHARS = 22
-"""Characters beside a bar; the table has the whole."""
+"""Longer labels of bars are shortened; the table has all of them."""
 
 Point = tuple[float, float]
 
@@ -36,30 +36,30 @@ class Bar:
 
     label: str
     value: float | None
-    """Bits per second; None: no run came to its end."""
+    """Bits per second; None: no run was completed."""
     low: float | None = None
     high: float | None = None
     each: tuple[float, ...] = ()
-    """Every run."""
+    """The value of every run."""
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """Where times and rates lie."""
+    """Scales of a chart: time (seconds) and rate (bits per second) → position."""
 
-    begins: float
-    ends: float
-    most: float
+    start: float
+    end: float
+    max_rate: float
 
-    def place(self, time: float, share: float) -> Point:
-        """`share`: of the height."""
-        x = MARGIN_LEFT + (time - self.begins) / (self.ends - self.begins) * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
+    def point(self, time: float, share: float) -> Point:
+        """`share`: of the height, 0 to 1."""
+        x = MARGIN_LEFT + (time - self.start) / (self.end - self.start) * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
         return round(x, 1), round(
             CHART_HEIGHT - MARGIN_BOTTOM - min(1.0, max(0.0, share)) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), 1
         )
 
     def rate(self, time: float, bits_per_second: float) -> Point:
-        return self.place(time, bits_per_second / self.most)
+        return self.point(time, bits_per_second / self.max_rate)
 
 
 # ------------------------------------------------------------------------------------------------------ over time
@@ -67,31 +67,31 @@ class _Axes:
 
 def run_chart(result: Result) -> Html:
     """Goodput as an area (of a second direction as a line), the ceiling as a dashed line, the hottest CPU of each end
-    as a line on the right axis. "" when no interval was told."""
+    as a line on the right axis. "" without intervals."""
     flows = [(flow, _intervals(flow)) for flow in result.flows]
-    told = [one for _, some in flows for one in some]
-    if not told:
+    intervals = [interval for _, of_flow in flows for interval in of_flow]
+    if not intervals:
         return Html("")
-    highest = max(rate for _, _, rate in told)
+    highest = max(rate for _, _, rate in intervals)
     ceiling = result.ceiling.goodput if result.ceiling is not None else None
     drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(highest, 1.0) else None
-    begins, ends = min(start for start, _, _ in told), max(end for _, end, _ in told)
-    axes = _Axes(begins, ends, axis_end(max(highest, drawn or 0.0)))
-    loads = [load for load in result.hosts if load.role != "observer" and any(_cpu_places(load, axes))]
+    start, end = min(one for one, _, _ in intervals), max(one for _, one, _ in intervals)
+    axes = _Axes(start, end, axis_end(max(highest, drawn or 0.0)))
+    loads = [load for load in result.hosts if load.role != "observer" and any(_cpu_points(load, axes))]
     parts = [*_axes(axes, bool(loads))]
-    for number, (_, some) in enumerate(flows):
-        if some:
-            parts.append(_steps(some, axes, area=not number))
+    for number, (_, of_flow) in enumerate(flows):
+        if of_flow:
+            parts.append(_steps(of_flow, axes, area=not number))
     if drawn is not None:
-        (x1, y1), (x2, y2) = axes.rate(begins, drawn), axes.rate(ends, drawn)
+        (x1, y1), (x2, y2) = axes.rate(start, drawn), axes.rate(end, drawn)
         parts.append(element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ceiling"))
     for number, load in enumerate(loads):
-        parts.append(_line(_cpu_places(load, axes), "cpu2" if number else "cpu"))
+        parts.append(_line(_cpu_points(load, axes), "cpu2" if number else "cpu"))
     return _figure(parts, CHART_HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
 
 
 def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
-    """(start, end, bits per second) in order; of very many every n-th."""
+    """(start, end, bits per second), sorted; of more than `MAX_CHART_POINTS` every n-th."""
     found = []
     for point in flow.points:
         length, rate = point.interval.seconds, point.interval.bits_per_second
@@ -105,11 +105,11 @@ def _is_number(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and abs(value) < 1e18
 
 
-def _steps(some: Sequence[tuple[float, float, float]], axes: _Axes, *, area: bool) -> Html:
-    """A rate holds for its whole interval: nothing is drawn between two of them that nobody measured."""
+def _steps(intervals: Sequence[tuple[float, float, float]], axes: _Axes, *, area: bool) -> Html:
+    """A horizontal line for each interval; gaps between intervals, which were not measured, remain empty."""
     pieces, last = "", None
-    foot = axes.rate(axes.begins, 0)[1]
-    for start, end, rate in some:
+    foot = axes.rate(axes.start, 0)[1]
+    for start, end, rate in intervals:
         (x1, y), (x2, _) = axes.rate(start, rate), axes.rate(end, rate)
         joins = last is not None and abs(last - x1) < MAX_STEP_GAP
         if not joins:
@@ -121,32 +121,32 @@ def _steps(some: Sequence[tuple[float, float, float]], axes: _Axes, *, area: boo
     return element("path", d=pieces, class_="back")
 
 
-def _cpu_places(load: HostLoad, axes: _Axes) -> list[Point]:
+def _cpu_points(load: HostLoad, axes: _Axes) -> list[Point]:
     return [
-        axes.place(one.time, one.hottest_busy)
+        axes.point(one.time, one.hottest_busy)
         for one in load.series
-        if _is_number(one.time) and _is_number(one.hottest_busy) and axes.begins <= one.time <= axes.ends
+        if _is_number(one.time) and _is_number(one.hottest_busy) and axes.start <= one.time <= axes.end
     ]
 
 
-def _line(places: Sequence[Point], class_: str) -> Html:
-    if len(places) == 1:
-        return element("circle", cx=places[0][0], cy=places[0][1], r=2, class_=class_)
-    return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in places), class_=class_)
+def _line(points: Sequence[Point], class_: str) -> Html:
+    if len(points) == 1:
+        return element("circle", cx=points[0][0], cy=points[0][1], r=2, class_=class_)
+    return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in points), class_=class_)
 
 
 def _axes(axes: _Axes, with_cpus: bool) -> Iterator[Html]:
     for share in (0.0, 0.5, 1.0):
-        (x1, y), (x2, _) = axes.place(axes.begins, share), axes.place(axes.ends, share)
+        (x1, y), (x2, _) = axes.point(axes.start, share), axes.point(axes.end, share)
         yield element("line", x1=x1, y1=y, x2=x2, y2=y, class_="axis")
-        yield _label(units.bits_per_second(axes.most * share), x1 - 4, y + 4, "end")
+        yield _label(units.bits_per_second(axes.max_rate * share), x1 - 4, y + 4, "end")
         if with_cpus:
             yield _label(units.percentage(share), x2 + 4, y + 4)
-    for time, anchor in ((axes.begins, "start"), (axes.ends, "end")):
-        x, y = axes.place(time, 0)
+    for time, anchor in ((axes.start, "start"), (axes.end, "end")):
+        x, y = axes.point(time, 0)
         yield _label(f"{_tenths(time):g} s", x, y + 15, anchor)
-    if _tenths(axes.begins) < 0 < axes.ends:
-        x, y = axes.place(0, 0)
+    if _tenths(axes.start) < 0 < axes.end:
+        x, y = axes.point(0, 0)
         yield element("line", x1=x, y1=MARGIN_TOP, x2=x, y2=y, class_="axis")
         yield _label("counted from here", x + 3, MARGIN_TOP - 3)
 
@@ -170,47 +170,47 @@ def _legend(result: Result, flows: Sequence[Flow], drawn: float | None, loads: S
 # ---------------------------------------------------------------------------------------------------------- bars
 
 
-def bar_chart(bars: Sequence[Bar], what: str, ceiling: float | None = None) -> Html:
-    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. "" when there is nothing to
-    draw."""
+def bar_chart(bars: Sequence[Bar], title: str, ceiling: float | None = None) -> Html:
+    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. "" without positive
+    values."""
     known = [
         value for bar in bars for value in (bar.value, bar.high, *bar.each) if value is not None and _is_number(value)
     ]
     if not known or max(known) <= 0:
         return Html("")
     drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(known) else None
-    most = max(*known, drawn or 0.0)
+    max_value = max(*known, drawn or 0.0)
     height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
-    parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, most)]
-    told = ["bar: median; line: lowest to highest run; dots: each run"]
+    parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, max_value)]
+    legend = ["bar: median; line: lowest to highest run; dots: each run"]
     if drawn is not None:
-        x = _bar_end(drawn, most)
+        x = _bar_end(drawn, max_value)
         parts.append(element("line", x1=x, y1=2, x2=x, y2=height - 2, class_="ceiling"))
-        told.append(f"dashed line: ceiling {units.bits_per_second(drawn)}")
-    return _figure(parts, height, what, told)
+        legend.append(f"dashed line: ceiling {units.bits_per_second(drawn)}")
+    return _figure(parts, height, title, legend)
 
 
-def _bar_end(value: float, most: float) -> float:
-    return round(BAR_LABEL_WIDTH + max(0.0, value) / most * (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH), 1)
+def _bar_end(value: float, max_value: float) -> float:
+    return round(BAR_LABEL_WIDTH + max(0.0, value) / max_value * (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH), 1)
 
 
-def _bar(bar: Bar, number: int, most: float) -> Iterator[Html]:
+def _bar(bar: Bar, number: int, max_value: float) -> Iterator[Html]:
     y = BAR_GAP + number * (BAR_HEIGHT + BAR_GAP)
     middle = y + BAR_HEIGHT / 2
     yield _label(shorten_label(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
     if bar.value is None or not _is_number(bar.value):
         yield _label("no run came to its end", BAR_LABEL_WIDTH, middle + 4)
         return
-    end = _bar_end(bar.value, most)
+    end = _bar_end(bar.value, max_value)
     yield element(
         "rect", x=BAR_LABEL_WIDTH, y=y, width=max(0.5, end - BAR_LABEL_WIDTH), height=BAR_HEIGHT, class_="bar"
     )
     if bar.low is not None and bar.high is not None and bar.low < bar.high and _is_number(bar.low + bar.high):
-        ends = (_bar_end(bar.low, most), _bar_end(bar.high, most))
+        ends = (_bar_end(bar.low, max_value), _bar_end(bar.high, max_value))
         path = f"M{ends[0]:g} {middle:g}H{ends[1]:g}" + "".join(f"M{x:g} {middle - 4:g}v8" for x in ends)
         yield element("path", d=path, class_="spread")
     for value in filter(_is_number, bar.each if len(bar.each) > 1 else ()):
-        yield element("circle", cx=_bar_end(value, most), cy=middle, r=2, class_="dot")
+        yield element("circle", cx=_bar_end(value, max_value), cy=middle, r=2, class_="dot")
     yield _label(units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
 
 
@@ -221,24 +221,24 @@ def shorten_label(label: str) -> str:
 # --------------------------------------------------------------------------------------------------------- parts
 
 
-def _label(said: str, x: float, y: float, anchor: str = "start", class_: str = "") -> Html:
-    return element("text", said, x=round(x, 1), y=round(y, 1), text_anchor=anchor, class_=class_)
+def _label(content: str, x: float, y: float, anchor: str = "start", class_: str = "") -> Html:
+    return element("text", content, x=round(x, 1), y=round(y, 1), text_anchor=anchor, class_=class_)
 
 
-def _figure(parts: Iterable[Html], height: float, what: str, told: Iterable[str]) -> Html:
-    picture = element(
+def _figure(parts: Iterable[Html], height: float, title: str, legend: Iterable[str]) -> Html:
+    svg = element(
         "svg",
-        element("title", what),
+        element("title", title),
         join_html(parts, LINE_END),
         viewBox=f"0 0 {CHART_WIDTH:g} {height:g}",
         role="img",
-        aria_label=what,
+        aria_label=title,
     )
-    return element("figure", picture, element("figcaption", " · ".join(told)))
+    return element("figure", svg, element("figcaption", " · ".join(legend)))
 
 
 def axis_end(value: float) -> float:
-    """The next 1, 2, 2.5 or 5 times a power of ten: the end of an axis; at least 1."""
+    """End of an axis for values up to `value`: the next 1, 2, 2.5 or 5 times a power of ten, at least 1."""
     if not value > 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

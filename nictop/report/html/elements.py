@@ -1,7 +1,7 @@
-"""Pieces of HTML in which nothing that came from a machine can be HTML.
+"""HTML elements; text from hosts cannot become markup.
 
-Reads nothing. Only `Html` stands in a page as it is; every other text is cleaned and escaped on its way in, so that to
-forget it is not possible. The pieces are valid as HTML 5 and well-formed as XML, SVG included.
+Reads nothing. Every string that is not `Html` is cleaned and escaped when it becomes part of an element, so this cannot
+be forgotten. The elements are valid HTML 5 and well-formed XML, SVG included.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ from html import escape
 from nictop.model.text.terminal import clean
 
 VOID_ELEMENTS = ("br", "circle", "line", "meta", "polyline", "path", "rect")
-"""Written without an end tag of their own."""
+"""Elements without content, written without an end tag."""
 
 LINE_END = "\n"
 
 
 class Html(str):
-    """Finished HTML."""
+    """Markup, which is not escaped again."""
 
     __slots__ = ()
 
 
 def text(raw: str) -> Html:
-    """Text of any origin: without control characters and bidirectional overrides, and no character of it is markup."""
+    """Text of any origin: cleaned (no control characters, no bidirectional overrides) and escaped."""
     return Html(escape(clean(raw), quote=True))
 
 
 def element(tag: str, *children: str, **attributes: str | float | bool) -> Html:
-    """One element. `Html` children stand in it as they are, others as text. Attributes: a final underscore is dropped
-    (``class_``), an inner one is a hyphen; True: without a value; False, or "": left out."""
-    said = "".join(_attribute(name, value) for name, value in attributes.items() if value is not False and value != "")
+    """One element. `Html` children are inserted unchanged, other strings as text. Attributes: a final underscore is
+    dropped (``class_``), other underscores become hyphens; True: name="name"; False or "": left out."""
+    attribute_text = "".join(
+        _attribute(name, value) for name, value in attributes.items() if value is not False and value != ""
+    )
     if tag in VOID_ELEMENTS:
-        return Html(f"<{tag}{said}/>")
-    return Html(f"<{tag}{said}>{join_html(children)}</{tag}>")
+        return Html(f"<{tag}{attribute_text}/>")
+    return Html(f"<{tag}{attribute_text}>{join_html(children)}</{tag}>")
 
 
 def _attribute(name: str, value: str | float | bool) -> str:
@@ -46,20 +48,20 @@ def _attribute(name: str, value: str | float | bool) -> str:
 
 
 def join_html(children: Iterable[str], between: str = "") -> Html:
-    """Pieces one after another."""
+    """The children, separated by `between`."""
     return Html(between.join(one if isinstance(one, Html) else text(one) for one in children))
 
 
 def html_lines(texts: Iterable[str]) -> Html:
-    """Texts of which each is a line of its own, for what keeps its line ends (``pre``)."""
+    """One line for each text, for elements that preserve line ends (``pre``)."""
     return Html("\n".join(text(one) for one in texts))
 
 
 def table(
     titles: Iterable[str], rows: Iterable[Iterable[str]], *, class_: str = "", numbers_from: int | None = None
 ) -> Html:
-    """A table that scrolls by itself where it is too wide. Cells that are ``td`` or ``th`` already stand as they are;
-    those from column `numbers_from` on are flush right."""
+    """A table in an element that scrolls if it is too wide. Cells that are ``td`` or ``th`` elements are inserted
+    unchanged; those from column `numbers_from` on are flush right."""
 
     def cells(row: Iterable[str], tag: str) -> Html:
         return join_html(_cell(one, tag, numbers_from is not None and n >= numbers_from) for n, one in enumerate(row))
@@ -76,5 +78,5 @@ def _cell(content: str, tag: str, number: bool) -> Html:
 
 
 def details_element(summary: str, *children: str, open_: bool = False, id_: str = "") -> Html:
-    """What is shown when its summary is chosen."""
+    """``details``: the children are visible when the summary has been clicked, or `open_`."""
     return element("details", element("summary", summary), *children, open_=open_, id_=id_)

@@ -1,6 +1,6 @@
-"""Findings in a page: what is wrong, why, what was seen, the exact commands, and how to undo them.
+"""Findings as HTML: title, reason, evidence, commands, and commands that undo them.
 
-Reads nothing; takes a diagnosis and yields HTML. Severity is a mark, a word and a colour.
+Reads nothing; takes a diagnosis. Severity is shown as a mark, a word and a colour.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, seve
 
 
 def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
-    """The chapter. `hosts`: how many were looked at; of one its name is not repeated."""
+    """The section of findings. `hosts`: number of hosts; the name of a single one is not repeated."""
     several = hosts > 1
     verdict, tone = verdict_words(diagnosis)
-    look = "verdict good" if tone == "good" else "verdict"
+    class_ = "verdict good" if tone == "good" else "verdict"
     return element(
         "section",
         element("h2", "Findings"),
         element(
             "p",
-            element("span", verdict, class_=look),
+            element("span", verdict, class_=class_),
             f" ({checks_words(diagnosis)})",
         ),
         *(_finding(one, several) for one in diagnosis.findings),
@@ -32,9 +32,9 @@ def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
 
 
 def _finding(finding: Finding, several: bool) -> Html:
-    words = SEVERITY_WORDS[finding.severity]
+    label = SEVERITY_WORDS[finding.severity]
     subject = subject_words(finding, several_hosts=several)
-    mark = element("span", f"{severity_mark(finding.severity)} {words.word}", class_="mark")
+    mark = element("span", f"{severity_mark(finding.severity)} {label.word}", class_="mark")
     return element(
         "article",
         element("h3", mark, " ", element("bdi", subject), f" {finding.title}"),
@@ -61,10 +61,10 @@ def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
         yield from command_block([str(step) for step in fix.undo])
 
 
-def command_block(some: Sequence[str]) -> Iterator[Html]:
-    """Shell lines as they are to be typed; nothing of none."""
-    if some:
-        yield element("pre", html_lines(some))
+def command_block(commands: Sequence[str]) -> Iterator[Html]:
+    """The commands as preformatted lines; no element without commands."""
+    if commands:
+        yield element("pre", html_lines(commands))
 
 
 def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:

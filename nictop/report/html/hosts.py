@@ -1,7 +1,6 @@
-"""Hosts in a page: the tree of their NICs with the live numbers, the facts and the queue map of each, and all of it as
-data.
+"""Hosts as HTML: the device tree with rates, facts and queue map of each device, and all data as JSON.
 
-Reads nothing; takes a watched host and yields HTML. The tree, the facts and the queues are those of the screen.
+Reads nothing; takes a watched host. Tree, facts and queues are those of the screen.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from nictop.model.facts import Section, is_virtual, state_words
 from nictop.model.facts.facts import link_facts
 from nictop.model.text import units
 from nictop.probe.records import Link
-from nictop.report.facts.host import show_json
+from nictop.report.facts.host import cpu_summary, show_json
 from nictop.report.findings.check import checked_host, checked_host_text
 from nictop.report.html.elements import LINE_END, Html, details_element, element, join_html, table
 from nictop.rules import HostFacts
 
 TREE_COLUMN_KEYS = ("link", "profile", "driver", "in", "out", "drops", "ip", "mtu")
-"""Columns of the tree; the facts below have the rest."""
+"""Columns of the tree; the other values are among the facts."""
 LONG_TEXT_COLUMNS = ("profile", "ip")
-"""Those with text of any length."""
+"""Columns whose text may be of any length."""
 TREE_COLUMNS = tuple(column for key in TREE_COLUMN_KEYS for column in COLUMNS if column.key == key)
 
 
 def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
-    """The chapter of one host. `subjects`: ifindexes of the NICs that findings are about, whose facts stand open."""
+    """The section of one host. `subjects`: ifindexes of the NICs with findings; their facts are open."""
     snapshot = host.snapshot
     rows = device_tree(snapshot)
     return element(
@@ -39,7 +38,7 @@ def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
         element("p", checked_host_text(checked_host(host)), class_="dim"),
         *_not_live(host),
         _tree(rows, host),
-        element("p", *_processors(host)),
+        element("p", f"CPU: {cpu_summary(snapshot)}"),
         *(_facts(row, host, open_=row.link is not None and row.link.ifindex in subjects) for row in _described(rows)),
         *_virtual_links(rows),
         details_element("All facts as data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
@@ -48,7 +47,7 @@ def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
 
 
 def _escaped(ascii_json: str) -> str:
-    """JSON that is printable ASCII and line ends already."""
+    """JSON as HTML; it consists of printable ASCII and line ends."""
     return ascii_json.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -73,35 +72,22 @@ def _device(row: Row) -> Html:
 
 
 def _cell(column: Column[DeviceRow], row: Row, host: HostFacts) -> Html:
-    said, tone = column.cell(DeviceRow(row, host.snapshot))
+    content, tone = column.cell(DeviceRow(row, host.snapshot))
     kind = "number" if column.align == "right" else "long" if column.key in LONG_TEXT_COLUMNS else ""
     classes = [name for name in (kind, tone) if name and name != "normal"]
-    return element("td", said.strip(), class_=" ".join(classes))
-
-
-def _processors(host: HostFacts) -> Iterator[str]:
-    """The mean over all CPUs, and the busiest one."""
-    cpus = host.snapshot.rates.cpus if host.snapshot.rates is not None else {}
-    if not cpus:
-        yield "CPU: no rates"
-        return
-    kinds = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
-    means = ((kind, sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus)) for kind in kinds)
-    yield "CPU: " + " · ".join(f"{kind} {units.percentage(mean)}" for kind, mean in means)
-    busiest = max(cpus, key=lambda cpu: cpus[cpu].busy)
-    yield f" · busiest CPU{busiest} {units.percentage(cpus[busiest].busy)}"
+    return element("td", content.strip(), class_=" ".join(classes))
 
 
 def _described(rows: tuple[Row, ...]) -> Iterator[Row]:
-    """The host, functions without a netdev, VFs, and netdevs of devices: the facts of a netdev end with those of its
-    function."""
+    """Rows whose facts are listed: the host, VFs, netdevs of devices, and PCI functions without a netdev (the facts of
+    others are listed with those of the netdev)."""
     carried = {row.link.pci_address for row in rows if row.link is not None}
     for row in rows:
         if row.kind == "link":
-            told = row.link is not None and not is_virtual(row.link)
+            has_facts = row.link is not None and not is_virtual(row.link)
         else:
-            told = row.kind in ("host", "vf") or (row.pci is not None and row.pci.address not in carried)
-        if told:
+            has_facts = row.kind in ("host", "vf") or (row.pci is not None and row.pci.address not in carried)
+        if has_facts:
             yield row
 
 
@@ -115,8 +101,8 @@ def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
 def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:
     summary = [element("bdi", row.title)]
     if row.link is not None:
-        said, tone = state_words(row.link)
-        summary.append(element("span", f" · {said}", class_="" if tone == "normal" else tone))
+        state, tone = state_words(row.link)
+        summary.append(element("span", f" · {state}", class_="" if tone == "normal" else tone))
     parts = [_section(one) for one in link_facts(row, host.snapshot)]
     if row.link is not None:
         parts += _queues(row.link, host)
@@ -132,7 +118,7 @@ def _section(section: Section) -> Html:
 
 
 def _queues(link: Link, host: HostFacts) -> Iterator[Html]:
-    """Queue, interrupt and CPU of a netdev; queues that are out of use are left to the data."""
+    """Queue, interrupt and CPU of a netdev. Unused queues are in the JSON only."""
     found = host.queue_map(link)
     if not found.rows and not found.unmapped:
         return

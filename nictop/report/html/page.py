@@ -1,7 +1,7 @@
-"""A report as one HTML file: findings first, then hosts, then runs. No script, nothing to load; for a ticket.
+"""A report as one HTML file: findings, then hosts, then runs. It has no script and loads nothing.
 
-Reads nothing; takes a `Report`. Everything that came from a machine is text there (`html_elements`), and the page
-forbids itself to run or to load anything (`html_style.POLICY`).
+Reads nothing; takes a `Report`. Text from hosts cannot become markup (`html.elements`), and the content security policy
+of the page forbids to run or to load anything (`html.style`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nictop.report.page import Report, made_at_text, title_text
 
 
 def html_page(report: Report) -> str:
-    """The whole file, with a final newline; pure ASCII, so that it reads the same whatever serves it."""
+    """The file, with a final newline; ASCII, so that it does not depend on the encoding that a server declares."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -42,9 +42,9 @@ def _body(report: Report) -> Iterator[Html]:
         yield element("p", unreachable_host_text(host), class_="bad")
     if report.hosts:
         yield findings_html(report.diagnosis, len(report.hosts) + len(report.unreachable))
-    for number, watched in enumerate(report.hosts, 1):
-        about = {one.ifindex for one in report.diagnosis.findings if one.host == watched.name}
-        yield host_html(watched, number, about)
+    for number, facts in enumerate(report.hosts, 1):
+        about = {one.ifindex for one in report.diagnosis.findings if one.host == facts.name}
+        yield host_html(facts, number, about)
     for number, experiment in enumerate(report.experiments, 1):
         yield experiment_html(experiment, number)
     if report.hidden:

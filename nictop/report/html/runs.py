@@ -1,7 +1,6 @@
-"""Runs in a page: each with its chart and what there is to say of it; sweeps and repeats as bars; comparisons with
-their verdict.
+"""Runs as HTML: each with a chart and its sentences; sweeps and repeats as bars; comparisons with their verdict.
 
-Reads nothing; takes experiments and yields HTML.
+Reads nothing; takes experiments.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SENTENCE_CLASSES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict"}
 
 
 def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
-    """The chapter of one experiment; one run alone is told as such."""
+    """The section of one experiment; a single run has no bars and no table."""
     runs = experiment.runs
     if len(runs) == 1:
         return element("section", element("h2", "Traffic"), _run(runs[0].result), id_=f"traffic-{number}")
@@ -40,8 +39,8 @@ def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
 
 def _title(kept: StoredRun) -> Html:
     name = " ".join(part for part in (kept.group, kept.variable, kept.value) if part)
-    said = f"Run {kept.number}" + (f": {name}" if name else "")
-    return join_html((element("bdi", said), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
+    title = f"Run {kept.number}" + (f": {name}" if name else "")
+    return join_html((element("bdi", title), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
 
 
 def _run(result: Result) -> Html:
@@ -57,16 +56,16 @@ def _run(result: Result) -> Html:
 
 
 def _sentences(result: Result) -> Iterator[Html]:
-    """The same as everywhere: what arrived, what held it back, the path, the cost, and why it may not be ranked."""
-    to_type: list[str] = []
+    """The sentences about a run (`result_sentences`); commands come last."""
+    commands: list[str] = []
     rows: list[Html] = []
-    for kind, said in result_sentences(result):
+    for kind, text in result_sentences(result):
         if kind == "type":
-            to_type.append(said)
+            commands.append(text)
         else:
-            rows.append(join_html((element("dt", kind), element("dd", said, class_=SENTENCE_CLASSES.get(kind, "")))))
+            rows.append(join_html((element("dt", kind), element("dd", text, class_=SENTENCE_CLASSES.get(kind, "")))))
     yield element("dl", *rows)
-    yield from command_block(to_type)
+    yield from command_block(commands)
 
 
 def _setup(result: Result) -> Iterator[Html]:
@@ -91,16 +90,16 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
 
 
 def _ceiling(runs: Sequence[StoredRun]) -> float | None:
-    """That of all runs, where it is the same."""
+    """The ceiling (bits per second) of all runs; None: it differs, or is unknown."""
     known = {one.result.ceiling.goodput if one.result.ceiling is not None else None for one in runs}
     return known.pop() if len(known) == 1 else None
 
 
 def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Iterator[Html]:
-    said = comparison.refusals or (comparison.sentence,)
+    sentences = comparison.refusals or (comparison.sentence,)
     verdict = f"{UNICODE.critical} {NO_VERDICT}" if comparison.verdict == "refused" else comparison.verdict
     yield element("p", verdict, class_="verdict")
-    yield element("ul", *(element("li", sentence) for sentence in said))
+    yield element("ul", *(element("li", sentence) for sentence in sentences))
     yield element("p", "A: ", element("bdi", experiment.names[0]), " · B: ", element("bdi", experiment.names[1]))
     rows = figure_rows(comparison)
     if len(rows) > 1:

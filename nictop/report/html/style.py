@@ -1,7 +1,7 @@
-"""How a report looks: one style sheet for light and dark screens, telephones and paper; and the page's own policy.
+"""The style sheet of a report, for light and dark screens, telephones and paper; and its content security policy.
 
-Reads nothing. The policy names the sheet by its hash: a browser that keeps to it runs no script, loads nothing, and
-applies no style that is not this one.
+Reads nothing. The policy names the style sheet by its hash: a browser that supports it runs no script, loads nothing,
+and applies no other style.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Aliases of addresses: an address that means nothing to anybody, the same one wherever the same address stood.
+"""Aliases of IP and MAC addresses: the same alias for each occurrence of an address.
 
-Reads nothing. The network part is replaced, by one that is meant for documents where there is room (RFC 5737, RFC 2544,
-RFC 3849, RFC 6598), the last part stays: what was in one subnet still is, and ``.1`` still is the gateway. Of a MAC
-address (RFC 7042) the vendor stays; one that somebody made up keeps the byte that says so. No alias is an address that
-was seen.
+Reads nothing. The network part is replaced, if possible by one reserved for documentation and tests (RFC 5737, RFC
+2544, RFC 3849, RFC 6598); the host part stays: addresses of one subnet remain in one, and ``.1`` remains the gateway. A
+MAC address (RFC 7042) keeps its vendor; a locally administered one keeps its first byte. No alias is an address of the
+input.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from itertools import chain
 
 POOL_24 = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/4")
-"""Networks from which a /24 is replaced, in order."""
+"""Networks whose /24 parts replace a /24, in this order."""
 POOL_16 = ("100.64.0.0/10", "10.128.0.0/9", "240.0.0.0/4")
-"""For networks of /16 to /23, a /16 for each."""
+"""Networks whose /16 parts replace networks of /16 to /23."""
 POOL_8 = ("10.0.0.0/9", "240.0.0.0/4")
-"""For a /16 out of a larger network, so that several of them still are in one."""
+"""Networks whose /16 parts replace parts of networks larger than /16, so that these remain in one network."""
 
 METADATA_SERVICE = IPv4Address("169.254.169.254")
-"""The metadata service of every cloud."""
+"""The metadata service of cloud providers: the same address everywhere."""
 UNIQUE_LOCAL = IPv6Network("fc00::/7")
 MULTICAST_BIT, LOCALLY_ADMINISTERED_BIT = 1, 2
-"""Of the first byte of a MAC address: multicast, and not given by a vendor."""
+"""Bits of the first byte of a MAC address."""
 HYPERVISOR_PREFIXES = (b"\x54\x00", b"\x42\x00")
-"""Second and third byte of addresses that QEMU and libvirt (52:54:00, fe:54:00) make up."""
+"""Second and third byte of the addresses that QEMU and libvirt generate (52:54:00, fe:54:00)."""
 MAX_MANUAL_IDENTIFIER = 0xFFFF
-"""Interface identifiers up to this were given by hand, and tell nothing: ``::1``."""
+"""Interface identifiers up to this were assigned manually (``::1``) and identify no machine."""
 
 
 class AddressAliases:
-    """Given once what was seen: `originals` are addresses in any order, `networks` those that are known by prefix."""
+    """`originals`: all addresses of the input, in any order. `networks`: networks whose prefix length is known."""
 
     def __init__(self, originals: Collection[str] = (), networks: Iterable[str] = ()) -> None:
         self.counted: dict[str, dict[object, None]] = {"IPv4": {}, "IPv6": {}, "MAC": {}}
-        """Kind → the different addresses that were replaced."""
+        """Kind → the addresses that were replaced, each once."""
         self._macs_seen = {one.lower().replace("-", ":") for one in originals}
         seen = [one for one in map(parse_ip_address, originals) if one is not None]
         self._fours = {int(one) for one in seen if one.version == 4}
@@ -54,7 +54,7 @@ class AddressAliases:
         self._used: dict[str, int] = {}
 
     def ip(self, address: IPv4Address | IPv6Address) -> str:
-        """Loopback, unspecified and multicast addresses and net masks stay as they are."""
+        """Alias of an address. Loopback, unspecified and multicast addresses and net masks are not replaced."""
         alias = self._four(address) if isinstance(address, IPv4Address) else self._six(address)
         if alias != address:
             self.counted[f"IPv{address.version}"][address] = None
@@ -74,7 +74,7 @@ class AddressAliases:
         return IPv4Address(self._blocks[block] | int(address) & int(block.hostmask))
 
     def _block_of(self, address: IPv4Address) -> tuple[IPv4Network, int]:
-        """What of it is replaced together, and from which pool."""
+        """The network that is replaced as a whole, and the key of its pool."""
         widest = next((one for one in self._wide if address in one), None)
         if widest is None:
             return IPv4Network((int(address) >> 8 << 8, 24)), 24
@@ -103,7 +103,7 @@ class AddressAliases:
         return 0x53 << 16 | self._number("interface identifier", value)
 
     def _prefix(self, upper: int, *, local: bool) -> int:
-        """The same first 48 bits for the same ones; the subnet below them by number."""
+        """Alias of the upper 64 bits: equal for equal first 48 bits, then numbered subnets."""
         site = self._number("site", upper >> 16)
         subnet = self._number(f"subnet of {site}", upper & 0xFFFF) if upper & 0xFFFF else 0
         head = (0xFD00_0000 << 16 if local else 0x2001_0DB8 << 16) | site & 0xFFFF
@@ -115,7 +115,7 @@ class AddressAliases:
     # ------------------------------------------------------------------------------------------------------ MAC
 
     def mac(self, address: str) -> str:
-        """Of any number of bytes, in the notation it has; all zeros and all ones stay as they are."""
+        """Alias of an address of at least six bytes, in the same notation. All zeros and all ones are not replaced."""
         separator = "-" if "-" in address else ":"
         plain = bytes.fromhex(address.replace(separator, ""))
         if not any(plain) or all(byte == 255 for byte in plain) or len(plain) < 6:
@@ -125,7 +125,8 @@ class AddressAliases:
         return alias.upper() if address.upper() == address != address.lower() else alias
 
     def _mac(self, plain: bytes) -> bytes:
-        """Addresses that differ in their first byte alone stay so: a tap's is that of its guest's NIC with ``fe``."""
+        """Addresses that differ only in the first byte remain so: a tap has the address of the NIC of its guest with
+        ``fe``."""
         made_up = plain[0] & (LOCALLY_ADMINISTERED_BIT | MULTICAST_BIT) and plain[1:3] not in HYPERVISOR_PREFIXES
         head = plain[:1] + (b"\x00\x00" if made_up else plain[1:3]) + bytes(len(plain) - 6)
         first = 0x5E_5300
@@ -138,7 +139,7 @@ class AddressAliases:
         return head + ((first + number) & 0xFFFFFF).to_bytes(3, "big")
 
     def _number(self, kind: str, original: object, taken: Callable[[int], bool] = lambda number: False) -> int:
-        """From 1, the same one for the same original; `taken(number)`: not this one."""
+        """Numbers from 1, the same for the same original; numbers for which `taken` is true are skipped."""
         key = (kind, original)
         if key not in self._numbers:
             number = self._used.get(kind, 0) + 1
@@ -149,7 +150,7 @@ class AddressAliases:
 
 
 def parse_ip_address(text: str) -> IPv4Address | IPv6Address | None:
-    """None for what is no IP address."""
+    """The IP address in a text; None if it is not one."""
     try:
         return ip_address(text)
     except ValueError:
@@ -165,6 +166,6 @@ def _network(text: str) -> IPv4Network | None:
 
 
 def _parts(pool: Iterable[str], length: int, seen: Collection[int]) -> Iterator[int]:
-    """First addresses of the networks of that length in the pool in which nothing was seen."""
+    """First addresses of the networks of that length in the pool that contain no address of the input."""
     networks = chain.from_iterable(IPv4Network(one).subnets(new_prefix=length) for one in pool)
     return (int(one.network_address) for one in networks if int(one.network_address) >> (32 - length) not in seen)

@@ -1,8 +1,7 @@
-"""Which field of which record says what, for redaction: names, words of the kernel, versions; everything else is free
-text.
+"""Content of the fields of records, for redaction: names, values of the kernel, versions, or free text.
 
-Reads nothing. A field that is not in these tables, a new one too, is taken for free text: names and addresses are
-looked for in it.
+Reads nothing. Fields that are not in these tables (also new ones) are free text: names and addresses are searched in
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Module": {"serial": "serial"},
     "Platform": {"machine_id_hash": "switch"},
 }
-"""Record → field → what its value names, as a whole."""
+"""Record → field → kind of the name that is the whole value."""
 
 HOST_NAME_FACTS = ("client host", "server host")
 """Keys of `Result.facts` whose values name hosts."""
@@ -45,7 +44,7 @@ UNCHANGED_FIELDS: dict[str, frozenset[str]] = {
     "StoredRun": frozenset(("identity", "experiment", "kind", "variable", "version")),
     "Comparison": ALL_FIELDS,
 }
-"""Versions look like addresses, and numbers have nothing to hide."""
+"""Record → fields that are not changed: versions, which look like addresses, and measured values."""
 
 FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Snapshot": frozenset(("state",)),
@@ -107,5 +106,5 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Failure": frozenset(("kind",)),
     "SocketFigures": frozenset(("congestion_control",)),
 }
-"""Record → fields that hold words of the kernel, of a protocol or of hardware: no name is looked for there, or a host
-called ``bridge`` would change what a link is. Addresses are."""
+"""Record → fields with values of the kernel, a protocol or hardware. Only addresses are replaced in them: a host called
+``bridge`` must not change the kind of a link."""

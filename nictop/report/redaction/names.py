@@ -1,7 +1,7 @@
-"""Aliases of names, and the one expression that finds everything there is to hide in a text.
+"""Aliases of names, and the regular expression that finds names, addresses and identifiers in text.
 
-Reads nothing. A name is found in each form in which programs write it: as it is, with its control characters made
-visible, quoted for a shell, and as a part of the name of a file.
+Reads nothing. A name is found in each form in which programs write it: unchanged, with escaped control characters,
+quoted for a shell, and as a part of a file name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Kind = Literal["host", "domain", "profile", "machine", "user", "alias", "serial"
 PUBLIC_NAMES = frozenset(("", "local", "localhost", "localhost.localdomain"))
 GENERATED_NAMES = re.compile(rf"{MADE_UP_NAME.pattern}|pid \d+")
 MIN_NAME_CHARS = 3
-"""Characters of a name that is looked for anywhere in a text; a shorter one is looked for where a sentence begins with
-it and a colon, and where it is alone: what else would be found is grammar."""
+"""Characters of a name that is searched everywhere in a text. Shorter ones are found only before a colon, and as the
+whole text: elsewhere they are probably ordinary words."""
 
 NO_WORD_BEFORE, NO_WORD_AFTER = r"(?<![^\W_])", r"(?![^\W_])"
-"""A name is not a part of a longer word."""
+"""A name is not found within a longer word."""
 
 PATTERNS = (
     ("uuid", r"(?<![0-9a-f-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f-])"),
@@ -33,16 +33,16 @@ PATTERNS = (
     ("six", r"(?<![0-9a-z.])(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:]{2,45}(?:(?<=:)\d{1,3}(?:\.\d{1,3}){3})?"),
     ("four", r"(?<![0-9a-z.])\d{1,3}(?:\.\d{1,3}){3}(?![0-9a-z]|\.\d)"),
 )  # fmt: skip
-"""Kind → expression, without regard to case, in the order in which they are tried. predictable: an interface named by
-systemd after its MAC address."""
+"""(kind, expression), case-insensitive, in the order in which they are tried. predictable: an interface that systemd
+has named after its MAC address."""
 
 
 class NameAliases:
-    """Numbers names from 1 by kind. `originals`: what no alias may be."""
+    """Aliases ``kind-1``, ``kind-2``, …. `originals`: strings that must not become aliases."""
 
     def __init__(self, originals: Collection[str] = ()) -> None:
         self.counted: dict[str, dict[str, None]] = {}
-        """Kind → the different names that have an alias."""
+        """Kind → the names that have an alias, each once, case folded."""
         self._originals = {one.casefold() for one in originals}
         self._aliases: dict[tuple[str, str], str] = {}
         self._spellings: dict[str, str] = {}
@@ -51,16 +51,16 @@ class NameAliases:
         self._found: dict[str, str] = {}
 
     def keep(self, names: Iterable[str]) -> None:
-        """Names that stay whatever bears them: those of interfaces."""
+        """Names that get no alias, whatever has them: those of interfaces."""
         self._kept.update(names)
 
     def is_kept(self, name: str) -> bool:
-        """It says nothing that is not said anyway: the name of an interface, what NetworkManager calls the profiles
-        that it makes up, the id of a process that stands for a virtual machine."""
+        """The name gets no alias: an interface, a profile that NetworkManager has generated, ``localhost``, the process
+        id of a virtual machine without a name."""
         return name in self._kept or name.casefold() in PUBLIC_NAMES or GENERATED_NAMES.fullmatch(name) is not None
 
     def alias(self, kind: Kind, name: str) -> str:
-        """The same one for the same name, whatever it names: a host that is also a virtual machine has one."""
+        """Alias of a name; a name that is also that of a host has the alias of the host."""
         if self.is_kept(name):
             return name
         key = name.casefold()
@@ -72,32 +72,32 @@ class NameAliases:
         return known
 
     def same(self, kind: Kind, name: str, alias: str) -> None:
-        """Another name of what already has an alias."""
+        """Add another name of an object that has an alias."""
         if not self.is_kept(name) and (kind, name.casefold()) not in self._aliases:
             self._aliases[kind, name.casefold()] = alias
             self._spellings[name.casefold()] = name
             self.counted.setdefault(kind, {})[name.casefold()] = None
 
     def _interface_in(self, name: str) -> str:
-        """``-ens224`` for a name that tells the interface: rules look for that."""
-        told = [one for one in self._kept if len(one) >= MIN_NAME_CHARS and one.casefold() in name.casefold()]
-        return f"-{max(told, key=len)}" if told else ""
+        """``-ens224`` for a name that contains that of an interface, which rules check; "" for others."""
+        found = [one for one in self._kept if len(one) >= MIN_NAME_CHARS and one.casefold() in name.casefold()]
+        return f"-{max(found, key=len)}" if found else ""
 
     def _new(self, kind: Kind, end: str = "") -> str:
         while True:
             number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
             if kind == "uuid":
-                made = f"00000000-0000-4000-8000-{number:012x}"
+                alias = f"00000000-0000-4000-8000-{number:012x}"
             elif kind in ("digest", "switch"):
-                made = f"{number:032x}" if kind == "digest" else f"{number:016x}"
+                alias = f"{number:032x}" if kind == "digest" else f"{number:016x}"
             else:
-                made = f"{kind}-{number}{'.example' if kind == 'domain' else end}"
-            if made not in self._originals:
-                return made
+                alias = f"{kind}-{number}{'.example' if kind == 'domain' else end}"
+            if alias not in self._originals:
+                return alias
 
     def expression(self) -> re.Pattern[str]:
-        """Finds names (group ``name``), the longest first, then what `PATTERNS` describe (groups of their kinds). To be
-        made when all names are known."""
+        """Matches names (group ``name``), the longest first, then `PATTERNS` (groups of their kinds). To be called when
+        all names have their alias."""
         forms: set[str] = set()
         for kind, key in self._aliases:
             if kind not in ("uuid", "digest", "switch"):
@@ -116,8 +116,7 @@ class NameAliases:
 
 
 def _forms(name: str) -> Iterator[str]:
-    """`name`, and how it looks in a clean sentence, in a command, in the name of NetworkManager's file, and of an ifcfg
-    one."""
+    """`name` unchanged, cleaned, quoted for a shell, and in file names of NetworkManager (keyfile and ifcfg)."""
     yield name
     yield clean(name)
     quoted = shell_quote(name)

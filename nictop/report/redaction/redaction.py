@@ -1,10 +1,9 @@
-"""A report that tells nothing about whose machines these are: names and addresses become aliases, the same one for the
-same thing wherever it stands.
+"""Redaction of a report: names and addresses are replaced by aliases, the same alias for each occurrence.
 
-Reads nothing. It works on values, before rules and pages see them, so that findings and commands are made of aliases
-and fit together. `redaction_of(values)` looks through everything that will be shown; its `hidden(value)` is the same
-value with aliases; its `sentences()` say what was done. What is a name is known by its field; in free text (kernel
-messages, files, sentences of a run) names are found by their spelling, addresses everywhere by their form.
+Reads nothing. It works on records, before rules and report use them, so that findings and commands contain the aliases
+too. `make_redaction(values)` collects the names and addresses of all records; `Redaction.hidden` is a copy of a record
+with aliases, `Redaction.sentences` describe what was replaced. Names are recognised by their field (`fields`), in free
+text (kernel messages, files, sentences about runs) by their spelling; addresses by their form.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ PREFIX_LENGTH = re.compile(r"/(\d{1,2})(?!\d)")
 
 
 class Redaction:
-    """Made of all that will be shown (see `make_redaction`)."""
+    """Replaces names and addresses by their aliases (see `make_redaction`)."""
 
     def __init__(self, addresses: AddressAliases, names: NameAliases) -> None:
         self.addresses = addresses
@@ -61,11 +60,11 @@ class Redaction:
         self._texts: dict[tuple[bool, str], str] = {}
 
     def hidden(self, value: T) -> T:
-        """The same value with aliases in the place of names and addresses."""
+        """A copy of a record (or a container of records) with aliases in the place of names and addresses."""
         return self._value(value, ("", ""))  # type: ignore[no-any-return]
 
     def text(self, text: str, *, names: bool = True) -> str:
-        """Free text with aliases; `names` False: addresses alone are looked for."""
+        """Free text with aliases. `names`: replace names too, not only addresses."""
         key = (names, text)
         known = self._texts.get(key)
         if known is None:
@@ -74,9 +73,9 @@ class Redaction:
         return known
 
     def sentences(self) -> tuple[str, ...]:
-        """What was hidden, how, and what was not."""
-        counted = {**{kind: len(some) for kind, some in self.names.counted.items()}}
-        counted.update({kind: len(some) for kind, some in self.addresses.counted.items()})
+        """What was replaced, how, and what was not."""
+        counted = {kind: len(found) for kind, found in self.names.counted.items()}
+        counted.update((kind, len(found)) for kind, found in self.addresses.counted.items())
         parts = [
             f"{number} {word}" if number == 1 else f"{number} {_plural(word)}"
             for kind, word in KIND_NOUNS.items()
@@ -133,13 +132,13 @@ class Redaction:
         kind = NAME_FIELDS.get(record, {}).get(name)
         if kind is not None:
             return self.names.alias(kind, text)
-        words = FIELDS_WITHOUT_NAMES.get(record, frozenset())
-        return self.text(text, names=not (words == ALL_FIELDS or name in words))
+        excluded = FIELDS_WITHOUT_NAMES.get(record, frozenset())
+        return self.text(text, names=not (excluded == ALL_FIELDS or name in excluded))
 
     # ------------------------------------------------------------------------------------------------------ texts
 
-    def _replaced(self, found: re.Match[str]) -> str:
-        kind, text = found.lastgroup or "", found[0]
+    def _replaced(self, match: re.Match[str]) -> str:
+        kind, text = match.lastgroup or "", match[0]
         if kind == "name":
             return self.names.found(text)
         if kind == "mac":
@@ -153,7 +152,7 @@ class Redaction:
         return self._address(text)
 
     def _address(self, text: str) -> str:
-        """Also one that a colon of the sentence stands behind or before."""
+        """Alias of an IPv6 or IPv4 address, also if the match includes a colon of the sentence before or after it."""
         for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
             inner = text[first : len(text) - last]
             address = parse_ip_address(inner)
@@ -172,23 +171,23 @@ def _plural(word: str) -> str:
     return f"{word}es" if word.endswith("s") else f"{word}s"
 
 
-# --------------------------------------------------------------------------------------------------- what there is
+# --------------------------------------------------------------------------------------------------------- input
 
 
 def redact(
     answers: Iterable[Answer], runs: Iterable[StoredRun]
 ) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[str, ...]]:
-    """What a report is made of, with aliases; and the sentences that say so. Rates have nothing to hide."""
+    """Answers and runs with aliases, and the sentences about what was replaced. Rates need no redaction."""
     answers, runs = tuple(answers), tuple(runs)
     redaction = make_redaction([*(one if isinstance(one, Unreachable) else one[0] for one in answers), *runs])
-    told = tuple(
+    hidden = tuple(
         redaction.hidden(one) if isinstance(one, Unreachable) else (redaction.hidden(one[0]), one[1]) for one in answers
     )
-    return told, tuple(map(redaction.hidden, runs)), redaction.sentences()
+    return hidden, tuple(map(redaction.hidden, runs)), redaction.sentences()
 
 
 def make_redaction(values: Iterable[object]) -> Redaction:
-    """`values`: snapshots, runs that were kept, unreachable hosts, in the order in which aliases are given."""
+    """The redaction of `values` (snapshots, stored runs, unreachable hosts); aliases are numbered in this order."""
     values = tuple(values)
     strings = [(field, text) for value in values for field, text in _strings(value, ("", ""))]
     originals, networks = _addresses_in(text for _, text in strings)
@@ -208,7 +207,7 @@ def make_redaction(values: Iterable[object]) -> Redaction:
 
 
 def _name_host(names: NameAliases, host: Snapshot | Unreachable) -> None:
-    """The name under which it is watched, and the one that it has itself, are one host."""
+    """The label of a host and its hostname get the same alias."""
     alias = names.alias("host", host.host)
     _name_parts(names, host.host)
     if isinstance(host, Snapshot) and host.hello is not None and host.hello.hostname:
@@ -217,7 +216,7 @@ def _name_host(names: NameAliases, host: Snapshot | Unreachable) -> None:
 
 
 def _name_parts(names: NameAliases, name: str) -> None:
-    """The first label of a full name is the same host; what follows is a domain."""
+    """The first label of a domain name gets the alias of the host; the other labels are a domain."""
     label, _, domain = name.rpartition("@")[2].partition(".")
     if not domain or parse_ip_address(name) is not None or names.is_kept(name):
         return
@@ -248,7 +247,7 @@ def _strings(value: Any, field: Field) -> Iterator[tuple[Field, str]]:
 
 
 def _addresses_in(texts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Everything that has the form of an address, and networks among it."""
+    """Addresses in the texts, and those of them that are networks with a prefix length."""
     originals, networks = [], []
     expression = NameAliases().expression()
     for text in dict.fromkeys(texts):

@@ -1,6 +1,6 @@
-"""Set-up A beside set-up B: the verdict, the figures of both, and in what they differ, for reading.
+"""Comparison of set-up A with set-up B as text: the verdict, the figures of both, and their differences.
 
-Reads nothing; takes a `Comparison` and yields text.
+Reads nothing; takes a `Comparison`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, wrap
 from nictop.report.runs.sentences import per_gigabit_text
-from nictop.report.runs.text import hanging, room_of
-from nictop.report.text_table import aligned_table, max_line_width
+from nictop.report.runs.text import labelled
+from nictop.report.text_table import aligned_table, layout_width, max_line_width
 from nictop.traffic.analysis.comparison import Comparison, Ratio, Spread
 
 NO_VERDICT = "no verdict"
-"""Stands behind the mark of what is critical."""
+"""Follows the mark of a critical finding."""
 RUN_PREFIX = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
-"""How a reason begins that one run has (see `comparison.compare`)."""
+"""Beginning of a refusal that is about one run: ``A 1: `` (see `comparison.compare`)."""
 
 
 def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int, glyphs: Glyphs = UNICODE) -> str:
-    """The verdict first; with a final newline. `glyphs` gives the marks."""
-    room = room_of(columns)
+    """Verdict, figures and differences, with a final newline. `glyphs`: for the marks."""
+    room = layout_width(columns)
     lines = [*wrap(f"A: {names[0]}", room), *wrap(f"B: {names[1]}", room), ""]
     lines += verdict_lines(comparison, room, glyphs)
     table = aligned_table(figure_rows(comparison))
@@ -35,11 +35,11 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
 
 
 def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
-    """One line, or the reasons for which there is none, one each."""
+    """The verdict, or the reasons why there is none, each on its own line."""
     mark = f"{glyphs.critical} {NO_VERDICT}" if comparison.verdict == "refused" else "verdict"
-    told = refusal_reasons(comparison) or (comparison.sentence,)
-    for number, sentence in enumerate(told):
-        yield from hanging("" if number else mark, sentence, room)
+    sentences = refusal_reasons(comparison) or (comparison.sentence,)
+    for number, sentence in enumerate(sentences):
+        yield from labelled("" if number else mark, sentence, room)
 
 
 def refusal_reasons(comparison: Comparison) -> tuple[str, ...]:
@@ -53,8 +53,8 @@ def refusal_reasons(comparison: Comparison) -> tuple[str, ...]:
 
 
 def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
-    """(what, A, B, B/A), titles first: goodput and what each host paid for it. B/A stands beside the geometric means,
-    whose ratio it is: that of the medians is another number."""
+    """(figure, A, B, B/A), titles first: goodput, and CPU cost of each host. B/A is in the rows of geometric means
+    only, as it is their ratio; that of the medians differs."""
     rows: list[tuple[str, ...]] = [("geometric mean", "A", "B", "B/A (95 % interval)")]
     a, b = comparison.goodput_a, comparison.goodput_b
     known = a is not None or b is not None
@@ -107,7 +107,7 @@ def _narrow(comparison: Comparison, room: int) -> Iterator[str]:
 
 
 def _difference_lines(comparison: Comparison, room: int) -> Iterator[str]:
-    """In what the set-ups differ; long values stand below each other."""
+    """Differences of the set-ups, as a table if it fits, else each value on a line of its own."""
     if not comparison.differences:
         return
     yield ""

@@ -1,8 +1,7 @@
-"""Traffic for scripts: JSON of ``nictop traffic``, ``nictop traffic --list`` and ``nictop compare``, and its schemas.
+"""JSON of ``nictop traffic``, ``nictop traffic --list`` and ``nictop compare``, and the JSON schemas.
 
-Reads nothing; takes values and yields text. The JSON is pure ASCII: names keep every character as an escape, and none
-of them can reach a terminal as a control sequence. An infinite number, which JSON has no word for, becomes the largest
-one.
+Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a control sequence. Infinite numbers,
+which JSON does not have, become the largest float.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import msgspec
 
 from nictop import __version__
-from nictop.report.runs.sentences import ResultSentence, result_sentences
+from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.results.selection import ExperimentKind, KeptRuns, StoredRun
@@ -37,15 +36,15 @@ class RunReport:
     """One run, with what follows from it."""
 
     goodput: float | None
-    """Bits per second that arrived, all directions together; null: not known."""
+    """Bits per second received, all directions together; null: not known."""
     of_ceiling: float | None
-    """Share of 1 of what the wire can carry; null: not known."""
+    """Goodput / ceiling of the path, 0 to 1; null: not known."""
     ranked: bool
-    """It may be compared with others."""
+    """It may be compared with other runs."""
     why_not_ranked: tuple[str, ...]
     sentences: tuple[RunSentence, ...]
     kept: StoredRun
-    """Everything that is known of it, as it is kept."""
+    """The stored run."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,14 @@ class TrafficDocument:
     kind: ExperimentKind
     label: str
     variable: str
-    """What was varied; "": nothing was."""
+    """Name of the parameter that was varied; "": none was."""
     ended_early: str
-    """Why not every run was made; "" when they were."""
+    """Why runs are missing; "": none is."""
     notes: tuple[str, ...]
     runs: tuple[RunReport, ...]
     """In order."""
     comparison: Comparison | None = None
-    """Of its two set-ups, when it was to compare them."""
+    """Comparison of its two set-ups; null: it is not such an experiment."""
 
 
 @dataclass(frozen=True)
@@ -116,26 +115,22 @@ class KeptDocument:
 
 
 def run_report(kept: StoredRun) -> RunReport:
-    """One run in the shape of the schema."""
+    """A stored run as a record of the schema."""
     result = kept.result
     return RunReport(
         result.goodput,
         result.of_ceiling,
         not result.why_not_ranked,
         result.why_not_ranked,
-        tuple(_told(sentence) for sentence in result_sentences(result)),
+        tuple(RunSentence(kind, text) for kind, text in result_sentences(result)),
         kept,
     )
-
-
-def _told(sentence: ResultSentence) -> RunSentence:
-    return RunSentence(sentence.kind, sentence.text)
 
 
 def traffic_json(
     experiment: Experiment, kept: Sequence[StoredRun], *, ended_early: str = "", comparison: Comparison | None = None
 ) -> str:
-    """What became of an experiment, as indented ASCII JSON with a final newline."""
+    """The result of an experiment, as indented ASCII JSON with a final newline."""
     return _json(
         TrafficDocument(
             __version__,
@@ -157,7 +152,7 @@ def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[St
 
 
 def stored_runs_json(runs: KeptRuns) -> str:
-    """What is kept, as indented ASCII JSON with a final newline."""
+    """The stored runs, as indented ASCII JSON with a final newline."""
     return _json(
         KeptDocument(
             __version__,
@@ -174,12 +169,12 @@ def traffic_schema() -> str:
 
 
 def compare_schema() -> str:
-    """The same of `CompareDocument`."""
+    """JSON schema of `CompareDocument`."""
     return _schema(CompareDocument)
 
 
 def stored_runs_schema() -> str:
-    """The same of `KeptDocument`."""
+    """JSON schema of `KeptDocument`."""
     return _schema(KeptDocument)
 
 
@@ -195,7 +190,7 @@ def _json(document: object) -> str:
 
 
 def finite_numbers(value: Any) -> Any:
-    """The same tree with numbers that JSON can say."""
+    """A copy of the tree without infinite numbers and NaN (0 instead)."""
     if isinstance(value, float) and not math.isfinite(value):
         return 0.0 if math.isnan(value) else math.copysign(sys.float_info.max, value)
     if isinstance(value, dict):

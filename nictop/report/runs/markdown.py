@@ -1,6 +1,6 @@
-"""Traffic as it goes into a ticket or a chat: one run, an experiment, a comparison, in Markdown.
+"""Traffic runs, experiments and comparisons as Markdown, for a ticket or a chat.
 
-Reads nothing. Nothing that came from a machine or a file is Markdown or HTML there (see `check_markdown`).
+Reads nothing. Text from hosts and files is escaped: it cannot become markup (`findings.markdown`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def run_markdown(result: Result) -> str:
 
 
 def experiment_markdown(kept: Sequence[StoredRun]) -> str:
-    """A row per set-up, then each run; one alone is told as such. "" of nothing."""
+    """A table with a row per set-up, then each run; a single run without the table. "": there are no runs."""
     if len(kept) == 1:
         return run_markdown(kept[0].result)
     found = points(kept)

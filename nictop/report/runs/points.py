@@ -1,7 +1,7 @@
-"""The runs of an experiment by set-up: how many, the spread of their goodput, what each host paid for it.
+"""The runs of an experiment by set-up: number of runs, spread of the goodput, CPU cost of each host.
 
-Reads nothing; takes what is kept of the runs. One point is one value of a sweep, one side of a comparison, or all
-repeats of the same run. Failed runs are counted, and in no figure.
+Reads nothing; takes stored runs. A point is one value of a sweep, one side of a comparison, or all repeats of the same
+run. Failed runs are counted, but excluded from all figures.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ class SetUpPoint:
     group: str
     """As in `StoredRun`."""
     value: str
-    """Of what was varied; "": nothing was."""
+    """Value of the varied parameter; "": none was varied."""
     runs: tuple[StoredRun, ...]
     """In order, failed ones included."""
     goodput: Spread | None
-    """Bits per second, of the runs that came to their end; None: none did."""
+    """Bits per second, of the completed runs; None: there are none."""
     of_ceiling: float | None
-    """Median; None: no ceiling is known."""
+    """Median of goodput / ceiling; None: no ceiling is known."""
     costs: tuple[tuple[str, str, Spread | None], ...]
-    """(role, host, cores for each Gb/s)"""
+    """(role, host, CPU cores per Gb/s)"""
     unranked: tuple[str, ...]
-    """Why some may not be compared with others; each reason once."""
+    """Why some of the runs may not be compared with others; each reason once."""
 
     @property
     def failed(self) -> int:
+        """Number of failed runs."""
         return sum(one.result.failure is not None for one in self.runs)
 
 
 def points(kept: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
-    """The set-ups, as they first came."""
+    """The set-ups, in the order of their first runs."""
     found: dict[tuple[str, str], list[StoredRun]] = {}
     for one in kept:
         found.setdefault((one.group, one.value), []).append(one)
@@ -52,18 +53,18 @@ def points(kept: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
 
 
 def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
-    done = [one.result for one in runs if one.result.failure is None]
-    shares = [result.of_ceiling for result in done if result.of_ceiling is not None]
+    completed = [one.result for one in runs if one.result.failure is None]
+    shares = [result.of_ceiling for result in completed if result.of_ceiling is not None]
     hosts = dict.fromkeys((load.role, load.host) for one in runs for load in one.result.hosts)
     costs = []
     for role, host in hosts:
-        loads = [load for result in done for load in result.hosts if (load.role, load.host) == (role, host)]
+        loads = [load for result in completed for load in result.hosts if (load.role, load.host) == (role, host)]
         costs.append((role, host, spread([load.per_gigabit for load in loads if load.per_gigabit is not None])))
     return SetUpPoint(
         group,
         value,
         tuple(runs),
-        spread([result.goodput for result in done if result.goodput is not None]),
+        spread([result.goodput for result in completed if result.goodput is not None]),
         median(shares) if shares else None,
         tuple(costs),
         tuple(dict.fromkeys(clean(reason) for one in runs for reason in one.result.why_not_ranked)),
@@ -71,19 +72,21 @@ def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
 
 
 def median_run(point: SetUpPoint) -> StoredRun | None:
-    """The run that stands for the others: that whose goodput is the median, or just below it. None: all failed."""
-    done = [one for one in point.runs if one.result.failure is None and one.result.goodput is not None]
-    return sorted(done, key=lambda one: one.result.goodput or 0.0)[(len(done) - 1) // 2] if done else None
+    """The run with the median goodput (of an even number the lower one). None: all failed."""
+    completed = [one for one in point.runs if one.result.failure is None and one.result.goodput is not None]
+    return (
+        sorted(completed, key=lambda one: one.result.goodput or 0.0)[(len(completed) - 1) // 2] if completed else None
+    )
 
 
 def column_titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
-    """Of the columns that `figures` fills; `CPU_COST_NOTE` says what those of the CPUs are."""
+    """Titles of the columns of `figures`; `CPU_COST_NOTE` explains those of the CPUs."""
     costs = (f"CPU {host_role_text(role, host)}" for role, host, _ in found[0].costs)
     return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", "ceiling", *costs)
 
 
 def figures(point: SetUpPoint) -> tuple[str, ...]:
-    """One point in words: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, … ; unknown figures are ``–``."""
+    """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``."""
     name = point.value or point.group or "all"
     if point.value and point.group and point.group != point.value:
         name = f"{point.group}: {point.value}"
@@ -96,21 +99,21 @@ def figures(point: SetUpPoint) -> tuple[str, ...]:
 
 
 def experiment_summary(kept: Sequence[StoredRun]) -> str:
-    """What was done, in a line: ``sweep of length, 3 runs each, a → b``; "" of nothing."""
+    """What was measured: ``sweep of length, 3 runs each, a → b``; "": there are no runs."""
     if not kept:
         return ""
     first = kept[0]
     found = points(kept)
     each = {len(point.runs) for point in found}
-    words = {
+    text = {
         "run": "one run",
         "repeat": f"{len(kept)} runs",
         "sweep": f"sweep of {clean(first.variable)}",
         "compare": f"comparison of {clean(first.variable)}",
     }[first.kind]
     if len(found) > 1:
-        words += f", {each.pop()} runs each" if len(each) == 1 and each != {1} else ""
+        text += f", {each.pop()} runs each" if len(each) == 1 and each != {1} else ""
     plan = first.result.plan
     ends = hosts_words(plan)
     label = f"{clean(first.label)}: " if first.label else ""
-    return f"{label}{words}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_text(plan)}"
+    return f"{label}{text}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_text(plan)}"

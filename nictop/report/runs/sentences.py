@@ -1,7 +1,6 @@
-"""One run in sentences, for the report and for the screen: what arrived, what held it back, what it cost, which way it
-went, and why it may not be ranked.
+"""One run in sentences, for report and screen: goodput, bottleneck, CPU cost, path, and why it may not be ranked.
 
-Reads nothing; takes a `Result`. Every sentence is clean: what came from a machine cannot steer a terminal.
+Reads nothing; takes a `Result`. All sentences are cleaned: text from hosts cannot control a terminal.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ Kind = Literal[
     "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
     "note", "not ranked",
 ]  # fmt: skip
-"""Also the label that stands before the sentence. type: a command, to be typed as it is on the host that `failed`
-names."""
+"""Also the label of the sentence. type: a command to be typed on the host that the sentence `failed` names."""
 
 DIRECTION_TEXTS = {
     "forward": "client to server",
@@ -34,14 +32,14 @@ PATH_VERDICTS: dict[Verdict, str] = {"proven": "verified", "failed": "NOT verifi
 
 
 class ResultSentence(NamedTuple):
-    """One thing that there is to say of a run."""
+    """A sentence about a run."""
 
     kind: Kind
     text: str
 
 
 def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
-    """All of them, most wanted first."""
+    """All sentences about a run, the most important ones first."""
     return (
         *_failure(result),
         *_goodput(result),
@@ -54,27 +52,27 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
 
 
 def plan_words(plan: RunPlan) -> str:
-    """``client to server, TCP, 4 streams, 10 s, iperf3``: what was asked for beyond the defaults."""
-    words = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper()]
-    words.append(counted(plan.streams, "stream"))
-    words.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
+    """``client to server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
+    parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper()]
+    parts.append(counted(plan.streams, "stream"))
+    parts.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
     if plan.bitrate is not None:
-        words.append(f"at {units.bits_per_second(plan.bitrate)}" + (" each" if plan.streams > 1 else ""))
+        parts.append(f"at {units.bits_per_second(plan.bitrate)}" + (" each" if plan.streams > 1 else ""))
     for name, size in (("length", plan.length), ("window", plan.window)):
         if size is not None:
-            words.append(f"{name} {units.bytes_(size)}")
+            parts.append(f"{name} {units.bytes_(size)}")
     if plan.mss is not None:
-        words.append(f"MSS {plan.mss}")
+        parts.append(f"MSS {plan.mss}")
     if plan.congestion is not None:
-        words.append(clean(plan.congestion))
+        parts.append(clean(plan.congestion))
     if plan.dscp is not None:
-        words.append(f"DSCP {plan.dscp}")
+        parts.append(f"DSCP {plan.dscp}")
     for side, cpu in (("client", plan.client_cpu), ("server", plan.server_cpu)):
         if cpu is not None:
-            words.append(f"{side} on CPU {cpu}")
+            parts.append(f"{side} on CPU {cpu}")
     if plan.zerocopy:
-        words.append("zerocopy")
-    return ", ".join([*words, generator_text(plan)])
+        parts.append("zerocopy")
+    return ", ".join([*parts, generator_text(plan)])
 
 
 def generator_text(plan: RunPlan) -> str:
@@ -82,13 +80,13 @@ def generator_text(plan: RunPlan) -> str:
 
 
 def host_role_text(role: str, host: str) -> str:
-    """``server vm2``; ``server`` when it is called so."""
+    """``server vm2``; ``server`` if the host has that name."""
     return clean(role if host == role else f"{role} {host}")
 
 
-def place_words(place: Endpoint, nic: str | None) -> str:
+def place_words(endpoint: Endpoint, nic: str | None) -> str:
     """``a ens4 192.0.2.1``"""
-    return " ".join(clean(part) for part in (place.host, nic, place.address) if part)
+    return " ".join(clean(part) for part in (endpoint.host, nic, endpoint.address) if part)
 
 
 def endpoints_text(result: Result) -> str:
@@ -110,7 +108,7 @@ def moment_words(wall: float) -> str:
     """``2026-11-21 08:01:40 UTC``"""
     try:
         return datetime.fromtimestamp(wall, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, OSError, ValueError):  # a kept file may say anything
+    except (OverflowError, OSError, ValueError):  # a stored file may contain any number
         return units.UNKNOWN
 
 
@@ -131,42 +129,42 @@ def _failure(result: Result) -> Iterator[ResultSentence]:
 def _goodput(result: Result) -> Iterator[ResultSentence]:
     for flow in result.flows:
         if flow.goodput is not None:
-            yield ResultSentence("goodput", _arrived_words(result, flow))
+            yield ResultSentence("goodput", _goodput_text(result, flow))
     if len(result.flows) > 1 and result.goodput is not None:
         yield ResultSentence("goodput", f"{units.bits_per_second(result.goodput)} in both directions together")
     if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
         yield ResultSentence("ceiling", clean(result.ceiling.sentence))
     for flow in result.flows:
         if flow.sent is not None:
-            yield ResultSentence("sender", _sent_words(result, flow))
+            yield ResultSentence("sender", _sent_text(result, flow))
 
 
-def _arrived_words(result: Result, flow: Flow) -> str:
-    told = f"{units.bits_per_second(flow.goodput)} arrived at {clean(flow.receiver)}"
+def _goodput_text(result: Result, flow: Flow) -> str:
+    text = f"{units.bits_per_second(flow.goodput)} arrived at {clean(flow.receiver)}"
     share = result.of_ceiling
     if share is not None and flow.goodput == max(one.goodput or 0.0 for one in result.flows):
-        told += f", {units.percentage(share)} of the ceiling"
+        text += f", {units.percentage(share)} of the ceiling"
     received = flow.received
     if received is not None and received.packets:
         lost = received.lost or 0
-        told += f"; {units.count(lost)} of {counted(received.packets, 'datagram')} lost"
-        told += f" ({units.percentage(lost / received.packets)})" if lost else ""
-        told += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
-    return told
+        text += f"; {units.count(lost)} of {counted(received.packets, 'datagram')} lost"
+        text += f" ({units.percentage(lost / received.packets)})" if lost else ""
+        text += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
+    return text
 
 
-def _sent_words(result: Result, flow: Flow) -> str:
+def _sent_text(result: Result, flow: Flow) -> str:
     assert flow.sent is not None
-    words = [f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"]
+    parts = [f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"]
     if flow.retransmits is not None:
         each = flow.retransmits_per_gigabyte
         more = f" ({units.significant(each)} per GB)" if flow.retransmits and each is not None and each < 999.5 else ""
-        words.append(f"{counted(flow.retransmits, 'retransmit')}{more}")
+        parts.append(f"{counted(flow.retransmits, 'retransmit')}{more}")
     figures = next((one for one in result.sockets if one.host == flow.sender), None)
-    return ", ".join((*words, *_socket_words(figures)))
+    return ", ".join((*parts, *_socket_texts(figures)))
 
 
-def _socket_words(figures: SocketFigures | None) -> Iterator[str]:
+def _socket_texts(figures: SocketFigures | None) -> Iterator[str]:
     if figures is None:
         return
     if figures.rtt is not None:
@@ -182,8 +180,8 @@ def _socket_words(figures: SocketFigures | None) -> Iterator[str]:
 def _path(result: Result) -> Iterator[ResultSentence]:
     if result.proof is None:
         return
-    words = PATH_VERDICTS[result.proof.verdict]
-    yield ResultSentence("path", f"{words}: {clean(result.proof.sentence)}")
+    verdict = PATH_VERDICTS[result.proof.verdict]
+    yield ResultSentence("path", f"{verdict}: {clean(result.proof.sentence)}")
     ends = "; ".join(dict.fromkeys(one.sentence for one in result.proof.hosts))
     if ends and ends != result.proof.sentence:
         yield ResultSentence("path", clean(ends))
@@ -197,35 +195,37 @@ def cost_text(load: HostLoad) -> str:
     busy = load.busy
     if busy is None:
         return f"{clean(load.host)}: its CPUs were not counted"
-    told = f"{clean(load.host)}: {units.significant(busy.total)} of {counted(busy.cores, 'CPU')}"
+    text = f"{clean(load.host)}: {units.significant(busy.total)} of {counted(busy.cores, 'CPU')}"
     if load.per_gigabit is not None:
-        told += f", {per_gigabit_text(load.per_gigabit)} per Gb/s"
+        text += f", {per_gigabit_text(load.per_gigabit)} per Gb/s"
     parts = (
         ("user", busy.user), ("system", busy.system), ("irq", busy.irq), ("softirq", busy.softirq),
         ("steal", busy.steal), ("guest", busy.guest),
     )  # fmt: skip
     split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.MIN_TWO_DECIMALS)
-    told += f" ({split})" if split else ""
-    told += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)} busy"
-    told += (
+    text += f" ({split})" if split else ""
+    text += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)} busy"
+    text += (
         f", {units.percentage(busy.hottest_softirq)} in softirq"
         if busy.hottest_softirq >= units.MIN_TWO_DECIMALS
         else ""
     )
     if load.ring_drops:
-        told += f"; {counted(load.ring_drops, 'packet')} dropped by its NIC"
-    return told
+        text += f"; {counted(load.ring_drops, 'packet')} dropped by its NIC"
+    return text
 
 
 def per_gigabit_text(cores: float) -> str:
-    """Cores for each Gb/s; a slow run may cost many."""
+    """CPU cores per Gb/s; may be large for slow runs."""
     return units.significant(cores) if cores < 999.5 else units.quantity(cores, "")
 
 
 def _why_not_ranked(result: Result) -> Iterator[ResultSentence]:
-    """Without what stands above it already: what the path was. That a failed run is not ranked needs no reason."""
+    """The reasons, without the sentence about the path, which is listed already. Failed runs need no reason."""
     if result.failure is not None:
         return
-    told = result.proof.sentence if result.proof is not None else ""
+    path_sentence = result.proof.sentence if result.proof is not None else ""
     for reason in result.why_not_ranked:
-        yield ResultSentence("not ranked", clean(reason.removesuffix(f": {told}") if told else reason))
+        yield ResultSentence(
+            "not ranked", clean(reason.removesuffix(f": {path_sentence}") if path_sentence else reason)
+        )

@@ -1,18 +1,26 @@
-"""Traffic for reading: one run, an experiment of several, and the list of what is kept, as text.
+"""Traffic runs, experiments, and the list of stored runs, as text.
 
-Reads nothing; takes values and yields text. Everything that came from a machine or a file is cleaned.
+Reads nothing. Text from hosts and files is cleaned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import fit, wrap
+from nictop.model.text.terminal import wrap
 from nictop.model.text.words import counted
-from nictop.report.runs.points import CPU_COST_NOTE as EACH
-from nictop.report.runs.points import SetUpPoint, column_titles, experiment_summary, figures, median_run, points
+from nictop.report.runs.points import (
+    CPU_COST_NOTE,
+    SetUpPoint,
+    column_titles,
+    experiment_summary,
+    figures,
+    median_run,
+    points,
+)
 from nictop.report.runs.sentences import (
     Kind,
     ResultSentence,
@@ -25,80 +33,70 @@ from nictop.report.runs.sentences import (
     plan_words,
     result_sentences,
 )
-from nictop.report.text_table import aligned_table, max_line_width
+from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import KeptRuns, StoredRun
 
-NARROWEST = 40
-WIDEST = 200
 RUN_LABEL_CELLS = 12
 COST_KINDS = ("client", "server", "observer")
 CPU_PARTS = {"user": True, "system": True, "irq": False, "softirq": True, "steal": True, "guest": False}
-"""What a core did → whether it is told when nobody did it."""
+"""Kind of CPU time → whether its column is shown if all values are 0."""
 COMMON_KINDS = ("failed", "type", "note", "not ranked")
-"""Of which every run's are told."""
+"""Kinds of sentences that are listed for every run."""
 SUMMARY_COLUMNS = 6
-"""Columns of an experiment's table that stand together: name, runs, goodput, share of the ceiling."""
+"""Leading columns of the table of an experiment: name, runs, goodput, share of the ceiling."""
 
 
-def room_of(columns: int) -> int:
-    """Cells to lay out for."""
-    return max(NARROWEST, min(WIDEST, columns))
+labelled = partial(labelled_lines, label_cells=RUN_LABEL_CELLS)
 
 
 def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
-    """One run; with a final newline. Lines keep to `columns` (40 to 200) unless a word of a command is wider.
-    `glyphs` gives the marks; the caller encodes the rest (`Glyphs.encode`)."""
-    room = room_of(columns)
+    """One run, with a final newline. At most `columns` cells (40 to 200) per line unless a word of a command is wider.
+    `glyphs`: for the marks; the caller encodes the other text (`Glyphs.encode`)."""
+    room = layout_width(columns)
     about = f"{plan_words(result.plan)} · {moment_words(result.wall)}"
     lines = [*wrap(endpoints_text(result), room), *wrap(about, room), ""]
-    told = result_sentences(result)
-    lines += sentence_lines([one for one in told if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
+    sentences = result_sentences(result)
+    lines += sentence_lines([one for one in sentences if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
     costs = _cost_lines(result.hosts, room)
     lines += ["", *costs] if costs else []
-    reasons = [one for one in told if one.kind == "not ranked"]
+    reasons = [one for one in sentences if one.kind == "not ranked"]
     lines += ["", *sentence_lines(reasons, room, glyphs)] if reasons else []
     return _text(lines)
 
 
 def sentence_lines(sentences: Sequence[ResultSentence], room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
-    """Each behind its label, which is not repeated; what must be seen has a mark."""
+    """Each sentence with its label (repeated labels are blank); failures and missing ranks have a mark."""
     marks = {"failed": f"{glyphs.critical} failed", "not ranked": f"{glyphs.warning} not ranked"}
     before: Kind | None = None
     for kind, text in sentences:
         if kind == "type":
             indent = " " * (RUN_LABEL_CELLS + 1)
             if before == "type":
-                yield ""  # where one command ends and the next one begins
+                yield ""  # separates two commands
             yield from (indent + line for line in command_lines(stored_line(text), room - len(indent), cut=False))
         else:
-            yield from hanging("" if kind == before else marks.get(kind, kind), text, room)
+            yield from labelled("" if kind == before else marks.get(kind, kind), text, room)
         before = kind
 
 
-def hanging(label: str, text: str, room: int) -> Iterator[str]:
-    """A label, and a text that wraps below itself."""
-    for number, part in enumerate(wrap(text, room - RUN_LABEL_CELLS - 1)):
-        yield f"{fit('' if number else label, RUN_LABEL_CELLS)} {part}"
-
-
 def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
-    """A table where there is room for it, if need be without the less telling columns; else a sentence per host."""
+    """A table if it fits, if necessary without the columns user and system; else a sentence per host."""
     known = [load for load in hosts if load.busy is not None]
     if not known:
         return ()
-    for least in ((), ("user", "system")):
-        table = aligned_table(_cost_table(known, without=least))
+    for omitted in ((), ("user", "system")):
+        table = aligned_table(_cost_table(known, without=omitted))
         if max_line_width(table) <= room:
             return table
-    return [part for load in known for part in hanging(f"CPU {load.role}", cost_text(load), room)]
+    return [part for load in known for part in labelled(f"CPU {load.role}", cost_text(load), room)]
 
 
 def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[tuple[str, ...]]:
-    """Cores that were busy, by what they did; what nobody did is left out."""
+    """Busy cores by kind of CPU time (see `CPU_PARTS`)."""
     parts = [
         part
         for part, always in CPU_PARTS.items()
@@ -125,56 +123,58 @@ def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[t
 
 
 def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UNICODE) -> str:
-    """One line per set-up: median, extremes, share of the ceiling, what each host paid; then what is to be known of
-    them. One run alone is told as such. With a final newline; "" of nothing."""
+    """One line per set-up: median, lowest, highest, share of the ceiling, CPU cost of each host; then sentences about
+    them. A single run as by `run_text`. With a final newline; "": there are no runs."""
     if len(kept) == 1:
         return run_text(kept[0].result, columns, glyphs)
     found = points(kept)
     if not found:
         return ""
-    room = room_of(columns)
+    room = layout_width(columns)
     lines = [*wrap(experiment_summary(kept), room), ""]
     lines += _point_lines(found, kept[0].variable, room)
-    lines += [*(wrap(EACH, room) if any(point.goodput for point in found) else ()), ""]
+    lines += [*(wrap(CPU_COST_NOTE, room) if any(point.goodput for point in found) else ()), ""]
     for result in (one.result for one in kept):
         if result.ceiling is not None:
-            lines += hanging("ceiling", result.ceiling.sentence, room)
+            lines += labelled("ceiling", result.ceiling.sentence, room)
             break
     lines += _common_lines(kept, found, room, glyphs)
     return _text(lines)
 
 
 def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Sequence[str]:
-    """The table; where it does not fit, its last columns stand below each line, or all of them in sentences."""
+    """The table of set-ups; if it does not fit, its last columns, or all but the first, follow below each line."""
     names = column_titles(found, variable)
     rows = [figures(point) for point in found]
-    for kept in (len(names), SUMMARY_COLUMNS):
-        table = aligned_table([names[:kept], *(row[:kept] for row in rows)])
+    for shown_columns in (len(names), SUMMARY_COLUMNS):
+        table = aligned_table([names[:shown_columns], *(row[:shown_columns] for row in rows)])
         if max_line_width(table) <= room:
             break
     else:
-        kept, table = 1, (names[0], *(row[0] for row in rows))
+        shown_columns, table = 1, (names[0], *(row[0] for row in rows))
     lines = [*wrap(table[0], room)]
     for line, row in zip(table[1:], rows, strict=True):
-        lines += wrap(line, room) if kept == 1 else [line]
-        rest = ", ".join(f"{name} {cell}" for name, cell in zip(names[kept:], row[kept:], strict=True))
+        lines += wrap(line, room) if shown_columns == 1 else [line]
+        rest = ", ".join(
+            f"{name} {cell}" for name, cell in zip(names[shown_columns:], row[shown_columns:], strict=True)
+        )
         lines += (f"  {part}" for part in wrap(rest, room - 2) if part)
     return lines
 
 
 def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, glyphs: Glyphs) -> Iterator[str]:
-    """What held the set-ups back, notes, failures and reasons: each once, with the set-ups it is about."""
-    told: dict[ResultSentence, list[str]] = {}
+    """Bottlenecks, notes, failures and reasons: each once, with the set-ups it applies to."""
+    names_of: dict[ResultSentence, list[str]] = {}
     for point in found:
         name, middle = figures(point)[0], median_run(point)
         for one in point.runs:
             for sentence in result_sentences(one.result):
                 if sentence.kind in COMMON_KINDS or (sentence.kind == "held back" and one is middle):
-                    names = told.setdefault(sentence, [])
+                    names = names_of.setdefault(sentence, [])
                     names += [name] if name not in names else []
     sentences = []
     for kind in ("failed", "type", "held back", "note", "not ranked"):
-        for sentence, names in told.items():
+        for sentence, names in names_of.items():
             if sentence.kind == kind:
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""
                 sentences.append(ResultSentence(sentence.kind, where + sentence.text))
@@ -182,21 +182,21 @@ def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
 
 
 def stored_runs_text(runs: KeptRuns, columns: int) -> str:
-    """Newest first: when, which run, what it was, what arrived."""
-    room = room_of(columns)
+    """A line per run, newest first: time, run, experiment, description, goodput."""
+    room = layout_width(columns)
     if not runs.runs and not runs.unreadable:
         return "no results are kept yet\n"
     rows = [("written", "run", "experiment", "what", "goodput")]
     for _, kept in runs.runs:
         plan = kept.result.plan
         varied = f"{kept.variable} {kept.value}".strip() if kept.value else ""
-        words = (kept.label, kept.group if kept.group != kept.value else "", varied)
-        what = " ".join((hosts_words(plan), plan.protocol.upper(), *filter(None, words)))
+        parts = (kept.label, kept.group if kept.group != kept.value else "", varied)
+        what = " ".join((hosts_words(plan), plan.protocol.upper(), *filter(None, parts)))
         arrived = "failed" if kept.result.failure is not None else units.bits_per_second(kept.result.goodput)
         rows.append((moment_words(kept.written), kept.identity, kept.experiment, what, arrived))
     lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
     if max_line_width(lines) > room:
-        lines = [part for row in rows[1:] for part in hanging(row[1], " · ".join((row[0], *row[2:])), room)]
+        lines = [part for row in rows[1:] for part in labelled(row[1], " · ".join((row[0], *row[2:])), room)]
     if runs.left_out:
         lines += wrap(f"not listed: {counted(runs.left_out, 'older result')}", room)
     for path, sentence in runs.unreadable:
