@@ -27,17 +27,17 @@ MAX_CONCURRENT_HOSTS = 64
 does not give it much longer than that."""
 
 MIN_COUNTER_RECORDS = 3
-"""Counter records after the inventory: one may have been on its way, then two to compare."""
+"""Counter records after the inventory: the first may have been read before it, then two to compare."""
 
 INTERVAL_TOLERANCE = 0.95
-"""A probe that reads every second reads a little early at times: three such readings count as three seconds."""
+"""Share of the requested seconds that is sufficient: readings may be a little early, three still are three seconds."""
 
 DIAGNOSIS_SLICE_SECONDS = 0.01
-"""Seconds of CPU after which a diagnosis lets other tasks run."""
+"""CPU seconds after which a diagnosis yields to other tasks."""
 
 MAX_UNPAUSED_DIAGNOSIS_SECONDS = 0.1
-"""Seconds of CPU that a diagnosis may take without a pause: that of a well-behaved host. From then on other tasks have
-twice as much time after each slice as that took."""
+"""CPU seconds of a diagnosis without pauses; usual hosts need less. Then a pause of twice the length of a slice follows
+each slice."""
 
 
 async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:

@@ -1,6 +1,6 @@
-"""Which hosts are watched: words of the command line, names and groups of the configuration file.
+"""Which hosts are watched: arguments of the command line, names and groups of the configuration file.
 
-A word is ``[label=][user@]host[:port]``, ``local``, or the name of a host or group in
+An argument is ``[label=][user@]host[:port]``, ``local``, or the name of a host or group in
 ``~/.config/nictop/config.toml``:
 
     [defaults]                   # for every host without a value of its own
@@ -15,7 +15,7 @@ A word is ``[label=][user@]host[:port]``, ``local``, or the name of a host or gr
     [groups]
     lab = ["vm1", "vm2", "pve", "local"]
 
-Settings that are given nowhere come from ``~/.ssh/config``, as for ssh itself. Addresses with colons are written in
+Settings that are not given come from ``~/.ssh/config``, as for ssh itself. Addresses with colons are written in
 brackets before a port: ``[2001:db8::1]:2222``.
 """
 
@@ -30,7 +30,7 @@ from typing import Any
 from nictop.errors import NictopError
 
 LOCAL = "local"
-"""The word for the machine that nictop runs on."""
+"""Name of the machine that nictop runs on."""
 RECORDED = "as recorded"
 """Address of a host in a recording."""
 
@@ -38,9 +38,9 @@ LABEL = re.compile(r"(?!-)[^\s=@\[\]]+")
 USER = re.compile(r"[^\s@=:\[\]]+")
 BARE_HOST = re.compile(r"[^\s@=\[\]/]+")
 MAX_HOSTS = 512
-"""On one command line: more are a mistake in a group."""
+"""Hosts on one command line; more are probably an error in a group."""
 MAX_GROUP_DEPTH = 32
-"""Groups within each other."""
+"""Levels of groups in groups."""
 MAX_CONFIGURATION_BYTES = 1024 * 1024
 
 
@@ -84,7 +84,7 @@ class NamedHost:
     identity_files: tuple[str, ...] | None = None
     sudo: bool | None = None
     allow_changes: bool = False
-    """Has no default in the configuration: hosts that may be changed are named one by one."""
+    """Not in ``[defaults]``: it must be set for each host that may be changed."""
 
 
 @dataclass(frozen=True)
@@ -132,27 +132,27 @@ def parse_configuration(text: bytes, path: str) -> Configuration:
     if unknown:
         raise NictopError(f"{path}: nictop knows no {', '.join(unknown)}", "see the section Hosts of the README")
     for name, host in configuration.hosts.items():
-        _checked(_named(name, host, configuration.defaults), f"{path}: hosts.{name}")
+        _check(_named(name, host, configuration.defaults), f"{path}: hosts.{name}")
     return configuration
 
 
 def _unknown_keys(table: dict[str, Any]) -> Iterable[str]:
-    """Keys that no field reads: a misspelt ``sudo`` would silently mean "no"."""
+    """Keys without a field: a misspelt ``sudo`` must not be ignored."""
     yield from (key for key in table if key not in Configuration.__dataclass_fields__)
     yield from (f"defaults.{key}" for key in table.get("defaults", {}) if key not in HostDefaults.__dataclass_fields__)
     for name, host in table.get("hosts", {}).items():
         yield from (f"hosts.{name}.{key}" for key in host if key not in NamedHost.__dataclass_fields__)
 
 
-def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...]:
-    """The hosts that words mean, in their order and each once; no words: this machine.
+def hosts(arguments: Iterable[str], configuration: Configuration) -> tuple[Host, ...]:
+    """The hosts of the arguments, in their order and each once; no arguments: this machine.
 
-    Raises NictopError (exit code 2) for a word that is not valid, and for two hosts with the same label.
+    Raises NictopError (exit code 2) for an argument that is not valid, and for two hosts with the same label.
     """
     found: dict[str, Host] = {}
     expanded: set[str] = set()
-    for word in words:
-        for host in _meant(word, configuration, (), expanded):
+    for argument in arguments:
+        for host in _expand(argument, configuration, (), expanded):
             other = found.setdefault(host.label, host)
             if other != host:
                 raise NictopError(
@@ -163,13 +163,13 @@ def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...
     return tuple(found.values()) or (Host(LOCAL, LOCAL),)
 
 
-def more_hosts(words: str, known: Iterable[Host], environment: Mapping[str, str]) -> tuple[Host, ...]:
-    """The hosts that a line of words means, to be watched besides the known ones; reads the configuration again.
+def more_hosts(line: str, known: Iterable[Host], environment: Mapping[str, str]) -> tuple[Host, ...]:
+    """The hosts in a line of arguments, to be watched besides the known ones; reads the configuration again.
 
-    Raises NictopError for a word that is not valid, and for a host or label that is among the known ones.
+    Raises NictopError for an argument that is not valid, and for a host or label that is among the known ones.
     """
     present = tuple(known)
-    wanted = hosts(words.split(), read_configuration(configuration_path(environment)))
+    wanted = hosts(line.split(), read_configuration(configuration_path(environment)))
     for host in wanted:
         for one in present:
             if one.label == host.label:
@@ -181,8 +181,9 @@ def more_hosts(words: str, known: Iterable[Host], environment: Mapping[str, str]
     return wanted
 
 
-def _meant(word: str, configuration: Configuration, groups: tuple[str, ...], expanded: set[str]) -> Iterable[Host]:
-    """The hosts of a word that was found in these nested groups; none of a group in `expanded`: it was done before."""
+def _expand(word: str, configuration: Configuration, groups: tuple[str, ...], expanded: set[str]) -> Iterable[Host]:
+    """The hosts of an argument or of a member of a group. `groups`: the groups that it is nested in. Groups in
+    `expanded` are skipped: their hosts are known."""
     if word in configuration.groups:
         if word in groups:
             raise NictopError(f"the group {word} contains itself: {' → '.join((*groups, word))}")
@@ -190,7 +191,7 @@ def _meant(word: str, configuration: Configuration, groups: tuple[str, ...], exp
             raise NictopError(f"more than {MAX_GROUP_DEPTH} groups within each other: {' → '.join(groups[:3])} → …")
         if word not in expanded:
             for member in configuration.groups[word]:
-                yield from _meant(member, configuration, (*groups, word), expanded)
+                yield from _expand(member, configuration, (*groups, word), expanded)
             expanded.add(word)
     elif word in configuration.hosts:
         yield _named(word, configuration.hosts[word], configuration.defaults)
@@ -210,12 +211,12 @@ def parse_host(word: str, defaults: HostDefaults | None = None) -> Host:
     label, equals, rest = word.partition("=")
     if not equals:
         label, rest = "", word
-    user, at, place = rest.rpartition("@")
-    address, port = _place(place, word)
+    user, at, host_and_port = rest.rpartition("@")
+    address, port = _parse_address(host_and_port, word)
     if address == LOCAL and not at and port is None:
         return Host(_label(label, word) if equals else LOCAL, LOCAL)
     if at and not USER.fullmatch(user):
-        raise _misspelt(word, f"{user!r} is no user name")
+        raise _invalid(word, f"{user!r} is no user name")
     return Host(
         label=_label(label, word) if equals else address,
         address=address,
@@ -226,54 +227,54 @@ def parse_host(word: str, defaults: HostDefaults | None = None) -> Host:
     )
 
 
-def _named(name: str, said: NamedHost, defaults: HostDefaults) -> Host:
-    parsed = parse_host(said.address if said.address is not None else name, defaults)
+def _named(name: str, entry: NamedHost, defaults: HostDefaults) -> Host:
+    parsed = parse_host(entry.address if entry.address is not None else name, defaults)
     return replace(
         parsed,
         label=name,
-        user=said.user if said.user is not None else parsed.user,
-        port=said.port if said.port is not None else parsed.port,
-        identity_files=said.identity_files if said.identity_files is not None else parsed.identity_files,
-        sudo=said.sudo if said.sudo is not None else parsed.sudo,
-        allow_changes=said.allow_changes,
+        user=entry.user if entry.user is not None else parsed.user,
+        port=entry.port if entry.port is not None else parsed.port,
+        identity_files=entry.identity_files if entry.identity_files is not None else parsed.identity_files,
+        sudo=entry.sudo if entry.sudo is not None else parsed.sudo,
+        allow_changes=entry.allow_changes,
     )
 
 
-def _checked(host: Host, where: str) -> None:
+def _check(host: Host, where: str) -> None:
     if host.port is not None and not 0 < host.port < 65536:
         raise NictopError(f"{where}: {host.port} is no port")
     if host.user is not None and not USER.fullmatch(host.user):
         raise NictopError(f"{where}: {host.user!r} is no user name")
 
 
-def _place(text: str, word: str) -> tuple[str, int | None]:
+def _parse_address(text: str, word: str) -> tuple[str, int | None]:
     """``host``, ``host:port``, ``[address]:port``, or an IPv6 address by itself."""
     address, port = text, ""
     if text.startswith("["):
         address, closed, rest = text[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
-            raise _misspelt(word, "an address in brackets is followed by nothing or :port")
+            raise _invalid(word, "an address in brackets is followed by nothing or :port")
         port = rest[1:]
         if rest == ":":
-            raise _misspelt(word, "the port is missing")
+            raise _invalid(word, "the port is missing")
     elif text.count(":") == 1:
         address, _, port = text.partition(":")
         if not port:
-            raise _misspelt(word, "the port is missing")
+            raise _invalid(word, "the port is missing")
     if not BARE_HOST.fullmatch(address) or address.startswith("-"):
-        raise _misspelt(word, "the host is missing" if not address else f"{address!r} is no host name")
+        raise _invalid(word, "the host is missing" if not address else f"{address!r} is no host name")
     if not port:
         return address, None
     if not (port.isascii() and port.isdecimal()) or len(port) > 5 or not 0 < int(port) < 65536:
-        raise _misspelt(word, f"{port!r} is no port")
+        raise _invalid(word, f"{port!r} is no port")
     return address, int(port)
 
 
 def _label(text: str, word: str) -> str:
     if not LABEL.fullmatch(text):
-        raise _misspelt(word, f"{text!r} is no label")
+        raise _invalid(word, f"{text!r} is no label")
     return text
 
 
-def _misspelt(word: str, why: str) -> NictopError:
+def _invalid(word: str, why: str) -> NictopError:
     return NictopError(f"{word!r} is no host: {why}", "hosts are written [label=][user@]host[:port], or local")

@@ -1,1 +1,1 @@
-"""What is in a recording beyond its lines: where a playback is, its traffic runs, and when findings appear."""
+"""What is derived from a recording: playback position, traffic runs and their results, and when findings appear."""

@@ -1,4 +1,4 @@
-"""Where the playback of a recording is, as a value. Reads nothing."""
+"""Position of the playback of a recording. Reads nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nictop.model.text.units import UNKNOWN
 
 @dataclass(frozen=True)
 class PlaybackPosition:
-    """Times are seconds as in `Recording`."""
+    """State of a playback at one time. Times are seconds as in `Recording`."""
 
     path: str
     playing: bool
@@ -22,11 +22,11 @@ class PlaybackPosition:
     wall: float
     """Seconds since the epoch at time 0."""
     grows: bool
-    """It is being written, or was cut: nobody has ended it."""
+    """The file is still being written, or was truncated: it has no end mark."""
     runs: tuple[tuple[float, float], ...] = ()
     """Begin and end of each traffic run."""
     says: str = ""
-    """What is to be known of the recording, or what is looked for in it; "": nothing."""
+    """Status of a search in the recording, or a note about it; "": neither."""
 
     @property
     def at_end(self) -> bool:
@@ -34,15 +34,15 @@ class PlaybackPosition:
 
     @property
     def state(self) -> str:
-        """In a word or two: ``playing``, ``paused``, ``end``; ``newest`` at the end of a file that grows."""
+        """``playing``, ``paused``, ``end``; ``newest`` at the end of a file that is still being written."""
         if self.at_end:
             return "newest" if self.grows and self.playing else "end"
         return "playing" if self.playing else "paused"
 
 
 def wall_words(wall: float, *, date: bool = False) -> str:
-    """``14:03:20``, by this machine's time zone; with `date` ``2026-11-21 14:03:20``. ``–``: no date of the years 1 to
-    9999; the header of a recording may say anything."""
+    """``14:03:20`` in the time zone of this machine; with `date` ``2026-11-21 14:03:20``. `wall`: seconds since the
+    epoch; ``–`` if that is not in the years 1 to 9999, as the header of a recording may contain any number."""
     try:
         moment = datetime.fromtimestamp(wall)
     except (ValueError, OverflowError, OSError):

@@ -1,7 +1,6 @@
-"""The results of the traffic runs in a recording, as they would have been kept when they were made.
+"""Results of the traffic runs in a recording, as they would have been stored when they were made.
 
-Reads the recording by `RecordedRun`, so every result is assembled anew by the code that assembled it live.
-`recorded_results` yields what a report takes, and a sentence for each run that cannot be told.
+Reads the recording by `RecordedRun`: every result is computed again by the code that computes it for live runs.
 """
 
 from __future__ import annotations
@@ -16,33 +15,33 @@ from nictop.replay.run_index import RunMarks, run_marks
 from nictop.traffic.results.selection import StoredRun
 
 MOST = 50
-"""Runs that are told of one recording: each takes about as long as the seconds around it take to read."""
+"""Runs of one recording whose results are computed, the last ones: each takes as long as reading the seconds around
+it."""
 
 
 @dataclass(frozen=True)
 class RecordedResults:
-    """In the order in which they began."""
+    """Results, and runs without a result, by start time."""
 
     runs: tuple[StoredRun, ...] = ()
-    """Each an experiment of its own: which of them belong together is not in a recording."""
+    """Each is an experiment by itself: a recording does not contain which runs belong together."""
     untold: tuple[str, ...] = ()
-    """Which run has no result, and why; sentences are clean."""
+    """A cleaned sentence for each run without a result: which run, and why."""
 
 
 async def recorded_results(recording: Recording, until: float) -> RecordedResults:
-    """Of the last `MOST` runs that had begun by a moment, seconds as in the recording. Lets others have their turn. A
-    run that cannot be told is a sentence."""
+    """Results of the last `MOST` runs that had started at the time `until`, seconds as in the recording."""
     runs: list[StoredRun] = []
-    begun = [marks for marks in run_marks(recording) if marks.begin <= until]
-    untold = [f"only the last {MOST} of {len(begun)} runs in the recording are told"] if len(begun) > MOST else []
-    for marks in begun[-MOST:]:
+    started = [marks for marks in run_marks(recording) if marks.begin <= until]
+    untold = [f"only the last {MOST} of {len(started)} runs in the recording are told"] if len(started) > MOST else []
+    for marks in started[-MOST:]:
         run = RecordedRun(recording, marks)
         await run.advance(until)
-        picture = run.picture()
-        if picture is not None and picture.result is not None:
-            over = recording.end if marks.end is None else marks.end
+        view = run.picture()
+        if view is not None and view.result is not None:
+            end = recording.end if marks.end is None else marks.end
             runs.append(
-                StoredRun(marks.identity, marks.identity, picture.result, recording.wall(over), clean(recording.nictop))
+                StoredRun(marks.identity, marks.identity, view.result, recording.wall(end), clean(recording.nictop))
             )
         else:
             untold.append(_untold(recording, marks, run))

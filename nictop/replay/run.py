@@ -1,4 +1,4 @@
-"""A traffic run in a recording, shown and judged by the same code and from the same lines as while it went on.
+"""A traffic run in a recording, evaluated by the same code and from the same lines as a live run.
 
 `RecordedRun.advance` reads the items of all hosts up to a time; `picture` is the view of the run at that time, after
 its end with the result. A run whose start is not in the recording cannot be shown: the arguments of its generators are
@@ -27,29 +27,30 @@ from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.host import RunHost
 
 RUN_LEAD_SECONDS = 20.0
-"""Before the first generator starts: in this time both probes were requested to check their generators."""
+"""Seconds before the start of the first generator in which both probes were requested to check their generators."""
 RUN_TAIL_SECONDS = 4.0
-"""After its end: in this time each host sends a last counter record."""
+"""Seconds after the end of the run in which each host sends a last counter record."""
 RUN_YIELD_ITEMS = 64
 """Items after which other tasks run."""
 
 
 class RecordedRun:
-    """One run, up to some time of the recording."""
+    """One run, evaluated up to a time of the recording (`advance`)."""
 
     def __init__(self, recording: Recording, marks: RunMarks) -> None:
         self.marks, self._recording = marks, recording
-        self._picture: RunView | None = None
-        self._begin()
+        self._view: RunView | None = None
+        self._restart()
 
-    def _begin(self) -> None:
+    def _restart(self) -> None:
         self._now = float("-inf")
         self._plan: RunPlan | None = None
         self._requests: dict[Side, TrafficRequest] = {}
         self._ends: dict[Side, RunEnd] = {}
-        self._watching: LiveRun | None = None
-        self._over: float | None = None
-        self._told: dict[str, TrafficLine] = {}
+        self._live_run: LiveRun | None = None
+        self._result_time: float | None = None
+        self._early_lines: dict[str, TrafficLine] = {}
+        """Generator id → its last line of the kinds tools and started, received before the plan was known."""
         since = self.marks.begin - RUN_LEAD_SECONDS
         names = self._recording.hosts
         self._hosts = {name: RunHost(HostSession(Host(name, RECORDED), window=False)) for name in names}
@@ -58,26 +59,26 @@ class RecordedRun:
         )
         self._next: tuple[RecordedItem, str] | None = None
         self._read_until: float | None = None
-        """End of the recording when it was read to its end: what was written since is read with all the rest."""
+        """End of the recording when it was read to its end; if it has grown since, all of it is read again."""
 
     @property
     def trouble(self) -> str:
-        """Why there is no view although it has begun; "": there is one."""
+        """Why there is no view of the run although it has started; "": there is one, or it has not started."""
         if self._now < self.marks.begin or self._plan is not None:
             return ""
         return "the recording does not say what the generators were asked to do: it began later than the run"
 
     def picture(self) -> RunView | None:
-        """At the time that it was advanced to, or before while it advances; None: it has not begun, or cannot be
-        shown."""
-        return self._picture
+        """View of the run at the time of the last `advance`; None: it has not started, or cannot be shown."""
+        return self._view
 
     async def advance(self, now: float) -> None:
-        """To a time, seconds as in the recording; an earlier time reads everything from the beginning again."""
+        """Evaluate the run up to the time `now`, seconds as in the recording. For an earlier time than before,
+        everything is read again from the beginning."""
         if now < self._now or (self._read_until is not None and self._recording.end > self._read_until):
-            self._begin()
+            self._restart()
         last = now if self.marks.end is None else min(now, self.marks.end + RUN_TAIL_SECONDS)
-        taken = 0
+        count = 0
         while True:
             found = self._next if self._next is not None else next(self._items, None)
             if found is None:
@@ -86,27 +87,27 @@ class RecordedRun:
                 self._next = found
                 break
             self._next, self._now = None, max(self._now, found[0].time)
-            self._take(found[1], found[0])
-            taken += 1
-            if taken % RUN_YIELD_ITEMS == 0:
+            self._process(found[1], found[0])
+            count += 1
+            if count % RUN_YIELD_ITEMS == 0:
                 await asyncio.sleep(0)
         self._now = now
         self._finish(last)
-        self._picture = None if self._watching is None else self._watching.picture(self._over or self._now)
+        self._view = None if self._live_run is None else self._live_run.picture(self._result_time or self._now)
 
     # ----------------------------------------------------------------------------------------------- items
 
-    def _take(self, name: str, recorded: RecordedItem) -> None:
+    def _process(self, name: str, recorded: RecordedItem) -> None:
         if isinstance(recorded.item, Request):
-            self._take_request(recorded.item.traffic)
+            self._process_request(recorded.item.traffic)
             return
         self._hosts[name].session.process(recorded.item, recorded.time)
         line = recorded.item.traffic if isinstance(recorded.item, Line) else None
         if line is not None:
-            self._take_line(line, recorded.time)
+            self._process_line(line, recorded.time)
 
-    def _take_request(self, request: TrafficRequest | None) -> None:
-        """The request to the client is the last one: then the plan is known."""
+    def _process_request(self, request: TrafficRequest | None) -> None:
+        """The request to the client is the last one; with it, the plan is known."""
         if request is None or request.action != "start" or request.role is None or self._plan is not None:
             return
         if not request.id.startswith(f"{self.marks.identity}-"):
@@ -124,33 +125,33 @@ class RecordedRun:
     def _start(self, plan: RunPlan, hosts: Mapping[Side, str]) -> None:
         for side, name in hosts.items():
             end = self._ends[side] = RunEnd(side, name, self._requests[side].id, plan.omit)
-            told = self._told.get(f"{self.marks.identity}-{side[0]}-check")
-            if told is not None and told.tools is not None:
-                end.tools, end.output = told.tools, output(plan, told.tools)
+            check = self._early_lines.get(f"{self.marks.identity}-{side[0]}-check")
+            if check is not None and check.tools is not None:
+                end.tools, end.output = check.tools, output(plan, check.tools)
             # the server had started before the request to the client
-            started = self._told.get(end.identity)
+            started = self._early_lines.get(end.identity)
             if started is not None:
                 end.take(started)
         for host in self._hosts.values():
             host.clear_records()
-        self._watching = LiveRun(plan, self._hosts)
-        self._watching.take(Stage("running", "waiting for the first byte"), self._now)
+        self._live_run = LiveRun(plan, self._hosts)
+        self._live_run.take(Stage("running", "waiting for the first byte"), self._now)
 
-    def _take_line(self, line: TrafficLine, now: float) -> None:
+    def _process_line(self, line: TrafficLine, now: float) -> None:
         end = next((one for one in self._ends.values() if one.identity == line.id), None)
-        if end is None or self._watching is None:
+        if end is None or self._live_run is None:
             if line.kind in ("tools", "started"):
-                self._told[line.id] = line
+                self._early_lines[line.id] = line
             return
         intervals = end.take(line)
         for one in intervals:
-            self._watching.take(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
+            self._live_run.take(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
         if line.kind == "sockets":
-            self._watching.take(Sockets(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
+            self._live_run.take(Sockets(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
 
-    def _time(self, end: RunEnd, there: float) -> float | None:
+    def _time(self, end: RunEnd, host_time: float) -> float | None:
         axis = zero(self._log())
-        return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
+        return None if axis is None else host_time - self._hosts[end.host].offset.seconds - axis
 
     def _log(self) -> RunLog:
         assert self._plan is not None
@@ -161,17 +162,21 @@ class RecordedRun:
 
     def _finish(self, last: float) -> None:
         """Make the result, once both ends are over and every host has sent a counter record after that or is late."""
-        if self._watching is None or self._over is not None or any(end.ended is None for end in self._ends.values()):
+        if (
+            self._live_run is None
+            or self._result_time is not None
+            or any(end.ended is None for end in self._ends.values())
+        ):
             return
         ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended)
-        moments = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
+        read_after = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
         late = last >= ended + RUN_TAIL_SECONDS
-        if not late and not all(has_told(host, moments[name]) for name, host in self._hosts.items()):
+        if not late and not all(has_told(host, read_after[name]) for name, host in self._hosts.items()):
             return
-        after = {name: first_after(host, moments[name]) for name, host in self._hosts.items()}
+        after = {name: first_after(host, read_after[name]) for name, host in self._hosts.items()}
         whole = replace(self._log(), after=after)
-        self._watching.take(Finished(result_of(whole)), last)
-        self._over = last
+        self._live_run.take(Finished(result_of(whole)), last)
+        self._result_time = last
 
 
 def _items(recording: Recording, name: str, since: float) -> Iterator[tuple[RecordedItem, str]]:

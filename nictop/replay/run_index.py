@@ -1,4 +1,4 @@
-"""Which traffic runs are in a recording, by the marks of its generators. Reads nothing but the index."""
+"""The traffic runs in a recording, found by the marks of their generators. Reads only the index of the recording."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from nictop.model.text.terminal import clean
 from nictop.recording.reader import Recording
 
 GENERATOR_ID = re.compile(r"(.+)-(c|s\d{0,3})", re.ASCII | re.DOTALL)
-"""Ids as `nictop.traffic.run.run` makes them: of the client, of the server, of the server at another port."""
+"""Ids of generators (see `nictop.traffic.run.run`): ``RUN-c`` client, ``RUN-s`` server, ``RUN-s2`` server at another
+port."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,11 @@ class RunMarks:
 
     identity: str
     begin: float
-    """The first generator started."""
+    """Start of the first generator."""
     end: float | None
-    """The last one ended; None: not in the recording."""
+    """End of the last generator; None: not in the recording."""
     client: str = ""
-    """Host; "": its start is not in the recording."""
+    """Name of the host; "": the start of its generator is not in the recording."""
     server: str = ""
 
     @property
@@ -32,14 +33,14 @@ class RunMarks:
 
     @property
     def is_whole(self) -> bool:
-        """Both ends were started while it was recorded."""
+        """The starts of both generators are in the recording."""
         return bool(self.client and self.server)
 
 
 def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
-    """By their begin. Generators whose ids say nothing belong to no run."""
-    begun: dict[str, list[float]] = {}
-    ended: dict[str, list[float]] = {}
+    """All runs, by start time. Generators with other ids are ignored."""
+    starts: dict[str, list[float]] = {}
+    ends: dict[str, list[float]] = {}
     open_ends: dict[str, int] = {}
     hosts: dict[tuple[str, str], str] = {}
     for mark in recording.marks:
@@ -48,27 +49,27 @@ def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
             continue
         identity, side = found[1], found[2][0]
         if mark.kind == "started":
-            begun.setdefault(identity, []).append(mark.time)
+            starts.setdefault(identity, []).append(mark.time)
             open_ends[identity] = open_ends.get(identity, 0) + 1
             hosts[identity, side] = mark.host
         elif mark.kind == "exit":
-            ended.setdefault(identity, []).append(mark.time)
+            ends.setdefault(identity, []).append(mark.time)
             open_ends[identity] = open_ends.get(identity, 0) - 1
     runs = [
         RunMarks(
             identity,
             min(times),
-            max(ended[identity]) if identity in ended and open_ends[identity] <= 0 else None,
+            max(ends[identity]) if identity in ends and open_ends[identity] <= 0 else None,
             hosts.get((identity, "c"), ""),
             hosts.get((identity, "s"), ""),
         )
-        for identity, times in begun.items()
+        for identity, times in starts.items()
     ]
     return tuple(sorted(runs, key=lambda run: run.begin))
 
 
-def run_at(runs: tuple[RunMarks, ...], moment: float) -> int | None:
-    """Index of the run that goes on at a moment, else of the last one before it, else of the first; None: no run."""
+def run_at(runs: tuple[RunMarks, ...], time: float) -> int | None:
+    """Index of the last run that has started at `time`, else of the first one; None: there is no run."""
     if not runs:
         return None
-    return max((index for index, run in enumerate(runs) if run.begin <= moment), default=0)
+    return max((index for index, run in enumerate(runs) if run.begin <= time), default=0)

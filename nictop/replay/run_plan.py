@@ -1,6 +1,6 @@
-"""The plan of a run, from what both probes were asked to start: the words of `nictop.traffic.generators`, read back.
+"""The plan of a run, parsed from the arguments of its generators, which `nictop.traffic.generators` makes.
 
-Pure. What a file says is not to be trusted: words that mean no plan give none.
+Reads nothing. Recordings are untrusted input: invalid arguments give no plan.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ VALUE_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--congestion": ("congestion", str), "--interval": ("interval", float),
     "--tos": ("dscp", lambda text: int(text) >> 2),
 }  # fmt: skip
-"""Option that has a value → field of `RunPlan`, and how it is read."""
+"""Option with a value → field of `RunPlan`, and the function that parses the value."""
 FLAG_OPTIONS: dict[str, tuple[str, Any]] = {
     "-u": ("protocol", "udp"), "--udp": ("protocol", "udp"), "-R": ("direction", "reverse"),
     "--reverse": ("direction", "reverse"), "--bidir": ("direction", "bidirectional"), "-Z": ("zerocopy", True),
 }  # fmt: skip
 IGNORED_OPTIONS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--accept")
-"""Options with a value that is of one end, or of no plan."""
+"""Options with a value that is not part of the plan, or is only about one end."""
 
 
 def recorded_plan(
     client: TrafficRequest, server: TrafficRequest, snapshots: tuple[Snapshot, Snapshot]
 ) -> RunPlan | None:
-    """What both ends were asked to do; `snapshots`: of client and server. The NICs are those that bear the addresses:
-    nothing else of them is asked for. None: it is no run."""
+    """The plan of a run. `client`, `server`: requests to start the generators; `snapshots`: of client and server, in
+    which the NICs are found by their addresses. None: the requests are not those of a valid plan."""
     try:
-        found = {**_told(server.arguments), **_told(client.arguments)}
+        found = {**_parse_options(server.arguments), **_parse_options(client.arguments)}
         address = server.address or client.address or ""
         plan = replace(
             RunPlan(
-                _place(snapshots[0], _value(client.arguments, ("-B", "--bind")) or ""),
-                _place(snapshots[1], address),
+                _endpoint(snapshots[0], _value(client.arguments, ("-B", "--bind")) or ""),
+                _endpoint(snapshots[1], address),
                 generator=client.generator or "iperf3",
                 port=server.port,
             ),
@@ -54,43 +54,43 @@ def recorded_plan(
             server_cpu=_cpu(server.arguments),
         )
         if plan.generator == "iperf3" and plan.protocol == "udp" and plan.bitrate == 0:
-            plan = replace(plan, bitrate=None)  # iperf3 is told so for "as fast as it goes"
+            plan = replace(plan, bitrate=None)  # iperf3: -b 0 means unlimited
         return None if problems(plan) else plan
     except (ValueError, OverflowError):
         return None
 
 
-def _told(words: Sequence[str]) -> dict[str, Any]:
+def _parse_options(arguments: Sequence[str]) -> dict[str, Any]:
     known = {field.name for field in fields(RunPlan)}
     found: dict[str, Any] = {}
-    left = iter(words[:MAX_GENERATOR_ARGUMENTS])
-    for word in left:
-        if word in FLAG_OPTIONS:
-            name, value = FLAG_OPTIONS[word]
+    rest = iter(arguments[:MAX_GENERATOR_ARGUMENTS])
+    for option in rest:
+        if option in FLAG_OPTIONS:
+            name, value = FLAG_OPTIONS[option]
             found[name] = value
-        elif word in VALUE_OPTIONS:
-            name, read = VALUE_OPTIONS[word]
+        elif option in VALUE_OPTIONS:
+            name, parse = VALUE_OPTIONS[option]
             assert name in known
-            found[name] = read(next(left, ""))
-        elif word in IGNORED_OPTIONS:
-            next(left, None)
+            found[name] = parse(next(rest, ""))
+        elif option in IGNORED_OPTIONS:
+            next(rest, None)
     return found
 
 
-def _value(words: Sequence[str], options: Sequence[str]) -> str | None:
-    for word, value in pairwise(words):
-        if word in options:
+def _value(arguments: Sequence[str], options: Sequence[str]) -> str | None:
+    for option, value in pairwise(arguments):
+        if option in options:
             return value
     return None
 
 
-def _cpu(words: Sequence[str]) -> int | None:
-    value = _value(words, ("-A", "--affinity"))
+def _cpu(arguments: Sequence[str]) -> int | None:
+    value = _value(arguments, ("-A", "--affinity"))
     return None if value is None else int(value)
 
 
-def _place(snapshot: Snapshot, address: str) -> Endpoint:
-    """The NIC is the one that bears the address; None when several do, or none."""
+def _endpoint(snapshot: Snapshot, address: str) -> Endpoint:
+    """The NIC is the link with this address; None if there is none or several."""
     bare = address.partition("%")[0]
-    bearing = [link.ifindex for link in snapshot.links.values() if any(one.address == bare for one in link.addresses)]
-    return Endpoint(snapshot.host, bearing[0] if len(bearing) == 1 else None, address)
+    ifindexes = [link.ifindex for link in snapshot.links.values() if any(one.address == bare for one in link.addresses)]
+    return Endpoint(snapshot.host, ifindexes[0] if len(ifindexes) == 1 else None, address)

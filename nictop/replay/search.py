@@ -1,7 +1,7 @@
-"""The next or previous event of a recording: a finding that was not there a moment before, or the start of a run.
+"""The next or previous event in a recording: a new finding, or the start of a traffic run.
 
 The rules are evaluated every `STEP_SECONDS` of the recording; each step costs one diagnosis, and the search may be
-cancelled between two. Nothing is cached: the same search does the same work again.
+cancelled between two steps. Results are not cached.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
 
 STEP_SECONDS = 5.0
-"""Between two diagnoses, counted from the beginning of the recording."""
+"""Time between two diagnoses; steps are counted from the beginning of the recording."""
 BACKWARD_CHUNK_SECONDS = 60.0
-"""Searched at once on the way back."""
+"""Seconds that are searched at a time in a backward search."""
 SEARCH_YIELD_ITEMS = 32
 """Items of a host after which other tasks run."""
 SAME_TIME_SECONDS = 0.01
-"""An event this close to the start of the search is where the search started."""
+"""Events within this time of the start of the search are not results."""
 
 ProgressCallback = Callable[[float], None]
 """Called with the time of the recording that the search has reached."""
@@ -39,7 +39,7 @@ FindingKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that one would want to look at."""
+    """An event in a recording."""
 
     time: float
     """Seconds as in the recording."""
@@ -47,7 +47,7 @@ class Happening:
 
 
 async def happening_after(recording: Recording, moment: float, progress: ProgressCallback) -> Happening | None:
-    """The first one after a time of the recording. None: there is none."""
+    """The first event after a time of the recording; None: there is none."""
     run = next((one for one in _runs(recording) if one.time > moment + SAME_TIME_SECONDS), None)
     until = recording.end if run is None else run.time
     async with aclosing(new_findings(recording, moment, until, progress)) as found:
@@ -58,11 +58,11 @@ async def happening_after(recording: Recording, moment: float, progress: Progres
 
 
 async def happening_before(recording: Recording, moment: float, progress: ProgressCallback) -> Happening | None:
-    """The last one before a time of the recording."""
+    """The last event before a time of the recording; None: there is none."""
     runs = [one for one in _runs(recording) if one.time < moment - SAME_TIME_SECONDS]
     end = moment
     while end > recording.begin:
-        begin = max(recording.begin, _grid(recording, end - BACKWARD_CHUNK_SECONDS))
+        begin = max(recording.begin, _step_time(recording, end - BACKWARD_CHUNK_SECONDS))
         found = [one for one in runs if begin < one.time <= end]
         async with aclosing(new_findings(recording, begin, end, progress)) as more:
             found += [one async for one in more if one.time < moment - SAME_TIME_SECONDS]
@@ -79,10 +79,10 @@ def _runs(recording: Recording) -> list[Happening]:
 async def new_findings(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[Happening, None]:
-    """Warnings and critical findings that are there at one step and were not at the one before, from the step at or
-    before `since` to that at or before `until`."""
-    time = max(recording.begin, _grid(recording, since))
-    hosts = [_Host(recording, name, time) for name in recording.hosts]
+    """Warnings and critical findings that exist at a step and not at the step before it; the steps are those from the
+    last one up to `since` to the last one up to `until`."""
+    time = max(recording.begin, _step_time(recording, since))
+    hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
     before: frozenset[FindingKey] | None = None
     while time <= until:
         progress(time)
@@ -100,7 +100,7 @@ async def new_findings(
         time += STEP_SECONDS
 
 
-def _grid(recording: Recording, moment: float) -> float:
+def _step_time(recording: Recording, moment: float) -> float:
     return recording.begin + STEP_SECONDS * math.floor((moment - recording.begin) / STEP_SECONDS + 1e-9)
 
 
@@ -112,8 +112,8 @@ def _finding_text(finding: Finding) -> str:
     return clean(f"{finding.host}: {finding.title}")
 
 
-class _Host:
-    """A session that is given the items of the recording up to some time."""
+class _RecordedHost:
+    """A session that processes the items of one host in the recording."""
 
     def __init__(self, recording: Recording, name: str, begin: float) -> None:
         self.session = HostSession(Host(name, RECORDED))
