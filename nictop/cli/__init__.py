@@ -1,7 +1,8 @@
-"""One module per command: `add_arguments(parser)` says what may stand behind it, `run(options)` does it.
+"""The command line: `main` parses it (`arguments`) and runs one module of `commands`.
 
-Reads nothing. A module is imported when its command is the one that is wanted, and imports what is expensive only when
-it runs. What is printed and complained about goes through `output`, hosts on the command line through `observed`.
+Each module there is a command: `add_arguments(parser)` defines its arguments, `run(options)` runs it and returns the
+exit code. It is imported only when it is used, and imports expensive modules only when it runs. `output` prints,
+`hosts` turns the hosts of the command line into answers. A new command is a module there and a row in `SUMMARIES`.
 """
 
 from __future__ import annotations
@@ -20,4 +21,4 @@ SUMMARIES = {
     "traffic": "measure between two hosts: what arrives, what holds it back, what it costs",
     "compare": "tell two kept set-ups apart",
 }
-"""Name of the command, which is that of its module, → what ``nictop --help`` says of it."""
+"""Name of the command, which is that of its module → its line in ``nictop --help``."""

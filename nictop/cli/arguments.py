@@ -1,7 +1,7 @@
-"""What may stand on the command line: commands, options and their limits.
+"""Parsing of the command line: commands, options and their limits.
 
-Reads nothing; `parse(arguments)` yields one attribute per option, and `command` (None: the live screen). A first word
-that is no command is a host of the live screen.
+Reads nothing; `parse(arguments)` returns one attribute per option, and `command` (None: the live screen). If the first
+argument is not a command, all arguments are hosts of the live screen.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from nictop.cli import SUMMARIES
 MIN_READ_INTERVAL_SECONDS = 0.1
 MAX_READ_INTERVAL_SECONDS = 60.0
 DEFAULT_INTERVAL = 1.0
+"""Seconds between two readings."""
+MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
+"""How long the rates of a host are observed before they are printed."""
 
 HOSTS_HELP = (
     "[label=][user@]host[:port], local, or a name of ~/.ssh/config or of nictop's configuration; default: this host"
@@ -54,18 +57,18 @@ examples:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """What the words of a command line say. Raises SystemExit after --help, --version and for wrong usage."""
+    """The options of a command line. Raises SystemExit after --help and --version, and for invalid arguments."""
     first = _first_word(arguments)
     if first is None or first in SUMMARIES:
         return make_parser(first).parse_args(arguments)
     if {"-h", "--help"}.intersection(arguments):
-        return make_parser(None).parse_args(["--help"])  # that of all, commands included
+        return make_parser(None).parse_args(["--help"])  # with the list of commands
     return _hosts_parser().parse_args(arguments)
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
-    """The first one that is neither an option nor its value: a command, or a host (``--``: one follows). None: there is
-    none before an option that ends everything."""
+    """The first argument that is neither an option nor its value: a command or a host; ``--`` if hosts follow it. None:
+    there is none, or --help or --version precedes it."""
     words = iter(arguments)
     for word in words:
         if word in ("-h", "--help", "--version"):
@@ -80,28 +83,28 @@ def _first_word(arguments: Sequence[str]) -> str | None:
 
 
 def make_parser(command: str | None) -> argparse.ArgumentParser:
-    """With all commands, and the arguments of one of them."""
-    whole = _whole()
-    whole.set_defaults(hosts=[])
-    commands = whole.add_subparsers(prog="nictop", dest="command", metavar="COMMAND", title="commands")
+    """The parser with all commands, but with the arguments of `command` only."""
+    top = _top_level_parser()
+    top.set_defaults(hosts=[])
+    commands = top.add_subparsers(prog="nictop", dest="command", metavar="COMMAND", title="commands")
     for name, summary in SUMMARIES.items():
         one = commands.add_parser(name, help=summary, allow_abbrev=False)
         if name == command:
             add_common_options(one)
             importlib.import_module(f"nictop.cli.commands.{name}").add_arguments(one)
-    return whole
+    return top
 
 
 def _hosts_parser() -> argparse.ArgumentParser:
-    """Hosts stand in the place of a command: argparse cannot tell the two apart."""
-    whole = _whole()
-    whole.set_defaults(command=None)
-    add_host_arguments(whole)
-    return whole
+    """The parser without commands: argparse cannot distinguish a host from a command."""
+    top = _top_level_parser()
+    top.set_defaults(command=None)
+    add_host_arguments(top)
+    return top
 
 
-def _whole() -> argparse.ArgumentParser:
-    whole = argparse.ArgumentParser(
+def _top_level_parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
         prog="nictop",
         usage="nictop [OPTIONS] [HOST ...]\n       nictop COMMAND [OPTIONS] [HOST ...]",
         description="Tells, live, why a virtual NIC does not work or is slower than it should be.",
@@ -109,17 +112,17 @@ def _whole() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    whole.add_argument("--version", action="version", version=f"nictop {__version__}")
-    whole.set_defaults(interval=DEFAULT_INTERVAL, ascii=False, sudo=False, accept_new_host_keys=False)
-    whole.set_defaults(allow_changes=False)
-    add_common_options(whole)
-    add_rights(whole)
-    add_allow_changes(whole)
-    return whole
+    top.add_argument("--version", action="version", version=f"nictop {__version__}")
+    top.set_defaults(interval=DEFAULT_INTERVAL, ascii=False, sudo=False, accept_new_host_keys=False)
+    top.set_defaults(allow_changes=False)
+    add_common_options(top)
+    add_rights(top)
+    add_allow_changes(top)
+    return top
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Options that stand before or behind a command; only the one that is given sets a value."""
+    """Options that are valid before and after a command; without them no attribute is set."""
     parser.add_argument(
         "--interval",
         type=_interval,
@@ -134,7 +137,7 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_hosts(parser: argparse.ArgumentParser) -> None:
-    """Which hosts a command of scripts is about. Nobody is asked anything: a host that asks fails with the reason."""
+    """Hosts of a command for scripts. Connections that need an answer of the user fail with the reason."""
     add_host_arguments(parser)
     add_rights(parser)
 
@@ -144,7 +147,7 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rights(parser: argparse.ArgumentParser) -> None:
-    """Options about hosts that stand before or behind a command, too."""
+    """Options about the access to hosts, valid before and after a command."""
     parser.add_argument(
         "--sudo", action="store_true", default=argparse.SUPPRESS, help="run the probe as root, through sudo"
     )
@@ -157,7 +160,7 @@ def add_rights(parser: argparse.ArgumentParser) -> None:
 
 
 def add_allow_changes(parser: argparse.ArgumentParser) -> None:
-    """For what can change a host: the live screen, and commands of its own."""
+    """The option of commands that can change a host, and of the live screen."""
     parser.add_argument(
         "--allow-changes",
         action="store_true",
@@ -170,12 +173,17 @@ def _interval(text: str) -> float:
     return seconds(text, MIN_READ_INTERVAL_SECONDS, MAX_READ_INTERVAL_SECONDS)
 
 
-def seconds(text: str, shortest: float, longest: float) -> float:
-    """A number of seconds in these limits. Raises ArgumentTypeError."""
+def watch_seconds(text: str) -> float:
+    """Seconds to observe rates. Raises ArgumentTypeError."""
+    return seconds(text, MIN_WATCH_SECONDS, MAX_WATCH_SECONDS)
+
+
+def seconds(text: str, minimum: float, maximum: float) -> float:
+    """A number of seconds from `minimum` to `maximum`. Raises ArgumentTypeError."""
     try:
         number = float(text)
     except ValueError:
         number = float("nan")
-    if not shortest <= number <= longest:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {shortest:g} to {longest:g}")
+    if not minimum <= number <= maximum:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {minimum:g} to {maximum:g}")
     return number

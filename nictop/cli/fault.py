@@ -21,10 +21,10 @@ MAX_ERROR_CHARS = 200
 def report_fault(error: BaseException) -> None:
     """Print the error and the path of the file; the traceback if the file cannot be written."""
     description = str(error)
-    words = f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}" if description else type(error).__name__
+    summary = f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}" if description else type(error).__name__
     text = f"nictop {__version__}\n{''.join(traceback.format_exception(error))}"
-    path = _written(text)
-    message = f"stopped by a fault of nictop itself ({words})"
+    path = _write(text)
+    message = f"stopped by a fault of nictop itself ({summary})"
     with suppress(OSError):
         if path:
             print_error(message, f"please report it with the file {path}, which has the traceback")
@@ -34,8 +34,8 @@ def report_fault(error: BaseException) -> None:
                 narrate(line)
 
 
-def _written(text: str) -> str:
-    """Write the text to a new file of mode 0600; return its path, "" if that fails."""
+def _write(text: str) -> str:
+    """Write the text to a new file of mode 0600; return its path, or "" if that fails."""
     folder = state_directory({"HOME": os.path.expanduser("~"), **os.environ})
     path = os.path.join(folder, f"fault-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt")
     try:

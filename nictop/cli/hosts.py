@@ -1,7 +1,7 @@
-"""The hosts of a command line, live or in a recording: which ones, and one complete answer of each.
+"""The hosts of a command line, live or in a recording, and one complete answer of each.
 
-Reads nictop's configuration, or the recording that is named instead of hosts. Nothing is connected to before every word
-is known to be a valid host.
+Reads nictop's configuration, or the recording that is named instead of hosts. No connection is made before all
+arguments are known to be valid hosts.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def add_time_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wanted_hosts(words: Sequence[str]) -> tuple[Host, ...]:
-    """The hosts that the words of the command line mean; this one if there are none. Raises NictopError, also for a
-    word that is not a known host and nearly a command: it would be looked up for ever."""
+def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
+    """The hosts on the command line; this one if there are none. Raises NictopError, also for an argument that is not a
+    known host but nearly a command: nictop would try to resolve it for ever."""
     from nictop.hosts.specification import LOCAL, Host, configuration_path, hosts, read_configuration
 
-    if not words:
+    if not arguments:
         return (Host(os.uname().nodename, LOCAL),)
     configuration = read_configuration(configuration_path(os.environ))
-    for word in words:
+    for word in arguments:
         if word in configuration.hosts or word in configuration.groups or word in SUMMARIES or not word.isalpha():
             continue
         meant = _near_command(word)
@@ -58,7 +58,7 @@ def wanted_hosts(words: Sequence[str]) -> tuple[Host, ...]:
             raise NictopError(
                 f'"{word}" is not a known host: did you mean {meant}?', f"for a host of this name: USER@{word}"
             )
-    return hosts(words, configuration)
+    return hosts(arguments, configuration)
 
 
 def _near_command(word: str) -> str:
@@ -91,8 +91,9 @@ def _is_known_host(word: str) -> bool:
 
 
 def observe_hosts(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:
-    """One answer per host of the command line, this one if there are none; of a recording, the state at `--at`. Raises
-    NictopError for a word that is not a valid host, before anything is connected to."""
+    """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
+    `seconds`: length of the window of rates. Raises NictopError for an argument that is not a valid host, before any
+    connection is made."""
     path = recording_path(options)
     if path is not None:
         return read_recorded_hosts(path, options.at)
@@ -120,15 +121,15 @@ def observe_hosts(options: argparse.Namespace, seconds: float = 0.0) -> tuple[An
     return asyncio.run(observed())
 
 
-def reached_hosts(answers: Iterable[Answer], *, all_of_them: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
-    """The hosts that answered. Raises HostUnreachable if one did not and all are wanted."""
+def reached_hosts(answers: Iterable[Answer], *, require_all: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
+    """Snapshot and rates of the hosts that answered. Raises HostUnreachable if one did not and `require_all` is set."""
     from nictop.hosts.observe import Unreachable
 
     found = []
     for answer in answers:
         if not isinstance(answer, Unreachable):
             found.append(answer)
-        elif all_of_them:
+        elif require_all:
             raise HostUnreachable(f"{answer.host}: {answer.sentence}")
     return found
 
@@ -138,15 +139,15 @@ def recording_path(options: argparse.Namespace) -> str | None:
     both, or a time without a recording."""
     from nictop.recording.file.open import is_recording
 
-    words: list[str] = options.hosts
-    files = [word for word in words if "/" in word or is_recording(word)]
-    if options.at is not None and not words:
+    arguments: list[str] = options.hosts
+    files = [argument for argument in arguments if "/" in argument or is_recording(argument)]
+    if options.at is not None and not arguments:
         raise NictopError("--at wants a recording", "nictop show FILE --at TIME")
     if options.at is None and not files:
         return None
-    if len(words) > 1:
+    if len(arguments) > 1:
         raise NictopError("a recording stands alone", "one recording, or hosts")
-    return words[0]
+    return arguments[0]
 
 
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:

@@ -1,9 +1,9 @@
-"""The command line: the command that is wanted runs, and what goes wrong is said in a sentence.
+"""Entry point: runs the command of the command line, and prints an error as one sentence.
 
 stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
 nictop), 3 a host could not be reached, 70 a fault of nictop itself; for ``check`` also 1: findings at or above the
-threshold; for ``traffic`` also 4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: something may have
-stayed.
+threshold; for ``traffic`` also 4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: changes may
+remain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nictop.cli.output import discard_stdout, print_error
 from nictop.errors import NictopError
 
 EXIT_FAULT = 70
-"""EX_SOFTWARE of sysexits.h: a fault of nictop itself, and neither findings nor a host that is away."""
+"""EX_SOFTWARE of sysexits.h: an internal error of nictop."""
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, as shells expect."""
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NictopError as error:
         print_error(error.message, error.hint)
         return error.exit_code
-    except BrokenPipeError:  # ``| head`` has read enough
+    except BrokenPipeError:  # the reader of a pipe has closed it, as ``| head`` does
         discard_stdout()
         return 0
     except ModuleNotFoundError as error:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
-    except SystemExit as end:  # --help, --version, a wrong option: argparse has said it
+    except SystemExit as end:  # --help, --version, an invalid option: argparse has printed it
         if sys.stdout is not None:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 2

@@ -1,6 +1,6 @@
-"""What commands print: data to stdout, complaints to stderr, in the characters that both can take.
+"""Output of commands: data to stdout, errors and status to stderr, in characters that these can encode.
 
-Reads the encoding of stdout and the width of its terminal, nothing else.
+Reads the encoding of both and the width of the terminal.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def write_text(text: str, options: argparse.Namespace) -> int:
-    """Text for reading, in ASCII where stdout or the user wants that."""
+    """Write text to stdout, in ASCII if its encoding or ``--ascii`` requires that; return 0. Errors as of `write`."""
     return write(glyphs_for(options).encode(text))
 
 
 def write(text: str) -> int:
-    """Data to stdout; 0. BrokenPipeError goes on to the caller, any other failure becomes a NictopError."""
+    """Write data to stdout; return 0. Raises BrokenPipeError, and NictopError for any other failure."""
     if sys.stdout is None:
         raise NictopError("stdout is closed")
     try:
@@ -38,7 +38,7 @@ def write(text: str) -> int:
 
 
 def glyphs_for(options: argparse.Namespace) -> Glyphs:
-    """What stdout takes, or ASCII where the user wants that."""
+    """Glyphs that stdout can encode; ASCII with ``--ascii``."""
     from nictop.model.text.glyphs import ASCII
 
     return ASCII if options.ascii else _glyphs_of(sys.stdout)
@@ -52,7 +52,7 @@ def _glyphs_of(stream: TextIO | None) -> Glyphs:
 
 
 def columns() -> int:
-    """Width to lay text out for: of the terminal; 120 into files and pipes, whatever the window."""
+    """Width for the layout of text: that of the terminal; 120 for files and pipes."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (AttributeError, OSError, ValueError):  # closed: None
@@ -60,7 +60,7 @@ def columns() -> int:
 
 
 def narrate(text: str) -> None:
-    """A line of progress to stderr, in the characters that it takes; lost when nobody reads it. The text is clean."""
+    """Write a line of cleaned text to stderr, in characters that it can encode; errors are ignored."""
     if sys.stderr is None:
         return
     with suppress(OSError):
@@ -69,6 +69,7 @@ def narrate(text: str) -> None:
 
 
 def print_error(message: str, hint: str = "") -> None:
+    """Write an error and what to do about it to stderr, cleaned."""
     from nictop.model.text.terminal import clean
 
     if sys.stderr is not None:
@@ -78,7 +79,8 @@ def print_error(message: str, hint: str = "") -> None:
 
 
 def discard_stdout() -> None:
-    """Nobody reads stdout any more: keep the interpreter's last flush from failing again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Redirect stdout, which cannot be written any more, to /dev/null: the final flush of the interpreter would
+    fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -1,4 +1,4 @@
-"""What every command needs that opens a screen. Reads the environment and the standard streams of this process."""
+"""Terminal checks of commands that open a screen. Reads the environment and the standard streams of this process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def require_terminal(instead: str) -> None:
-    """Raises NictopError when there is no terminal to draw on, or one that cannot move its cursor; `instead`: what to
-    type there."""
+    """Raise NictopError if a standard stream is not a terminal, or is one that cannot move its cursor; `instead` is its
+    hint."""
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NictopError(f"{name} is not a terminal", instead)
@@ -29,7 +29,7 @@ def is_dumb() -> bool:
 
 
 def screen_glyphs(options: argparse.Namespace) -> Glyphs:
-    """What this terminal can draw, or ASCII where the user wants that."""
+    """Glyphs that this terminal can draw; ASCII with ``--ascii``."""
     from nictop.model.text.glyphs import ASCII, UNICODE
     from nictop.tui.terminal import wants_ascii
 

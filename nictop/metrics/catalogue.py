@@ -28,7 +28,7 @@ class Metric:
 
     @property
     def sample(self) -> str:
-        """The name in its lines."""
+        """Name in the sample lines: with ``_total`` or ``_info``."""
         return self.name + {"gauge": "", "counter": "_total", "info": "_info"}[self.kind]
 
 

@@ -1,4 +1,4 @@
-"""One host of the metrics endpoint: connected to again and again, until nictop ends.
+"""One host of the metrics endpoint, reconnected until nictop ends.
 
 A scrape reads the newest snapshot and its age; it requests nothing from the host.
 """
@@ -17,7 +17,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.wire.source import Source, SourceState
 
 FAILED_RETRY_SECONDS = 60.0
-"""Until a host is connected to again that failed in a way that a retry does not cure: somebody may have repaired it."""
+"""Until the next connection to a host that failed permanently: the cause may have been repaired."""
 
 Connect = Callable[[Host], Source]
 ReportStatus = Callable[[str], None]
@@ -43,8 +43,8 @@ class ScrapedHost:
         self._connect, self._interval, self._say, self._retry_seconds = connect, interval, say, retry_seconds
         self._counters_at: float | None = None
         """When the newest counters were received, CLOCK_MONOTONIC of this machine."""
-        self._said = ("", "")
-        self._failure = ""
+        self._reported = ("", "")
+        self._reported_failure = ""
 
     def age(self, now: float) -> float | None:
         """Seconds since its newest counters were received; None: none were."""
@@ -61,8 +61,8 @@ class ScrapedHost:
     def say_failure(self, error: Exception) -> None:
         """Report that its samples could not be made; once per error."""
         sentence = internal_error_text(error)
-        if sentence != self._failure:
-            self._failure = sentence
+        if sentence != self._reported_failure:
+            self._reported_failure = sentence
             self._say(f"{self.name}: {sentence}")
 
     async def run(self, delay: float = 0.0) -> None:
@@ -84,12 +84,12 @@ class ScrapedHost:
     def _receive(self, item: Item, _: Snapshot) -> None:
         if not isinstance(item, SourceState) and item.counters is not None:
             self._counters_at = monotonic()
-        self._say_state()
+        self._report_state()
 
-    def _say_state(self) -> None:
+    def _report_state(self) -> None:
         """Report how the connection is, if that has changed; errors of a live probe are not part of it."""
         snapshot = self.session.snapshot
         now = (snapshot.state, "" if snapshot.state == "live" else snapshot.message)
-        if now != self._said and snapshot.state != "connecting":
-            self._said = now
+        if now != self._reported and snapshot.state != "connecting":
+            self._reported = now
             self._say(f"{self.name}: {': '.join(part for part in now if part)}")

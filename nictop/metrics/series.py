@@ -26,7 +26,7 @@ MAX_EXPORTED_LINKS = 128
 """First those with a device, then the oldest: short-lived containers do not displace a NIC."""
 
 BYTES_PER_MEGABIT = 125_000
-"""Bytes."""
+"""Bytes per second of a link speed of 1 Mb/s."""
 
 MAX_LABEL_CHARS = 128
 """Characters of a label value; the name of a profile may be of any length."""

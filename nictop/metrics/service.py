@@ -1,4 +1,4 @@
-"""Follows some hosts, asks the rules about them now and then, and answers scrapes from what is known at that moment.
+"""Observes hosts, evaluates the rules periodically, and responds to scrapes with the newest data.
 
 Reads the sources of the hosts, and the cost of this process (/proc/self, through prometheus-client).
 """
@@ -24,42 +24,42 @@ from nictop.metrics.server import ListenAddress, MetricsServer, Response
 from nictop.rules import Diagnosis
 
 DIAGNOSIS_INTERVAL_SECONDS = 5.0
-"""Seconds from one diagnosis to the next."""
+"""Pause between two diagnoses."""
 
 DIAGNOSIS_POLL_SECONDS = 0.5
-"""Seconds until it is looked again whether there is a host to diagnose."""
+"""Pause if there is no host to diagnose."""
 
 MIN_DIAGNOSIS_PAUSE_RATIO = 50.0
-"""At least so many times as long as a diagnosis takes: of hundreds of hosts, too, it costs two per cent of a CPU."""
+"""Minimum pause / time of a diagnosis: with hundreds of hosts, too, diagnoses take at most two per cent of a CPU."""
 
 HOST_START_SPACING_SECONDS = 0.02
-"""Seconds between the starts of two hosts: each connection costs this process about so much cryptography."""
+"""Seconds between the starts of two hosts: a connection takes this process about as long for cryptography."""
 
 FRESH = 0.1
-"""Seconds for which an answer is given again: numbers come no more often, and a flood of requests costs little."""
+"""Seconds for which a response is reused: counters do not change more often, and many requests cost little."""
 
 
 class MetricsService:
-    """The hosts, the newest diagnosis of all together, and answers."""
+    """The hosts, the newest diagnosis of all of them, and responses to scrapes."""
 
     def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, say: ReportStatus) -> None:
         self.hosts = tuple(ScrapedHost(host, connect, interval, say) for host in hosts)
         self._diagnosis: Diagnosis | None = None
         self._diagnosed: tuple[str, ...] = ()
-        """Names of the hosts that it is about."""
+        """Names of the hosts in the diagnosis."""
         self._diagnoses, self._diagnosis_seconds = 0, 0.0
         self._scrapes, self._scrape_seconds = 0, 0.0
         self._process = ProcessCollector(namespace="nictop", registry=None)
-        self._answered: dict[tuple[bool, bool], tuple[float, bytes]] = {}
-        """(OpenMetrics, gzip) → when it was made, and the answer."""
+        self._responses: dict[tuple[bool, bool], tuple[float, bytes]] = {}
+        """(OpenMetrics, gzip) → CLOCK_MONOTONIC when the response was made, and its body."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Observe and diagnose the hosts until cancelled."""
         tasks = [
             asyncio.ensure_future(host.run(number * HOST_START_SPACING_SECONDS))
             for number, host in enumerate(self.hosts)
         ]
-        tasks.append(asyncio.ensure_future(self._diagnose_for_ever()))
+        tasks.append(asyncio.ensure_future(self._diagnose_periodically()))
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -70,7 +70,7 @@ class MetricsService:
 
     # -------------------------------------------------------------------------------------------------- diagnosis
 
-    async def _diagnose_for_ever(self) -> None:
+    async def _diagnose_periodically(self) -> None:
         while True:
             took = await self._diagnose()
             await asyncio.sleep(
@@ -81,7 +81,7 @@ class MetricsService:
             )
 
     async def _diagnose(self) -> float:
-        """Ask all rules about the hosts that are up, beside the answers; the seconds that it took."""
+        """Evaluate all rules for the hosts that are up, while scrapes are served; return the seconds that it took."""
         now = time.monotonic()
         known = [one for one in self.hosts if one.is_up(now) and one.session.snapshot.inventory is not None]
         if not known:
@@ -96,15 +96,15 @@ class MetricsService:
     # --------------------------------------------------------------------------------------------------- answers
 
     def answer(self, accept: str, accept_encoding: str) -> Response:
-        """Everything known now, in the format and the encoding that are asked for."""
+        """The current samples, in the format and encoding of the request headers."""
         kind = openmetrics, gzip = wants_openmetrics(accept), wants_gzip(accept_encoding)
-        made, body = self._answered.get(kind, (0.0, b""))
+        made, body = self._responses.get(kind, (0.0, b""))
         now = time.monotonic()
         if not body or now - made > FRESH:
             start = time.thread_time()
             body = text(self._samples(now), openmetrics=openmetrics)
             body = compressed(body) if gzip else body
-            self._answered[kind] = (now, body)
+            self._responses[kind] = (now, body)
             self._scrapes += 1
             self._scrape_seconds += time.thread_time() - start
         return Response(200, content_type(openmetrics), body, encoding="gzip" if gzip else "")
@@ -135,8 +135,8 @@ class MetricsService:
 async def serve(
     hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, say: ReportStatus
 ) -> None:
-    """Answer until SIGTERM or SIGINT comes; then everything that was started is ended. Raises NictopError when the
-    address cannot be listened at."""
+    """Serve until SIGTERM or SIGINT, then end everything that was started. Raises NictopError if the address cannot be
+    used."""
     service = MetricsService(hosts, connect, interval, say)
     server = MetricsServer(service.answer)
     stop = asyncio.Event()
@@ -145,14 +145,14 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     address = await server.listen(listening)
     say(f"http://{address}/metrics of {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
-    following = asyncio.ensure_future(service.run())  # ends only by cancellation, or by a fault of its own
+    running = asyncio.ensure_future(service.run())  # ends only by cancellation or an error
     stopped = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if following.done():
-            following.result()
+        await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
     finally:
         stopped.cancel()
         await server.close()
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -61,7 +61,7 @@ class HostFacts:
 
     @cached_property
     def links_by_name(self) -> dict[str, Link]:
-        """Names and altnames; a name wins over an altname."""
+        """By name and altname; names take precedence over altnames."""
         names = {altname: link for link in self.links for altname in link.altnames}
         names.update({link.name: link for link in self.links})
         return names
@@ -87,7 +87,7 @@ class HostFacts:
 
     @cached_property
     def online_cpus(self) -> int:
-        """How many; 0: not known."""
+        """Number of online CPUs; 0: not known."""
         return len(parse_cpu_list(self.inventory.platform.online_cpus) or ())
 
     @cached_property

@@ -38,9 +38,9 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 RULE_SECONDS = 0.05
 """CPU time for each host of a rule: five times what all rules together need for a host with 200 links."""
 MAX_RULE_SECONDS = 0.2
-"""CPU time for all hosts of a rule together: keys are not answered for so long."""
+"""CPU time for all hosts of a rule together: the screen does not respond meanwhile."""
 RULE_ATTEMPTS = 2
-"""The first may include the import of a module or a garbage collection."""
+"""Evaluations before a rule is skipped: the first may include an import or a garbage collection."""
 
 Outcomes = Iterator[Finding | Skipped]
 HostRule = Callable[[HostFacts], Outcomes]
@@ -205,7 +205,7 @@ def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) ->
 def diagnosis_steps(
     hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None
 ) -> Generator[None, None, Diagnosis]:
-    """The same, with a pause after each rule and host; the diagnosis is what the generator returns."""
+    """`diagnose` in steps: yields after each rule and host; the return value of the generator is the diagnosis."""
     known = tuple(host for host in hosts if is_known(host.snapshot))
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
@@ -227,5 +227,5 @@ def diagnosis_steps(
 
 
 def is_known(snapshot: Snapshot) -> bool:
-    """With the links alone, while the rest is still being read, not even what kind of machine it is is known."""
+    """Rules can be evaluated: the first part of an inventory has only links, not the platform."""
     return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending

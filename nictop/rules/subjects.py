@@ -1,4 +1,4 @@
-"""What many rules share: whether a link is in use, how busy it is, and how a finding is made. Reads nothing."""
+"""Helpers of many rules: whether a link is in use, its rates, and how to create a finding. Reads nothing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
-"""Below this, it does not matter which processor handles the packets of a NIC."""
+"""Below this rate, it does not matter which CPU processes the packets of a NIC."""
 MIN_WINDOW_PACKETS = 10_000
-"""In the window: below this, a share of them means nothing."""
+"""Packets in the window below which shares of them are not significant."""
 PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
-"""Of links without a cable."""
+"""Buses of links without a cable."""
 MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
 def is_used(link: Link) -> bool:
-    """Up, and with a device: not lo, veth, tap, bridge or an unused port."""
+    """The link is up and has a device: it is not lo, veth, tap, bridge or an unused port."""
     return bool(link.flags & IFF_UP) and link.bus is not None
 
 
@@ -39,7 +39,7 @@ def newest(host: HostFacts, link: Link) -> LinkRates | None:
 
 
 def hardware_address(link: Link) -> str:
-    """For commands: the MAC address, or a place to fill it in."""
+    """The MAC address for commands, or the placeholder ``<MAC>``."""
     return link.address if link.address is not None and MAC_ADDRESS.fullmatch(link.address) else "<MAC>"
 
 
@@ -77,7 +77,7 @@ def about_host(
 
 
 def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
-    """How the hypervisor is configured to offer more queues to a virtio NIC."""
+    """Fixes on the hypervisor that offer more queues to a virtio NIC."""
     address = hardware_address(link)
     fixes: dict[WhereToType, Fix] = {
         "proxmox": Fix(

@@ -1,7 +1,7 @@
-"""Text of findings: one wording for the screen, the report and the README.
+"""Text of findings, the same for screen, report and README.
 
-Reads nothing; yields raw text (`nictop.model.facts.clean` is applied where it is shown). Commands are broken into lines
-of a given width so that the lines together still are the command.
+Reads nothing; the text is raw (`nictop.model.facts.clean` is applied where it is shown). Commands are broken into lines
+of a given width in such a way that the lines together are the same command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
 @dataclass(frozen=True)
 class SeverityLabel:
-    """Word and tone of a severity, beside its mark: never the colour alone."""
+    """Word and tone of a severity. They are shown with its mark, so that colour is not the only difference."""
 
     word: str
     tone: Tone
@@ -30,7 +30,7 @@ SEVERITY_WORDS: dict[Severity, SeverityLabel] = {
     "info": SeverityLabel("note", "normal"),
 }
 SKIPPED = "skipped"
-"""Of a check that could not be made."""
+"""Label of a check that could not be made."""
 
 PLACES: dict[WhereToType, str] = {
     "peer": "on the other host",
@@ -57,20 +57,20 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
 
 
 def place_words(finding: Finding, fix: Fix) -> str:
-    """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to type, and how long it lasts where that is
-    a question."""
+    """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to type a fix, and whether it survives a
+    reboot, if that is known."""
     place = f"on {finding.host}" if fix.where == "here" else PLACES[fix.where]
     lasts = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
     return place + lasts
 
 
 def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:
-    """What the user must fill in, in order, each once."""
+    """Placeholders such as ``<VM>``, which the user must replace, in order, each once."""
     return tuple(dict.fromkeys(found for line in lines for found in PLACEHOLDER.findall(str(line))))
 
 
 def fixes_to_type(finding: Finding) -> tuple[Fix, ...]:
-    """Those that are commands, the best first."""
+    """The fixes that have commands, the best first."""
     return tuple(fix for fix in finding.fixes if fix.commands)
 
 
@@ -97,8 +97,8 @@ def checks_words(diagnosis: Diagnosis) -> str:
 
 
 def verdict_words(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
-    """``2 warnings``, ``✓ No problems found``, or without the mark where checks were skipped, which may have missed
-    some; and its tone."""
+    """(text, tone): ``2 warnings``, ``✓ No problems found``; with the mark of skipped checks if some were skipped, as
+    these may have missed problems."""
     found = count_words(diagnosis.findings)
     if found:
         return found, "normal"
@@ -108,7 +108,7 @@ def verdict_words(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[st
 
 
 def subject_words(about: Finding | Skipped, *, several_hosts: bool) -> str:
-    """``ens224``, or with the host where several are watched; the host alone when it is about the host itself."""
+    """``ens224``; ``vm1 ens224`` if several hosts are watched; ``vm1`` if the subject is the host itself."""
     parts = (about.host, about.subject) if several_hosts or not about.subject else (about.subject,)
     return " ".join(part for part in parts if part)
 
@@ -133,10 +133,10 @@ def command_lines(
     cut: bool = True,
     shown: Callable[[str], str] = clean,
 ) -> tuple[str, ...]:
-    r"""One line of a fix as clean lines of at most `cells` cells, broken between its words; each but the last ends with
-    `` \`` (in PowerShell with a backquote), so that a selection with the mouse is the command. A word that is too
-    wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it without
-    a line end. `shown`: a word as it is drawn."""
+    r"""A step of a fix as cleaned lines of at most `cells` cells, broken between its words; each but the last ends with
+    `` \`` (in PowerShell with a backquote), so that the lines can be copied as the command. A word that is wider than a
+    line is cut, or (not `cut`) left to the terminal, which wraps it without a line end. `shown`: converts a word to the
+    text to draw."""
     continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else CONTINUED
     words = [shown(word) for word in step.words] or [""]
     lines: list[str] = []

@@ -124,7 +124,7 @@ async def test_a_host_that_cannot_be_told_hides_no_other(monkeypatch: pytest.Mon
             assert found[series("nictop_host_up", host="bad")] == 0
             assert those(found, "nictop_link_bytes_total", host="good")
             assert {key[0] for key in found if ("host", "bad") in key[1]} == {"nictop_host_up"}
-            service._answered.clear()
+            service._responses.clear()
         assert said.count("bad: nictop itself failed here: OverflowError: too large") == 1
     finally:
         running.cancel()

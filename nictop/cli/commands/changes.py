@@ -1,4 +1,4 @@
-"""``nictop changes``: what nictop has changed, from the log on this machine."""
+"""``nictop changes``: the changes that nictop has made, from the log on this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
 
         import msgspec
 
-        return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: hosts speak in it
+        return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: it contains text of hosts
     if not found and not log.unreadable:
         output.narrate("nictop has changed nothing, as far as the log knows")
         return 0

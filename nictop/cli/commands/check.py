@@ -1,19 +1,18 @@
-"""``nictop check``: what the rules say about hosts, once."""
+"""``nictop check``: the findings of the rules about hosts, printed once."""
 
 from __future__ import annotations
 
 import argparse
 
 from nictop.cli import output
-from nictop.cli.arguments import add_hosts, seconds
+from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_hosts, watch_seconds
 from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
 EXIT_SKIPPED = 4
-SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
-DEFAULT_WATCH = 3.0
-"""Seconds of rates: what lasts three readings is no accident, and nobody waits long for it."""
+CHECK_WATCH_SECONDS = 3.0
+"""Default of --watch: what lasts for three readings is not accidental."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--watch",
-        type=_watch,
-        default=DEFAULT_WATCH,
+        type=watch_seconds,
+        default=CHECK_WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"how long to look at rates, {SHORTEST_WATCH:g} to {LONGEST_WATCH:g} (default {DEFAULT_WATCH:g}); some "
-        "rules want 10",
+        help=f"how long to look at rates, {MIN_WATCH_SECONDS:g} to {MAX_WATCH_SECONDS:g} "
+        f"(default {CHECK_WATCH_SECONDS:g}); some rules want 10",
     )
     parser.add_argument("--skipped", action="store_true", help="list the skipped checks, and why")
     parser.add_argument(
@@ -62,28 +61,24 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.rules import HostFacts, diagnose
 
-    said = observe_hosts(options, options.watch)
+    found = observe_hosts(options, options.watch)
     hosts = tuple(
-        HostFacts(snapshot, window.parts) for snapshot, window in reached_hosts(said, all_of_them=not options.hosts)
+        HostFacts(snapshot, window.parts) for snapshot, window in reached_hosts(found, require_all=not options.hosts)
     )
-    silent = unreachable_hosts(said)
+    unreachable = unreachable_hosts(found)
     diagnosis = diagnose(hosts)
     if options.format == "json":
-        output.write(check.check_json(hosts, diagnosis, silent))
+        output.write(check.check_json(hosts, diagnosis, unreachable))
     elif options.format == "markdown":
         from nictop.report.findings.markdown import check_markdown
 
-        output.write(check_markdown(hosts, diagnosis, silent, skipped=options.skipped))
+        output.write(check_markdown(hosts, diagnosis, unreachable, skipped=options.skipped))
     else:
         glyphs, width = output.glyphs_for(options), output.columns()
-        text = check.check_text(hosts, diagnosis, width, silent, skipped=options.skipped, glyphs=glyphs)
+        text = check.check_text(hosts, diagnosis, width, unreachable, skipped=options.skipped, glyphs=glyphs)
         output.write_text(text, options)
-    if silent:
+    if unreachable:
         return HostUnreachable.exit_code
     if check.has_severity(diagnosis, options.fail_on):
         return EXIT_FINDINGS
     return EXIT_SKIPPED if any(options.strict or one.cause == "no_answer" for one in diagnosis.skipped) else 0
-
-
-def _watch(text: str) -> float:
-    return seconds(text, SHORTEST_WATCH, LONGEST_WATCH)

@@ -1,4 +1,4 @@
-"""``nictop compare``: two kept set-ups, and whether they differ."""
+"""``nictop compare``: compares two set-ups by their stored runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""``nictop demo``: the screens on a recording that comes with nictop, for whoever has no VM at hand.
+"""``nictop demo``: the live screens on a recording in the package.
 
-Reads the recording in the package. Nothing is connected to, and nothing of this machine is read, so that any system
-with Python shows it.
+It makes no connection and reads nothing of this machine: it runs on any system with Python.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from nictop.cli.terminal import require_terminal, screen_glyphs
 
 DEMO_FILE = "demo.nictop"
 START = 10.0
-"""Seconds after its beginning: the guests have been connected to, and have told everything."""
+"""Seconds of the recording: all data of the guests have been received by then."""
 BANNER = (
     "Demo, recorded on two QEMU guests: kernels, profiles, findings and counters are real, NICs and speeds are the "
     "emulator's. It begins anew."

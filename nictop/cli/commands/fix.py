@@ -1,8 +1,8 @@
-"""``nictop fix``: carry out what a finding says to type, and take it back unless somebody keeps it.
+"""``nictop fix``: applies a fix of a finding, and rolls it back unless it is confirmed.
 
-The plan goes to stdout, questions and what happens to stderr, answers come from stdin. Exit codes: 0 kept (or the plan
-or script was printed), 1 undone or not confirmed, 2 usage or refused, 3 the host was not reached, or not again, 4 it
-failed and something may have stayed.
+The plan is written to stdout, questions and progress to stderr; answers are read from stdin. Exit codes: 0 kept (or the
+plan or script was printed), 1 undone or not confirmed, 2 usage or refused, 3 the host was not reached, or not again, 4
+it failed and changes may remain.
 """
 
 from __future__ import annotations

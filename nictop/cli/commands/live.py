@@ -14,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
     require_terminal("for scripts and pipes: nictop show [--format json]")
     from nictop.tui.run import run as run_app
 
-    with termination_as_interrupt() as got:
+    with termination_as_interrupt() as signals:
         try:
             return run_app(
                 wanted,
@@ -25,6 +25,6 @@ def run(options: argparse.Namespace) -> int:
                 accept_new_host_keys=options.accept_new_host_keys,
             ).code
         except (KeyboardInterrupt, OSError):
-            if not got:
+            if not signals:
                 raise
-    return 128 + got[0]
+    return 128 + signals[0]

@@ -1,4 +1,4 @@
-"""``nictop metrics``: what hosts say, for Prometheus to read over HTTP."""
+"""``nictop metrics``: counters and findings of hosts over HTTP, for Prometheus."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
             "what is offered there is not encrypted, and nobody is asked who he is",
         )
 
-    def source_of(host: Host) -> Source:
+    def connect_host(host: Host) -> Source:
         return connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
 
-    asyncio.run(serve(hosts, source_of, listening, interval=options.interval, say=output.print_error))
+    asyncio.run(serve(hosts, connect_host, listening, interval=options.interval, say=output.print_error))
     return 0

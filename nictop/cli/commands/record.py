@@ -1,6 +1,6 @@
-"""``nictop record``: keep what hosts say in a file, to be looked at later or by somebody else.
+"""``nictop record``: writes a recording of hosts.
 
-Follows the hosts as the live screen does, and asks each for the counters of every queue and driver it has.
+It reads the hosts as the live screen does, and requests the queue and driver counters of all their devices.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 MIN_RECORD_SECONDS, MAX_RECORD_SECONDS = 1.0, 31 * 86400.0
 MIN_PROGRESS_COLUMNS = 20
-"""Columns of a terminal that says it has none."""
+"""Columns that are used at least, as a terminal may report 0."""
 PROGRESS_SECONDS = 1.0
-"""Seconds between two looks at how it goes."""
+"""Seconds between two updates of the progress line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Session:
-    """Hosts that are being recorded."""
+    """The hosts that are recorded, until a signal or the time limit."""
 
     def __init__(self, recorder: Recorder, sources: list[Source]) -> None:
         self._recorder, self._sources = recorder, sources
@@ -88,13 +88,13 @@ class _Session:
                 elapsed = loop.time() - begin
                 if limit is not None and elapsed >= limit:
                     break
-                self._progress.show(self._words(elapsed))
+                self._progress.show(self._progress_text(elapsed))
                 await self._wait(PROGRESS_SECONDS if limit is None else min(PROGRESS_SECONDS, limit - elapsed), end)
         finally:
             await asyncio.gather(*(source.close() for source in self._sources))
             await asyncio.gather(end, return_exceptions=True)
             await self._recorder.close()
-        self._progress.last(self._words(loop.time() - begin))
+        self._progress.finish(self._progress_text(loop.time() - begin))
         return self._result(tasks)
 
     async def _wait(self, delay: float, end: asyncio.Task[None]) -> None:
@@ -119,7 +119,7 @@ class _Session:
         return 0
 
     async def _follow(self, source: Source) -> None:
-        """Until it is closed or has failed."""
+        """Process the items of a source until it ends; request the counters of its devices."""
         from nictop.model.snapshot import watchable_links
         from nictop.probe.records import Line, Request
 
@@ -135,54 +135,54 @@ class _Session:
                 watched = devices
                 await source.request(Request(watch=devices))
 
-    def _words(self, elapsed: float) -> str:
+    def _progress_text(self, elapsed: float) -> str:
         from nictop.model.text import units
 
         live = sum(state == "live" for state in self._states.values())
-        words = [f"{live} of {len(self._states)} hosts live" if len(self._states) > 1 else self._one_host()]
-        words += [units.bytes_(self._recorder.size), units.duration(float(int(elapsed)))]
+        parts = [f"{live} of {len(self._states)} hosts live" if len(self._states) > 1 else self._single_host_text()]
+        parts += [units.bytes_(self._recorder.size), units.duration(float(int(elapsed)))]
         if self._recorder.dropped:
-            words.append(f"{self._recorder.dropped} lines lost")
+            parts.append(f"{self._recorder.dropped} lines lost")
         reason = self._recorder.trouble or next(
             (f"{name}: {self._reasons[name]}" for name, state in self._states.items() if state in ("lost", "failed")),
             "",
         )
-        return " · ".join([*words, reason] if reason else words)
+        return " · ".join([*parts, reason] if reason else parts)
 
-    def _one_host(self) -> str:
+    def _single_host_text(self) -> str:
         ((name, state),) = self._states.items()
         return f"{name} {state}"
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Until each has ended, in whatever way."""
+    """Wait until all tasks have ended, also by exceptions."""
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Progress:
-    """How it goes, on stderr: one line that is written over where that is a terminal, elsewhere only the last one."""
+    """Progress on stderr: on a terminal one line that is overwritten, otherwise only the last one."""
 
     def __init__(self) -> None:
         self._live = sys.stderr is not None and sys.stderr.isatty()
         self._width = 0
 
-    def show(self, words: str) -> None:
+    def show(self, text: str) -> None:
         from nictop.model.text.terminal import clean
 
         if not self._live:
             return
         with contextlib.suppress(OSError):
-            line = clean(words)[: max(MIN_PROGRESS_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns) - 1]
+            line = clean(text)[: max(MIN_PROGRESS_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns) - 1]
             sys.stderr.write("\r" + line.ljust(self._width))
             sys.stderr.flush()
             self._width = len(line)
 
-    def last(self, words: str) -> None:
+    def finish(self, text: str) -> None:
         from nictop.model.text.terminal import clean
 
         if self._live:
             sys.stderr.write("\r" + " " * self._width + "\r")
-        output.narrate(clean(words))
+        output.narrate(clean(text))
 
 
 def _time(text: str) -> float:

@@ -1,4 +1,4 @@
-"""``nictop report``: hosts, now or in a recording, and stored runs, as one page for somebody else."""
+"""``nictop report``: writes a report about hosts (live or recorded) and stored runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import add_rights, seconds
+from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_rights, watch_seconds
 from nictop.cli.hosts import add_time_option
 from nictop.errors import HostUnreachable, NictopError
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
     from nictop.traffic.results.selection import StoredRun
 
-SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
-DEFAULT_WATCH = 10.0
-"""Seconds of rates: the longest window that a rule needs."""
+REPORT_WATCH_SECONDS = 10.0
+"""Default of --watch: the longest window that a rule needs."""
 MIN_IDENTITY_CHARS = 4
 """Characters of the beginning of an identity; a shorter word is the name of a host."""
 HEX_DIGITS = frozenset("0123456789abcdef")
@@ -66,10 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--watch",
-        type=_watch,
-        default=DEFAULT_WATCH,
+        type=watch_seconds,
+        default=REPORT_WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"how long to look at rates of hosts, {SHORTEST_WATCH:g} to {LONGEST_WATCH:g} (default {DEFAULT_WATCH:g})",
+        help=f"how long to look at rates of hosts, {MIN_WATCH_SECONDS:g} to {MAX_WATCH_SECONDS:g} "
+        f"(default {REPORT_WATCH_SECONDS:g})",
     )
 
 
@@ -140,10 +140,6 @@ def _write(page: str, path: str, options: argparse.Namespace) -> None:
     output.narrate(f"written: {clean(path)}")
 
 
-def _watch(text: str) -> float:
-    return seconds(text, SHORTEST_WATCH, LONGEST_WATCH)
-
-
 @dataclass(frozen=True)
 class Subjects:
     """The subjects of a report, in the order of the command line."""
@@ -168,18 +164,18 @@ def parse_subjects(words: Sequence[str]) -> Subjects:
     hosts: list[str] = []
     recordings: list[str] = []
     runs: list[StoredRun] = []
-    kept: list[StoredRun] | None = None
+    stored: list[StoredRun] | None = None
     for word in words:
         if is_recording(word):
             recordings.append(word)
             continue
         if _is_file(word):
-            runs += _of_file(word)
+            runs += _runs_in_file(word)
             continue
-        kept = _all_kept() if kept is None else kept
-        here = _runs_of(word, kept)
-        runs += here
-        hosts += () if here else (word,)
+        stored = _stored_runs() if stored is None else stored
+        of_word = _runs_of(word, stored)
+        runs += of_word
+        hosts += () if of_word else (word,)
     return Subjects(tuple(hosts), tuple(recordings), tuple(runs))
 
 
@@ -187,7 +183,7 @@ def _is_file(word: str) -> bool:
     return os.sep in word or word.endswith(".json") or os.path.isfile(word)
 
 
-def _of_file(path: str) -> list[StoredRun]:
+def _runs_in_file(path: str) -> list[StoredRun]:
     """One result, or all results of a directory."""
     from nictop.traffic.results.selection import kept_runs, read
 
@@ -196,7 +192,7 @@ def _of_file(path: str) -> list[StoredRun]:
     return [read(Path(path))]
 
 
-def _all_kept() -> list[StoredRun]:
+def _stored_runs() -> list[StoredRun]:
     """Oldest first; [] if there is no directory for them."""
     from nictop.traffic.results.selection import directory, kept_runs
 
@@ -205,15 +201,15 @@ def _all_kept() -> list[StoredRun]:
     return []
 
 
-def _runs_of(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
+def _runs_of(word: str, stored: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs with this label, identity or beginning of an identity, or one of their values; [] for a host."""
     from nictop.traffic.results.selection import found
 
-    names = {name for run in kept for name in (run.label, run.identity, run.experiment) if name}
-    begins = (
+    names = {name for run in stored for name in (run.label, run.identity, run.experiment) if name}
+    is_prefix = (
         len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word) and any(one.startswith(word) for one in names)
     )
-    if word in names or word.rpartition(":")[0] in names or begins:
+    if word in names or word.rpartition(":")[0] in names or is_prefix:
         with suppress(NictopError):
-            return found(word, kept)
+            return found(word, stored)
     return []

@@ -1,4 +1,4 @@
-"""``nictop setup``: a guided job of one NIC, carried out as ``nictop fix`` does; kept unasked only once it is proven.
+"""``nictop setup``: a guided job of one NIC, applied as by ``nictop fix``; --yes confirms it only when it is proven.
 
 Exit codes: those of ``nictop fix``.
 """
@@ -50,11 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _job(
     jobs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, nic: str
 ) -> argparse.ArgumentParser:
-    one = jobs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
-    one.add_argument("nic", metavar=nic, help="name of the interface" + (", or PCI address" if nic == "PORT" else ""))
-    add_common_options(one)
-    add_change_options(one)
-    return one
+    parser = jobs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
+    parser.add_argument(
+        "nic", metavar=nic, help="name of the interface" + (", or PCI address" if nic == "PORT" else "")
+    )
+    add_common_options(parser)
+    add_change_options(parser)
+    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``nictop show``: what the live screen shows, once."""
+"""``nictop show``: the facts of the live screen, printed once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def run(options: argparse.Namespace) -> int:
 
     if options.schema:
         return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    said = observe_hosts(options)
+    found = observe_hosts(options)
     if options.hosts:
         if options.format == "json":
-            output.write(show_hosts.hosts_json(said))
+            output.write(show_hosts.hosts_json(found))
         else:
-            output.write_text(show_hosts.hosts_text(said, output.columns()), options)
-        return HostUnreachable.exit_code if show_hosts.unreachable_hosts(said) else 0
-    ((snapshot, _),) = reached_hosts(said)
+            output.write_text(show_hosts.hosts_text(found, output.columns()), options)
+        return HostUnreachable.exit_code if show_hosts.unreachable_hosts(found) else 0
+    ((snapshot, _),) = reached_hosts(found)
     if options.format == "json":
         return output.write(show.show_json(snapshot))
     return output.write_text(show.show_text(snapshot, output.columns()), options)

@@ -1,4 +1,4 @@
-"""``nictop traffic``: runs between two hosts; ``--list``: what was measured before."""
+"""``nictop traffic``: runs between two hosts; ``--list``: the stored runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["add_arguments", "run"]
 
 def run(options: argparse.Namespace) -> int:
     if options.list or options.schema:
-        return _print_about(options)
+        return _print_stored_or_schema(options)
     if options.self_test and options.client is not None:
         raise NictopError("--self-test has its ends by itself", "leave the hosts away")
-    if options.self_test and (meant := _ends_meant(options)):
-        raise NictopError(f"--self-test has its ends by itself, and nobody observes it: {meant}", "leave that away")
+    if options.self_test and (given := _endpoint_option(options)):
+        raise NictopError(f"--self-test has its ends by itself, and nobody observes it: {given}", "leave that away")
     if not options.self_test and options.server is None:
         missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
         raise NictopError(f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test")
@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     return carry_out_on_the_screen(options, wish)
 
 
-def _ends_meant(options: argparse.Namespace) -> str:
-    """The first option that says where something is; "": none."""
+def _endpoint_option(options: argparse.Namespace) -> str:
+    """The first option about endpoints or observers; "": none is given."""
     names = ("client_nic", "client_address", "server_nic", "server_address", "observe")
     return next((f"--{name.replace('_', '-')}" for name in names if getattr(options, name)), "")
 
@@ -47,7 +47,7 @@ def _has_terminal() -> bool:
     )
 
 
-def _print_about(options: argparse.Namespace) -> int:
+def _print_stored_or_schema(options: argparse.Namespace) -> int:
     from nictop.report.runs import json as run_json
 
     if options.schema:

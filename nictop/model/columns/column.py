@@ -22,7 +22,7 @@ SortKey = tuple[object, ...]
 RowT = TypeVar("RowT")
 
 REST = 1000
-"""Width of a last column that takes all that is left."""
+"""Width of a last column that takes the remaining space."""
 
 
 def _normal(row: object, value: Value) -> Tone:
@@ -38,17 +38,17 @@ class Column(Generic[RowT]):
     unit: str
     """Of the number; "" for text."""
     width: int
-    """Cells; what is wider is cut. In a table whose texts decide (`sized_columns`), the largest width."""
+    """Cells; wider text is cut. In tables with variable widths (`sized_columns`) the largest width."""
     priority: int
-    """1 stays longest; equal ones are shown together or not at all."""
+    """1: the last one to be left out; columns of equal priority are shown together or not at all."""
     align: Literal["left", "right"]
     value: Callable[[RowT], Value]
     tone: Callable[[RowT, Value], Tone] = _normal
-    """Of a value that has none of its own."""
+    """Tone of values that have none."""
     moves: bool = False
-    """It changes by itself: the order by it is that of the time at which it was requested."""
+    """Its values change by themselves: rows that are sorted by it keep the order of the time of that request."""
     rank: Callable[[RowT], SortKey | None] | None = None
-    """What it is sorted by instead of its value; None as a result: last, whatever the direction."""
+    """Sort key instead of the value; a result of None: last, in both directions."""
 
     @cached_property
     def is_rate(self) -> bool:
@@ -87,7 +87,7 @@ class Column(Generic[RowT]):
 
 
 def natural(text: str) -> SortKey:
-    """``ens9`` before ``ens10``, capitals among the others."""
+    """Sort key of a name: numbers in it by value (``ens9`` before ``ens10``), case-insensitive."""
     parts = re.split(r"([0-9]{1,18})", text.casefold())
     return (*((1, int(part), "") if number % 2 else (0, 0, part) for number, part in enumerate(parts)), (0, 0, text))
 

@@ -1,6 +1,7 @@
-"""The table of CPUs: where the time of each goes, and what its network softirqs do.
+"""The table of CPUs: shares of CPU time, network softirqs, and softnet counters.
 
-Reads nothing. Times are per cent of one CPU; packets … limited are softnet_stat of the CPU, per second.
+Reads nothing. Times are per cent of one CPU; the columns from packets to limited are softnet_stat of the CPU, per
+second.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from nictop.model.text import units
 from nictop.model.text.words import Tone
 
 HOT = 0.85
-"""Share of softirq time from which a CPU counts as the bottleneck: beyond it packets wait in the ring."""
+"""Share of softirq time above which a CPU is the bottleneck: packets wait in the ring."""
 STEAL_WARNING_SHARE = 0.05
-"""Share of time stolen by the hypervisor from which it is marked."""
+"""Share of time stolen by the hypervisor above which it is marked."""
 
 
 class CpuRow(NamedTuple):

@@ -56,7 +56,7 @@ def _rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
 
 
 def _rate(*names: str) -> Callable[[DeviceRow], Value]:
-    """Sum of rates of a row; "" for rows that nobody counts."""
+    """Sum of rates of a row; "" for rows without such counters."""
     counted_per_vf = all(name in VfRates.__dataclass_fields__ for name in names)
 
     def value(shown: DeviceRow) -> Value:
@@ -76,8 +76,8 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
 
 
 def _drops(shown: DeviceRow) -> Value:
-    """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: a ring that overflows
-    shows at every width."""
+    """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: ring
+    overflows are visible in narrow windows too."""
     dropped = _rate("rx_dropped", "tx_dropped")(shown)
     missed = _rate("rx_missed")(shown)
     if not isinstance(dropped, float):
@@ -107,7 +107,7 @@ def _link_tone(shown: DeviceRow, value: Value) -> Tone:
 
 
 def _driver(shown: DeviceRow) -> Value:
-    """A PCI function names its driver only when no netdev below does."""
+    """Driver of a netdev, or of a PCI function without a netdev."""
     row = shown.row
     if row.link is not None:
         return driver_name(row.link, row.pci) or None

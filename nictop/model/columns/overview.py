@@ -69,7 +69,7 @@ def _peer(row: NicRow) -> Value:
 
 
 def _finding_rank(row: NicRow) -> SortKey | None:
-    """The worst is the greatest."""
+    """The most severe has the largest key."""
     return (-WORST_FIRST.index(row.severity),) if row.severity in WORST_FIRST else None
 
 
@@ -118,7 +118,7 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
 
 
 def _dimmed(column: Column[NicRow]) -> Column[NicRow]:
-    """The same with every cell of a stale row dim, and every empty, unknown or zero value."""
+    """A copy of the column that dims cells of stale rows, and empty, unknown and zero values."""
 
     def tone(row: NicRow, value: Value) -> Tone:
         return "dim" if row.is_stale or value in ("", None, 0) else column.tone(row, value)
@@ -135,17 +135,17 @@ BY_KEY = {column.key: column for column in COLUMNS}
 
 @dataclass(frozen=True)
 class Order:
-    """How the rows stand; made by `ordered_by`."""
+    """Order of the rows; created by `ordered_by`."""
 
     column: str = ""
     """Key; "": by host and ifindex."""
     descending: bool = False
     places: tuple[End, ...] = ()
-    """The rows as they stood when the order was asked for, for columns that change by themselves."""
+    """The rows as they were ordered at the time of the request, for columns whose values change by themselves."""
 
 
 def ordered_by(rows: Iterable[NicRow], column: str, *, descending: bool = False) -> Order:
-    """The order by a column (a key of `COLUMNS`, or ""), as it is now."""
+    """The order by a column (a key of `COLUMNS`, or "") with the current values."""
     if not column or not BY_KEY[column].moves:
         return Order(column, descending)
     now = _sorted(rows, BY_KEY[column], descending)
@@ -153,8 +153,8 @@ def ordered_by(rows: Iterable[NicRow], column: str, *, descending: bool = False)
 
 
 def arranged(rows: Iterable[NicRow], order: Order) -> tuple[NicRow, ...]:
-    """`rows` in that order. By a column that changes by itself they stand as they stood when it was asked for, and what
-    is new comes last: nothing moves under the cursor."""
+    """`rows` in that order. If the values of the column change by themselves, the order is that of the time of the
+    request, and new rows come last: rows do not move under the cursor."""
     rows = tuple(rows)
     if not order.column:
         return rows[::-1] if order.descending else rows

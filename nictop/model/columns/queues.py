@@ -13,7 +13,7 @@ from nictop.model.queues.map import QueueRow
 from nictop.model.text import units
 
 NOT_OFFERED = "n/o"
-"""The driver does not count this per queue; the legend says it in words."""
+"""The driver does not count this per queue; the legend explains it."""
 MOVED = "▲"
 """Before CPUs that are not those of the effective affinity in the inventory."""
 MOVED_NOTE = f"{MOVED}: CPU that took interrupts differs from the affinity read before"
@@ -49,7 +49,7 @@ def _interrupts(row: QueueRow) -> Cell:
 
 
 def _irq(row: QueueRow) -> Cell:
-    """Numbers; ``*`` after one that serves other queues too."""
+    """Interrupt numbers; ``*`` after one that serves other queues too."""
     if row.queue is None:
         return "", "normal"
     if row.channel is not None:
@@ -75,7 +75,7 @@ def _cpus(cpus: tuple[int, ...] | None) -> str:
 
 
 def _effective(row: QueueRow) -> Cell:
-    """Where its interrupts were counted; those of an idle queue: where the kernel delivers them."""
+    """CPUs on which its interrupts were counted; of an idle queue: the effective affinity."""
     if not row.busy_cpus:
         return _cpus(row.effective), "dim"
     cpus = format_cpu_list(row.busy_cpus)
@@ -93,7 +93,7 @@ def _numa(row: QueueRow) -> Cell:
 
 
 def _steering(name: str) -> Callable[[QueueRow], Cell]:
-    """XPS or RPS as a CPU list; ``off``; "" where it cannot be set."""
+    """XPS or RPS as a CPU list; ``off``; "" if it cannot be set."""
 
     def cell(row: QueueRow) -> Cell:
         cpus: tuple[int, ...] | None = getattr(row, name)

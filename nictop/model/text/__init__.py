@@ -1,1 +1,1 @@
-"""Units, words of kernel values, and text that is safe and fits on a terminal."""
+"""Text: numbers with units (`units`), kernel values (`words`), safe and fitted terminal text (`terminal`), `glyphs`."""

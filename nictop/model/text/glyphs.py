@@ -1,7 +1,7 @@
 """The characters that nictop draws with, as one object: `UNICODE`, or `ASCII` for consoles without block characters.
 
-Chosen once at start (`nictop.tui.terminal`, `nictop.cli.output`) and handed to what draws. Each field is one or more
-characters of one cell each; the ASCII ones stand beside them, in the same order, in `ASCII`.
+It is chosen once at start (`nictop.tui.terminal`, `nictop.cli.output`) and passed to what draws. Each field is one or
+more characters of one cell each; `ASCII` has the same fields in the same order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _TYPOGRAPHY = str.maketrans(
         "↔": "<->",
     }
 )  # fmt: skip
-"""What texts contain, whatever draws them; cell for cell where columns depend on it."""
+"""ASCII replacements of characters in texts; of the same width where columns depend on it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Glyphs:
-    """One set of characters."""
+    """A set of characters."""
 
     is_ascii: bool = False
 
@@ -48,16 +48,16 @@ class Glyphs:
     zero: str = "·"
     """A value of 0 on the base line."""
     line: str = "⠒"
-    """A line, where a legend names it; on a chart its Unicode form is made of braille dots."""
+    """A line in a legend; in charts, Unicode lines are drawn with braille dots."""
     ceiling: str = "┄"
     """A horizontal limit."""
     limit: str = "┊"
-    """The same, vertical: across a bar."""
+    """A vertical limit across a bar."""
     axis: str = "│"
     left_tick: str = "┤"
     right_tick: str = "├"
     flow: str = "█"
-    """The only direction of a run; of two, the upper and the lower plot."""
+    """The flow of a run in one direction; of two directions see `upper_flow` and `lower_flow`."""
     upper_flow: str = "▀"
     lower_flow: str = "▄"
 
@@ -68,7 +68,7 @@ class Glyphs:
     countdown: tuple[str, str] = ("█", "░")
     """Time that is left, and time that has passed."""
     heat: str = " ·░▒▓█"
-    """From nothing to the most."""
+    """From 0 to the maximum."""
     work: str = "█▓▒▚░▞"
     """Kinds of CPU time, in the order of `nictop.tui.widgets.cpu.strip.KINDS`; in ASCII a letter of the name."""
     idle: str = "·"

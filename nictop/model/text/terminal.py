@@ -1,7 +1,7 @@
-"""Text that came from a machine, made safe for a terminal: no control characters, known width.
+"""Text of hosts, made safe for a terminal: no control characters, known width.
 
 Reads nothing. Interface names, aliases and firmware strings are arbitrary bytes; none of them may move the cursor, hide
-text or turn it round.
+text or reverse it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ _HARMLESS = frozenset(("L", "M", "N", "P", "S"))
 """First letters of the Unicode categories that are shown as they are: letters, marks, numbers, punctuation, symbols."""
 
 MAX_COMBINING_MARKS = 2
-"""Combining marks on one character; a pile of them paints over the lines above."""
+"""Combining marks on one character; more would be drawn over the lines above."""
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-"""Letters, marks and symbols that have no ink: fillers, joiners, variation selectors, the blank braille pattern."""
+"""Letters, marks and symbols that are drawn as blank: fillers, joiners, variation selectors, the empty braille
+pattern."""
 
 
 def clean(text: str) -> str:
-    r"""`text` without anything a terminal obeys or an eye misses.
+    r"""`text` without control characters and invisible characters.
 
     C0 and C1 controls become ``\x1b``-like escapes (so no ANSI sequence survives), bidirectional overrides, zero-width
     characters, lone surrogates, private and unassigned characters become ``\u202e``-like ones; every blank that is not
-    U+0020 is escaped too. The backslash itself stays, as escapes are for reading, not for decoding.
+    U+0020 is escaped too. Backslashes are not escaped: the result is for reading, not for decoding.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -46,7 +47,7 @@ def clean(text: str) -> str:
 
 
 def is_clean(text: str) -> bool:
-    """A terminal shows all of it, as it is: nothing in it has to be escaped."""
+    """Nothing in the text has to be escaped: a terminal shows all of it unchanged."""
     return clean(text) == text
 
 
@@ -55,7 +56,7 @@ def _is_invisible(character: str) -> bool:
 
 
 def escape(character: str) -> str:
-    r"""``\x1b``, ``\u202e``, ``\U000e0100``"""
+    r"""Escape of a character: ``\x1b``, ``\u202e``, ``\U000e0100``."""
     number = ord(character)
     if number < 0x100:
         return f"\\x{number:02x}"
@@ -83,7 +84,7 @@ def fit(text: str, cells: int, align: str = "left") -> str:
     return _fit(text, cells, align)
 
 
-@lru_cache(maxsize=1024)  # the same marks and names are in a table at every reading
+@lru_cache(maxsize=1024)  # tables have the same marks and names in every update
 def _fit(text: str, cells: int, align: str) -> str:
     text = clean(text)
     free = cells - width(text)
@@ -91,18 +92,18 @@ def _fit(text: str, cells: int, align: str) -> str:
         return " " * free + text if align == "right" else text + " " * free
     if cells <= 0:
         return ""
-    kept: list[str] = []
+    characters: list[str] = []
     used = 0
     for character in text:
         wide = _cells(character)
         if used + wide > cells - 1:
             break
-        kept.append(character)
+        characters.append(character)
         used += wide
-    return "".join(kept) + "…" + " " * (cells - 1 - used)
+    return "".join(characters) + "…" + " " * (cells - 1 - used)
 
 
-@lru_cache(maxsize=1024)  # the same facts stand there at every tick
+@lru_cache(maxsize=1024)  # the same facts are shown in every update
 def wrap(text: str, cells: int) -> tuple[str, ...]:
     """Clean text in lines of at most `cells` cells, broken at blanks where there are any."""
     cells = max(2, cells)

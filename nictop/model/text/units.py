@@ -1,7 +1,7 @@
-"""Numbers as people read them: three significant digits, an SI prefix, the unit.
+"""Numbers as text: three significant digits, an SI prefix, the unit.
 
-Reads nothing; every function takes a number (``None``: not known) and yields text. Zero is ``0``, unknown is ``–``;
-what is not zero never reads as zero.
+Reads nothing; every function takes a number (``None``: not known) and returns text. Zero is ``0``, unknown is ``–``;
+other values are never shown as zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCALED_WIDTH = 6
 """Cells of `scaled`: four for the digits, a blank, one for the prefix."""
 
 MIN_TWO_DECIMALS = 0.005
-"""Below it two decimals would read 0.00."""
+"""Smaller values would be 0.00 with two decimals."""
 
 
 def significant(value: float) -> str:
@@ -66,7 +66,7 @@ def scaled(value: float | None) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """In a sentence: ``9.41 Gb/s``, ``0 b/s``, ``812 kpps``, ``–``."""
+    """For sentences: ``9.41 Gb/s``, ``0 b/s``, ``812 kpps``, ``–``."""
     value = _known(value)
     if value is None:
         return UNKNOWN
@@ -96,7 +96,7 @@ def per_second(value: float | None) -> str:
 
 
 def count(value: int | None) -> str:
-    """Exact up to six digits, because an error counter is compared with other tools: ``123456``, ``1.23 M``."""
+    """Exact up to six digits, because error counters are compared with those of other tools: ``123456``, ``1.23 M``."""
     if value is None:
         return UNKNOWN
     return str(value) if abs(value) < 1_000_000 else quantity(value, "")
@@ -145,7 +145,7 @@ def duration(seconds: float | None) -> str:
 
 
 def link_speed(megabits: int | None) -> str:
-    """Speed of a link as people name it: ``10G``, ``2.5G``, ``100M``, ``1.2T``; the argument is Mb/s."""
+    """Speed of a link: ``10G``, ``2.5G``, ``100M``, ``1.2T``; the argument is Mb/s."""
     if megabits is None:
         return UNKNOWN
     for factor, letter in ((1_000_000, "T"), (1000, "G")):
@@ -156,7 +156,7 @@ def link_speed(megabits: int | None) -> str:
 
 
 def percentage(share: float | None) -> str:
-    """A share of 1: ``0 %``, ``1.8 %``, ``55 %``; what is above 0 and below a tenth reads ``<0.1 %``."""
+    """A share of 1: ``0 %``, ``1.8 %``, ``55 %``; above 0 and below 0.05 % it is ``<0.1 %``."""
     share = _known(share)
     if share is None or math.isinf(share):
         return UNKNOWN

@@ -1,7 +1,6 @@
-"""How a fact, or the reason for its absence, is said in a few words.
+"""Short texts of facts about links and hosts, and of the reasons why values are absent.
 
-Reads nothing; takes fields of the records and yields text. Everything here is raw: `text.clean` is applied where a
-string meets a screen.
+Reads nothing; takes fields of the records. The text is raw: `terminal.clean` is applied where it is shown.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ IFF_PROMISC = 0x100
 IFF_MULTICAST = 0x1000
 
 NOT_RUNNING = ("lowerlayerdown", "dormant", "testing", "notpresent", "down")
-"""Operstates in which an administratively enabled link does not pass packets; ``unknown`` is what lo and tun say."""
+"""Operstates in which an administratively enabled link does not pass packets; lo and tun have ``unknown``."""
 
 
 # ----------------------------------------------------------------------------------------------------- absence
@@ -33,10 +32,11 @@ NOT_READ_YET = "not read yet"
 
 
 def reason(why: Unreadable | None, driver: str | None) -> str:
-    """Why a value is absent. `driver` is who does not offer it: a kernel driver, or the kind of a virtual link."""
+    """Why a value is absent. `driver`: name of the kernel driver, or kind of the virtual link, that does not offer
+    it."""
     if why is None:
         return "not known"
-    said = f" ({why.detail})" if why.detail else ""
+    detail = f" ({why.detail})" if why.detail else ""
     if why.reason == "not_offered":
         return f"not offered by {driver}" if driver else "not offered by the driver"
     if why.reason == "needs_root":
@@ -44,10 +44,10 @@ def reason(why: Unreadable | None, driver: str | None) -> str:
     if why.reason == "missing":
         return "not on this kernel"
     if why.reason == "malformed":
-        return f"not understood{said}"
+        return f"not understood{detail}"
     if why.reason == "vanished":
         return "the device went away"
-    return NOT_READ_YET if why.detail == NOT_READ_YET else f"could not be read{said}"
+    return NOT_READ_YET if why.detail == NOT_READ_YET else f"could not be read{detail}"
 
 
 def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None) -> str:
@@ -78,7 +78,7 @@ HYPERVISOR_TEXTS = {
 
 
 def hypervisor_words(platform: Platform) -> str:
-    """``VMware guest``, ``bare metal``, or the name as the firmware gives it."""
+    """``VMware guest``, ``bare metal``, or the name of the hypervisor in the firmware."""
     if platform.hypervisor:
         return HYPERVISOR_TEXTS.get(platform.hypervisor, f"{platform.hypervisor} guest")
     if "hypervisor" in platform.unreadable:
@@ -95,7 +95,7 @@ def platform_words(platform: Platform) -> str:
 
 
 def cpu_count(cpu_list: str | None) -> int | None:
-    """Members of a kernel CPU list, ``0-3,8``; None when it is absent or not one."""
+    """Number of CPUs in a kernel CPU list, ``0-3,8``; None if it is absent or invalid."""
     if not cpu_list:
         return None
     number = 0
@@ -113,7 +113,7 @@ def times(number: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 run``, ``2 runs``, ``1.23 M segments``; `plural` where it is not the noun with an s."""
+    """``1 run``, ``2 runs``, ``1.23 M segments``. `plural`: if it is not the noun with an s."""
     return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"
 
 
@@ -158,12 +158,12 @@ def state_mark(link: Link) -> str:
 
 
 def is_virtual(link: Link) -> bool:
-    """No device carries it: bridge, veth, tap, lo, …"""
+    """The link has no device: bridge, veth, tap, lo, …"""
     return link.bus is None and link.device is None and link.pci_address is None and link.type != ARPHRD_VOID
 
 
 def driver_name(link: Link, pci: PciFunction | None = None) -> str | None:
-    """Who answers for a link: its kernel driver, or the kind of a virtual link."""
+    """Kernel driver of a link, or the kind of a virtual link; None: not known."""
     if link.ethtool.driver is not None and link.ethtool.driver.driver:
         return link.ethtool.driver.driver
     if link.kind:
