@@ -1,4 +1,4 @@
-"""Which words are hosts, which are a command, and that options mean the same before and behind it."""
+"""Hosts, commands, and options before and after the command."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def test_hosts_and_commands(line: str, command: str | None, hosts: list[str]) ->
 
 
 @pytest.mark.parametrize("line", ["--sudo", "--sudo vm1", "vm1 --sudo", "--sudo show vm1", "show --sudo vm1"])
-def test_rights_are_asked_for_before_or_behind(line: str) -> None:
+def test_access_options_are_valid_before_and_after_a_command(line: str) -> None:
     options = parse(line.split())
     assert (options.sudo, options.accept_new_host_keys) == (True, False)
     assert parse(line.replace("--sudo", "--accept-new-host-keys").split()).accept_new_host_keys
 
 
-def test_changes_are_allowed_by_word_only() -> None:
+def test_changes_need_an_option() -> None:
     assert not parse([]).allow_changes
     assert parse(["vm1", "--allow-changes"]).allow_changes and parse(["--allow-changes", "show"]).allow_changes
 
 
 @pytest.mark.parametrize("line", ["", "vm1", "show", "check vm1"])
-def test_nothing_is_trusted_by_default(line: str) -> None:
+def test_access_options_are_off_by_default(line: str) -> None:
     options = parse(line.split())
     assert (options.sudo, options.accept_new_host_keys, options.interval) == (False, False, 1.0)
 

@@ -1,4 +1,4 @@
-"""A fault of nictop itself, and anything that a terminal may send: never a traceback, never exit code 0 for a fault."""
+"""Internal errors, and arbitrary input of a terminal: no traceback, and never exit code 0 after an error."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ sys.exit(main(["demo"]))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_ends_it_with_a_sentence_and_the_terminal_as_it_was(fault: str, tmp_path: Path) -> None:
+def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(fault: str, tmp_path: Path) -> None:
     program = PROGRAM.format(fault=FAULTS[fault])
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
     with OnTerminal([sys.executable, "-c", program], tmp_path, variables, (80, 24)) as screen:
@@ -82,10 +82,10 @@ def test_a_fault_ends_it_with_a_sentence_and_the_terminal_as_it_was(fault: str, 
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_fault_of_a_command_has_an_exit_code_of_its_own(
+def test_an_internal_error_of_a_command_has_its_own_exit_code(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1 would mean findings, and 0 that there are none."""
+    """Not 1, which means findings, and not 0."""
 
     def fails(_: object) -> int:
         raise ZeroDivisionError
@@ -98,7 +98,7 @@ def test_a_fault_of_a_command_has_an_exit_code_of_its_own(
     assert "Traceback" not in said.err and "\x1b" not in said.err
 
 
-def test_where_no_file_can_be_written_the_traceback_is_said(
+def test_the_traceback_is_printed_if_no_file_can_be_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -126,14 +126,16 @@ def test_where_no_file_can_be_written_the_traceback_is_said(
     ],
     ids=repr,
 )
-def test_what_a_terminal_sends_ends_nothing(sent: bytes, tmp_path: Path) -> None:
+def test_no_terminal_input_ends_the_program(sent: bytes, tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
     with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
         screen.until("ens192")
         screen.send(sent)
         screen.type("?")
         screen.until("keys and marks")
-        screen.send(sent + CTRL_C)  # from every screen; a second q may still go to the help that is being closed
+        screen.send(
+            sent + CTRL_C
+        )  # from every screen; the first q may still be received by the help that is being closed
         assert screen.ended() == 0
     assert "Traceback" not in screen.text and "fault" not in screen.text
     assert not (tmp_path / "nictop").exists()
@@ -183,7 +185,7 @@ def test_a_terminal_that_takes_lines_only_is_told_what_to_use_instead(
 
 
 class Reading(TerminalDriver):
-    """The reading half alone."""
+    """The reading part of the terminal driver."""
 
     def __init__(self, take: Callable[[Message], None]) -> None:
         self._debug = False
@@ -191,7 +193,7 @@ class Reading(TerminalDriver):
 
 
 @given(st.lists(st.text("\x1b[]?;:0123456789<>mMuRtcABCDFHIOPSyz~$\x07\\ é") | st.text(), max_size=8))
-def test_any_text_is_read_and_keys_behind_it_too(texts: list[str]) -> None:
+def test_any_text_is_read_and_the_keys_after_it_too(texts: list[str]) -> None:
     heard: list[Message] = []
     driver = Reading(heard.append)
     parser = XTermParser(False)
@@ -201,6 +203,6 @@ def test_any_text_is_read_and_keys_behind_it_too(texts: list[str]) -> None:
     assert getattr(heard[-1], "key", "") == "q"
 
 
-def test_the_application_reads_its_terminal_so() -> None:
+def test_the_application_uses_this_reader() -> None:
     assert NictopApp(lambda host, ask: None, ()).get_driver_class() is TerminalDriver  # type: ignore[arg-type, return-value]
     assert os.environ.get("TEXTUAL_DRIVER") is None

@@ -1,7 +1,7 @@
-"""Whatever a host puts into its texts, no character that a terminal obeys or an eye misses comes out: not on the
-screen, in what commands print, in reports, in labels of metrics or in commands that are copied.
+"""No control character and no invisible character of a host's texts reaches the screen, the output of commands,
+reports, labels of metrics, or commands to copy.
 
-Recorded hosts, and those of the cases of the rules, with such a character in many of their texts.
+The hosts are recorded ones and those of the cases of the rules, with such a character in many of their texts.
 """
 
 from __future__ import annotations
@@ -39,15 +39,39 @@ from tests.support.shell import words_in_bash
 
 T = TypeVar("T")
 
-OBEYED = ("\x1b[2J", "\x1b]52;c;eA==\a", "\x9b31m", "\x90x\x9c", "\r", "\n", "\t", "\b", "\0", "\x7f", "\u2028", "\x85")
+CONTROL_CHARACTERS = (
+    "\x1b[2J",
+    "\x1b]52;c;eA==\a",
+    "\x9b31m",
+    "\x90x\x9c",
+    "\r",
+    "\n",
+    "\t",
+    "\b",
+    "\0",
+    "\x7f",
+    "\u2028",
+    "\x85",
+)
 BIDI = ("\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069")
-UNSEEN = ("\u200b", "\u200d", "\ufeff", "\xad", "\xa0", "\u3000", "\ue000", "\U000e0041", "\U000e0101", "\u2800")
-CHARACTERS = (*OBEYED, *BIDI, *UNSEEN)
+INVISIBLE_CHARACTERS = (
+    "\u200b",
+    "\u200d",
+    "\ufeff",
+    "\xad",
+    "\xa0",
+    "\u3000",
+    "\ue000",
+    "\U000e0041",
+    "\U000e0101",
+    "\u2800",
+)
+CHARACTERS = (*CONTROL_CHARACTERS, *BIDI, *INVISIBLE_CHARACTERS)
 KEYS = (
     *("1", "enter", "escape", "down", "2", "3", "4", "enter", "escape"),
     *("5", "enter", "s", "c", "escape", "h", "0", "t"),
 )
-"""To all pages about hosts."""
+"""Keys that open all pages about hosts."""
 
 
 def spoiled(value: T, kind: Any, random: Random, share: float) -> T:
@@ -90,7 +114,7 @@ def spoiled_lines(lines: Sequence[Line], random: Random, share: float) -> list[L
 
 def assert_harmless(text: str) -> None:
     assert {character for character in text if not character.isprintable()} <= {"\n"}
-    assert not set(text) & set("".join(UNSEEN))
+    assert not set(text) & set("".join(INVISIBLE_CHARACTERS))
 
 
 def assert_harmless_everywhere(hosts: Sequence[HostFacts], diagnosis: Diagnosis) -> None:
@@ -131,20 +155,20 @@ def test_findings_and_commands_of_every_rule() -> None:
 
 
 @pytest.mark.parametrize("character", CHARACTERS, ids=ascii)
-def test_a_name_in_a_command_is_written_out(character: str) -> None:
-    """What is shown is what is copied, and a shell makes the name of it again."""
+def test_hostile_names_in_commands_are_escaped_for_the_shell(character: str) -> None:
+    """The shown command can be copied, and a shell turns the escapes into the name."""
     for name in (character, f"a{character}b", f"it's\\{character}"):
         line = shell_quote(name)
         assert_harmless(line)
-        if "\0" not in name:  # no program can be given one
+        if "\0" not in name:  # not possible in an argument of a program
             assert words_in_bash(line) == [name]
 
 
-# --------------------------------------------------------------------------------------------------------- outlets
+# ---------------------------------------------------------------------------------------------------------- output
 
 
 @pytest.mark.parametrize("recording", RECORDED)
-def test_what_commands_print_and_reports(recording: str) -> None:
+def test_output_of_commands_and_reports(recording: str) -> None:
     random = Random(recording)
     snapshot, window = recorded_answer(recording, spoiled("guest", str, random, 1))
     assert snapshot.inventory is not None
@@ -180,7 +204,7 @@ async def test_every_page_of_the_screen() -> None:
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         for key in KEYS:
             await screen.press(key)
-            assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))  # blank cells of the charts
+            assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))  # empty cells of the charts
         hosts["one"].say(SourceState("lost", "".join(CHARACTERS), 1.0))
         await screen.press("escape", "1")
         assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))

@@ -1,4 +1,4 @@
-"""The command line as a user or a script meets it: a process, its streams and its exit code."""
+"""The command line as a process: its streams and its exit code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def called(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same in this process, which saves its start: for tests of what is said, and of the exit code."""
+    """The same in this process, which is faster: for tests of messages and exit codes."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
@@ -109,7 +109,7 @@ def test_what_cannot_be_a_command_is_a_host(word: str, tmp_path: Path) -> None:
         ("linux", (2, 7, 18), "nictop: needs Python 3.10 or newer, this is Python 2.7.18"),
     ],
 )
-def test_obstacles(platform: str, version: tuple[int, ...], sentence: str) -> None:
+def test_unsupported_systems_are_refused(platform: str, version: tuple[int, ...], sentence: str) -> None:
     assert obstacle(platform, version) == sentence
 
 
@@ -141,7 +141,7 @@ def old_pythons() -> list[str]:
     return list(found.values())
 
 
-def test_a_python_that_is_too_old_says_so_in_one_sentence() -> None:
+def test_an_old_python_is_refused_with_one_sentence() -> None:
     interpreters = old_pythons()
     if not interpreters:
         pytest.skip("no Python older than 3.10 here")
@@ -155,7 +155,7 @@ def test_a_python_that_is_too_old_says_so_in_one_sentence() -> None:
 
 
 def test_missing_libraries_are_named() -> None:
-    """``-S`` takes site-packages away; the records alone do not need them."""
+    """``-S`` removes site-packages; only the records do not need them."""
     done = subprocess.run(
         [sys.executable, "-S", "-m", "nictop", "show", "--schema"],
         capture_output=True,
@@ -213,7 +213,7 @@ def test_the_live_screen_needs_a_terminal(arguments: tuple[str, ...]) -> None:
     assert done.stderr == "nictop: stdout is not a terminal\n  for scripts and pipes: nictop show [--format json]\n"
 
 
-def test_the_live_screen_needs_a_keyboard_too() -> None:
+def test_the_live_screen_needs_a_terminal_as_stdin() -> None:
     outer, inner = pty.openpty()
     try:
         done = subprocess.run(
@@ -283,7 +283,7 @@ def test_schema_needs_no_probe() -> None:
 @pytest.mark.parametrize(
     "arguments", [("show", "--schema"), ("show", "--format", "json", "--interval", "0.1"), ("--help",)]
 )
-def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
+def test_a_closed_pipe_is_not_an_error(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -302,7 +302,7 @@ def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_is_said() -> None:
+def test_a_full_disk_is_reported() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*NICTOP, "show", "--schema"], stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False, cwd=ROOT
@@ -312,7 +312,7 @@ def test_a_full_disk_is_said() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("show", "--schema"), ("check", "--explain"), ("show",)])
-def test_closed_stdout_is_said(arguments: tuple[str, ...]) -> None:
+def test_closed_stdout_is_reported(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *NICTOP, *arguments],
         stdin=subprocess.DEVNULL,

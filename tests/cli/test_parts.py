@@ -1,4 +1,4 @@
-"""What is known before an inventory is complete: it does not end a look at a host, and is not judged too early."""
+"""Incomplete inventories: they do not end the observation of a host, and rules are not evaluated too early."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reading(second: int) -> Line:
     return Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)}))
 
 
-async def test_a_look_ends_with_the_whole_inventory_and_counts_from_its_first_part_on() -> None:
+async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_first_part() -> None:
     source = ScriptedSource()
     whole = inventory()
     links = dataclasses.replace(whole, pending=(*MACHINE, *MANAGERS))

@@ -1,4 +1,4 @@
-"""The whole chain, kernel to number, against the tools of the field and against a load that is known."""
+"""Values from the kernel to the output, compared with other tools and with a known load."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support.namespaces import Namespace
 from tests.support.said import assert_driver, assert_features, assert_link, assert_settings
 from tests.support.sources import session_of
 
-FRAME = 1000
+FRAME_BYTES = 1000
 """Bytes of a frame as the counters count it, Ethernet header included."""
 ETH_P_EXPERIMENTAL = 0x88B5
 
 
 @pytest.fixture(scope="module")
 def inventory() -> Inventory:
-    """What ``nictop show --format json`` says of this host."""
+    """The JSON of ``nictop show`` about this host."""
     command = [sys.executable, "-m", "nictop", "--interval", "0.1", "show", "--format", "json"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stderr == b""
@@ -78,7 +78,7 @@ def test_show_agrees_with_lspci(inventory: Inventory) -> None:
 
 @pytest.fixture
 def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
-    """Two namespaces joined by a veth pair left0 ─ right0, silent: no IPv6, no ARP."""
+    """Two namespaces connected by a veth pair left0 ─ right0, without other traffic: no IPv6, no ARP."""
     other = Namespace()
     try:
         for side in (namespace, other):
@@ -92,12 +92,12 @@ def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
 
 
 async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]) -> None:
-    """Bursts of known size: the rates of the readings after each, times their seconds, make it up, and no more follows.
+    """Bursts of known size: the sum of rates × seconds of the readings after each is its size.
 
     A reading may have been on its way, and a burst may take longer than an interval.
     """
     left, right = pair
-    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME - 14)
+    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
 
     def opened() -> socket.socket:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -122,7 +122,7 @@ async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]
             assert packets < sent + 0.01, "more than was ever sent"
             if packets < sent - 0.01:
                 continue
-            assert received == pytest.approx(sent * FRAME, rel=1e-6)
+            assert received == pytest.approx(sent * FRAME_BYTES, rel=1e-6)
             if not bursts:
                 break
             sent, packets, received = bursts.pop(0), 0.0, 0.0
@@ -154,7 +154,7 @@ async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -
     namespace.run(["ip", "tuntap", "add", "tap0", "mode", "tap", "multi_queue"])
     for name in ("left0", "right0", "tap0"):
         namespace.run(["ip", "link", "set", name, "up"])
-    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME - 14)
+    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
     veth, tap = namespace.inside(lambda: (socket.if_nametoindex("left0"), socket.if_nametoindex("tap0")))
     command = ["ip", "netns", "exec", namespace.name, *probe_command(sys.executable, "--interval", "0.2")]
     source = LocalSource(command=command)
@@ -184,6 +184,6 @@ async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -
     assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [(0, True, True), (1, True, True)]
     assert found.rows[0].offered == ("rx_packets", "rx_bits", "rx_drops")
     assert packets == pytest.approx(sent, rel=1e-6)
-    assert received == pytest.approx(sent * FRAME, rel=0.02), "without Ethernet headers"
+    assert received == pytest.approx(sent * FRAME_BYTES, rel=0.02), "without Ethernet headers"
     unknown = queue_map(snapshot.links[tap], snapshot)
     assert unknown.total.offered == () and unknown.total.rx_packets is None

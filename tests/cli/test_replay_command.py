@@ -1,4 +1,4 @@
-"""``nictop replay``: what it refuses with a sentence, and that it opens where and as fast as it is told."""
+"""``nictop replay``: its errors, and that it opens at the given time and speed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "101", "fast", "nan", "inf", ""])
-def test_a_speed_that_is_none(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_speed_is_refused(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "a.nictop", "--speed", speed]) == 2
     assert "is not a speed from 0.1 to 100" in capsys.readouterr().err
 
 
-def test_a_pipe_is_told_what_to_do(path: Path) -> None:
+def test_a_pipe_is_refused_with_a_hint(path: Path) -> None:
     done = run("replay", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "nictop show FILE --at TIME" in done.stderr
@@ -45,7 +45,7 @@ def test_a_pipe_is_told_what_to_do(path: Path) -> None:
         ("a.nictop", ("--at", "soon"), "is no moment"),
     ],
 )
-def test_what_cannot_be_shown_is_said(name: str, words: tuple[str, ...], sentence: str, path: Path) -> None:
+def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...], sentence: str, path: Path) -> None:
     (path.parent / "empty").touch()
     (path.parent / "foreign").write_bytes(os.urandom(5000))
     (path.parent / "folder").mkdir()
@@ -56,7 +56,7 @@ def test_what_cannot_be_shown_is_said(name: str, words: tuple[str, ...], sentenc
         assert "Traceback" not in screen.text
 
 
-def test_it_opens_where_it_is_told(path: Path) -> None:
+def test_the_screen_opens_at_the_given_time(path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "replay", "a.nictop", "--at", "+30", "--speed", "5"]
     with OnTerminal(command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)) as screen:
         screen.until("ens192")

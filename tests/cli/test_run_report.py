@@ -1,5 +1,5 @@
-"""Runs, experiments and kept results as text, Markdown and JSON: what must be read first stands first, and nothing that
-came from a machine or a file can steer a terminal."""
+"""Runs, experiments and stored results as text, Markdown and JSON: the order of the parts, and that text of hosts and
+files cannot control a terminal."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def hostile_comparison() -> list[StoredRun]:
 # ------------------------------------------------------------------------------------------------------ the sentences
 
 
-def test_one_of_a_thing_is_no_several() -> None:
+def test_singular_and_plural() -> None:
     lost = Total(False, False, 10.0, 1e9, packets=1, lost=1)
     figures = SocketFigures("a", None, None, 1, 0.0, 0.0)
     made = result(flows=(flow(1.0, received=lost, retransmits=1),), sockets=(figures,))
@@ -127,14 +127,14 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
     }
 
 
-def test_sentences_of_a_failed_run_begin_with_the_failure_and_what_to_type() -> None:
+def test_sentences_of_a_failed_run_begin_with_failure_and_commands() -> None:
     failed = Failure("timeout", "nothing answered at 192.0.2.2 port 5201", ("ufw allow 5201",), "b")
     told = result_sentences(result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None))
     assert [one.kind for one in told] == ["failed", "failed", "type"]
     assert told[1].text.startswith("type this on b") and told[2].text == "ufw allow 5201"
 
 
-def test_a_path_that_is_not_proven_is_told_once_and_named_as_the_reason() -> None:
+def test_an_unproven_path_is_listed_once_and_is_the_reason() -> None:
     told = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
     assert [one.text for one in told] == [f"NOT verified: {VLAN_FAILED.sentence}", "the path is not verified"]
 
@@ -150,11 +150,11 @@ def test_both_directions_and_datagrams() -> None:
 
 
 @pytest.mark.parametrize("wall", [math.inf, -1e300, math.nan])
-def test_a_moment_that_is_none(wall: float) -> None:
+def test_an_invalid_time(wall: float) -> None:
     assert moment_words(wall) == "–"
 
 
-def test_sentences_do_not_load_what_a_screen_does_not_need() -> None:
+def test_text_of_runs_imports_no_screen_and_no_network_library() -> None:
     assert loaded_by("nictop.report.runs.text") & {"textual", "rich", "asyncssh", "msgspec", "asyncio"} == set()
 
 
@@ -208,7 +208,7 @@ def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
     assert "CPU observer pve.example: 2.60 of 4 CPUs" in run_text(result(hosts=hosts), 60)
 
 
-def test_commands_to_type_stand_apart() -> None:
+def test_commands_are_separated_by_blank_lines() -> None:
     failed = Failure("timeout", "nothing answered", ("ufw allow 5201", "nft add rule"), "b")
     lines = run_text(result(failure=failed, flows=(), hosts=()), 80).splitlines()
     assert lines[5:8] == [f"{'':13}ufw allow 5201", "", f"{'':13}nft add rule"]
@@ -238,7 +238,7 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
 
 
 @pytest.mark.parametrize("columns", [-1, 40, 60, 80, 120, 200, 999])
-def test_text_keeps_to_the_width(columns: int) -> None:
+def test_text_fits_the_width(columns: int) -> None:
     limit = max(40, min(200, columns))
     bad = hostile_comparison()
     runs = KeptRuns(tuple((Path(HOSTILE), one) for one in (*bad, *sweep())), ((Path("/x") / HOSTILE, HOSTILE),), 3)
@@ -275,7 +275,7 @@ def test_arbitrary_names_and_numbers_are_laid_out(name: str, number: float, colu
 # ------------------------------------------------------------------------------------------- a comparison, and lists
 
 
-def test_a_verdict_stands_first_and_differences_last() -> None:
+def test_the_verdict_is_first_and_differences_are_last() -> None:
     a = [result(5.0 + 0.01 * number) for number in range(5)]
     b = [result(8.0 + 0.01 * number, facts={**FACTS, "server queues": "4"}) for number in range(5)]
     text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
@@ -289,7 +289,7 @@ def test_a_verdict_stands_first_and_differences_last() -> None:
     assert lines[-2:] == ["differs        A  B", "server queues  –  4"]
 
 
-def test_the_ratio_is_that_of_the_figures_beside_it() -> None:
+def test_the_ratio_is_in_the_row_of_its_figures() -> None:
     """Medians 5 and 4 would make 0.80; the pairs make 0.79."""
     versus = compare([result(rate) for rate in (5.0, 8.0, 4.0)], [result(rate) for rate in (4.0, 7.0, 2.8)])
     titles, means, *_ = rows = figure_rows(versus)
@@ -305,27 +305,27 @@ def test_a_run_without_goodput_has_no_geometric_mean() -> None:
     assert some is not None and some.geometric_mean is None
 
 
-def test_a_refusal_tells_every_reason() -> None:
+def test_a_refusal_has_every_reason() -> None:
     versus = compare([result()], [result()])
     assert versus.verdict == "refused"
     text = comparison_text(versus, ("A", "B"), 80)
     assert "✖ no verdict fewer than 3 runs of A\n             fewer than 3 runs of B\n" in text
 
 
-def test_a_reason_of_several_runs_is_told_once() -> None:
+def test_a_reason_of_several_runs_is_listed_once() -> None:
     a = [result(proof=VLAN_FAILED), result(), result(proof=VLAN_FAILED)]
     text = comparison_text(compare(a, [result()] * 3), ("A", "B"), 120)
     assert text.count("the path is not verified") == 1
     assert f"✖ no verdict A 1, A 3: the path is not verified: {VLAN_FAILED.sentence}" in text
 
 
-def test_the_run_in_the_middle_tells_what_held_a_set_up_back() -> None:
+def test_the_bottleneck_is_that_of_the_median_run() -> None:
     runs = [kept(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat") for rate in (9.0, 2.0, 4.0)]
     text = experiment_text(runs, 80)
     assert "held back    cause 4\n" in text and "cause 9" not in text and "cause 2" not in text
 
 
-def test_the_list_names_files_that_are_no_results() -> None:
+def test_the_list_names_files_without_results() -> None:
     assert stored_runs_text(KeptRuns(), 80) == "no results are kept yet\n"
     runs = KeptRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
@@ -337,7 +337,7 @@ def test_the_list_names_files_that_are_no_results() -> None:
 # ---------------------------------------------------------------------------------------------------- Markdown, JSON
 
 
-def test_nothing_hostile_is_markdown_or_html() -> None:
+def test_hostile_text_is_escaped_in_markdown() -> None:
     bad = hostile_comparison()
     text = experiment_markdown(bad) + comparison_markdown(compare([hostile()], [result()]), (HOSTILE, "b"))
     outside, fence = [], ""
@@ -375,7 +375,7 @@ def test_the_schemas_describe_the_documents() -> None:
         matches_schema(json.loads(text), told, told["$defs"])
 
 
-def test_json_is_what_it_was() -> None:
+def test_json_is_unchanged() -> None:
     document = msgspec.json.decode(traffic_json(ASKED, sweep()), type=TrafficDocument)
     assert [one.kept for one in document.runs] == sweep()
     assert (document.kind, document.variable, document.label) == ("sweep", "length", "first")
@@ -385,7 +385,7 @@ def test_json_is_what_it_was() -> None:
     assert listed.runs[0].file == "/r" and listed.runs[0].run.kept == sweep()[0]
 
 
-def test_infinite_numbers_are_json_all_the_same() -> None:
+def test_infinite_numbers_become_valid_json() -> None:
     versus = Comparison("not settled", "x", ratio=Ratio(1.0, 0.0, math.inf))
     told = json.loads(compare_json(versus, [("a", []), ("b", [])]))
     assert told["comparison"]["ratio"]["high"] > 1e308

@@ -1,4 +1,4 @@
-"""Several hosts for scripts: side by side, complete where they answer, and in their place where they do not."""
+"""Several hosts of a command: complete answers, and the reason for each host without an answer, in order."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ HOSTILE = "ev\x1b[2J\u202eil[/x]\n"
 GONE = Unreachable("vm3", "192.0.2.7 port 22 does not answer; is it up?")
 
 
-# --------------------------------------------------------------------------------------------------------- side by side
+# --------------------------------------------------------------------------------------------------------- concurrently
 
 
-def telling(name: str, *, then: SourceState | None = None) -> ScriptedSource:
-    """A source that says all that is needed, or ends before that."""
+def scripted_source(name: str, *, then: SourceState | None = None) -> ScriptedSource:
+    """A source with a complete answer, or one that ends before it."""
     source = ScriptedSource(name)
     source.say(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()))
     if then is not None:
@@ -51,12 +51,12 @@ def observed(source: ScriptedSource) -> HostSession:
     return session_of(source, watch_devices=True)
 
 
-async def test_every_host_answers_in_its_place() -> None:
+async def test_answers_are_in_the_order_of_the_hosts() -> None:
     sources = [
-        telling("a"),
-        telling("b", then=SourceState("lost", "b has fallen silent", 3.0)),
-        telling("c", then=SourceState("failed", "no Python")),
-        telling("d"),
+        scripted_source("a"),
+        scripted_source("b", then=SourceState("lost", "b has fallen silent", 3.0)),
+        scripted_source("c", then=SourceState("failed", "no Python")),
+        scripted_source("d"),
     ]
     one, two, three, four = await observe_all(list(map(observed, sources)), interval=0.1)
     assert isinstance(one, tuple) and isinstance(four, tuple)
@@ -66,17 +66,17 @@ async def test_every_host_answers_in_its_place() -> None:
     assert all(source.closed for source in sources)
 
 
-async def test_a_host_that_says_nothing_is_given_up_alone() -> None:
+async def test_only_a_host_without_data_times_out() -> None:
     silent = ScriptedSource("mute")
-    one, two = await observe_all([observed(silent), observed(telling("b"))], interval=0.01, timeout=0.05)
+    one, two = await observe_all([observed(silent), observed(scripted_source("b"))], interval=0.01, timeout=0.05)
     assert isinstance(one, Unreachable) and isinstance(two, tuple)
     assert one.sentence.startswith("no complete answer within ")
     assert silent.closed
 
 
-async def test_one_host_alone_still_raises() -> None:
+async def test_a_single_unreachable_host_raises() -> None:
     with pytest.raises(HostUnreachable, match=r"^c: no Python$"):
-        await observe(observed(telling("c", then=SourceState("failed", "no Python"))), interval=0.1)
+        await observe(observed(scripted_source("c", then=SourceState("failed", "no Python"))), interval=0.1)
 
 
 # ------------------------------------------------------------------------------------------------------- text and JSON
@@ -86,7 +86,7 @@ def answers() -> tuple[Any, ...]:
     return (live_host(), RatesWindow()), GONE, (live_host(), RatesWindow())
 
 
-def test_text_is_a_section_per_host() -> None:
+def test_text_has_a_section_per_host() -> None:
     text = hosts_text(answers(), 100)
     sections = text.split(f"\n{'─' * 100}\n")
     assert len(sections) == 3
@@ -95,7 +95,7 @@ def test_text_is_a_section_per_host() -> None:
     assert all(width(line) <= 100 for line in text.splitlines())
 
 
-def test_json_has_every_host_in_its_place_and_keeps_to_the_schema() -> None:
+def test_json_has_hosts_in_order_and_matches_the_schema() -> None:
     document, schema = json.loads(hosts_json(answers())), json.loads(hosts_schema())
     assert [host["host"] for host in document["hosts"]] == ["alma-load-001", "vm3", "alma-load-001"]
     assert document["hosts"][1] == {"host": "vm3", "unreachable": GONE.sentence}
@@ -107,14 +107,14 @@ def test_json_has_every_host_in_its_place_and_keeps_to_the_schema() -> None:
         assert set(schema["$defs"][kind]["required"]) <= set(host) == set(schema["$defs"][kind]["properties"])
 
 
-def test_nothing_hostile_reaches_the_terminal() -> None:
+def test_no_control_character_reaches_the_terminal() -> None:
     hostile = Unreachable(HOSTILE, HOSTILE)
     for text in (hosts_text([hostile], 80), hosts_json([hostile])):
         assert "\x1b" not in text and "\u202e" not in text
     assert unreachable_hosts([hostile]) == (UnreachableHost(HOSTILE, HOSTILE),)
 
 
-def test_check_tells_who_did_not_answer() -> None:
+def test_check_lists_unreachable_hosts() -> None:
     hosts, diagnosis, silent = (HostFacts(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
     said = "vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?"
     assert said in check_text(hosts, diagnosis, 120, silent).splitlines()
@@ -127,7 +127,7 @@ def test_check_tells_who_did_not_answer() -> None:
     assert "\x1b" not in hostile and "\u202e" not in hostile
 
 
-def test_check_finds_nothing_fine_where_no_host_answered() -> None:
+def test_check_has_no_positive_verdict_without_answers() -> None:
     silent = (UnreachableHost("vm3", GONE.sentence),)
     text = check_text((), Diagnosis((), ()), 120, silent)
     assert text.splitlines()[-1] == "nothing was looked at: no host answered"
@@ -140,7 +140,7 @@ def test_check_finds_nothing_fine_where_no_host_answered() -> None:
 
 @dataclass
 class User:
-    """Somebody with a home of his own, and a real sshd that lets him in."""
+    """A home directory, and a real sshd that accepts its key."""
 
     home: Path
     sshd: Sshd
@@ -178,7 +178,7 @@ def user(tmp_path: Path) -> Iterator[User]:
     server.stop()
 
 
-def test_a_group_with_this_host_and_a_dead_one(user: User) -> None:
+def test_a_group_of_this_host_and_an_unreachable_one(user: User) -> None:
     done = user.nictop("show", "lab", "dead=127.0.0.1:1", "--format", "json", "--interval", "0.1")
     assert (done.returncode, done.stderr) == (3, "")
     one, two, local, dead = json.loads(done.stdout)["hosts"]
@@ -198,7 +198,7 @@ def test_show_as_text(user: User) -> None:
     assert second.startswith("dead - unreachable\n127.0.0.1 port 1 refuses the connection")
 
 
-def test_all_that_answer_is_success(user: User) -> None:
+def test_exit_code_0_if_all_hosts_answer(user: User) -> None:
     done = user.nictop("show", "one", "local", "--interval", "0.1")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -230,7 +230,7 @@ def test_check_takes_several_hosts(user: User) -> None:
 @pytest.mark.parametrize(
     ("word", "said"), [("a b", "is no host"), ("vm:x", "is no port"), ("x=", "the host is missing")]
 )
-def test_a_word_that_is_no_host_is_usage(command: str, word: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_host_is_a_usage_error(command: str, word: str, said: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nictop", command, "local", word],
         capture_output=True,
@@ -244,7 +244,7 @@ def test_a_word_that_is_no_host_is_usage(command: str, word: str, said: str, tmp
     assert said in done.stderr
 
 
-def test_the_schema_of_several_hosts_needs_none_of_them() -> None:
+def test_the_schema_of_several_hosts_needs_no_connection() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nictop", "show", "--schema", "vm1.example", "vm2.example"],
         capture_output=True,

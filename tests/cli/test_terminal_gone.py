@@ -1,4 +1,4 @@
-"""A terminal that is gone, or takes nothing any more, holds nothing up."""
+"""A closed or blocked terminal does not delay the exit of nictop."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tests.support.terminal import OnTerminal
 
 
 class Writing(TerminalDriver):
-    """The writing half alone."""
+    """The writing part of the terminal driver."""
 
     def __init__(self, writer: WriterThread) -> None:
         self._writer_thread = writer
 
 
 @contextmanager
-def written_to(closed: bool) -> Iterator[WriterThread]:
-    """A writing thread, and whether its terminal is gone."""
+def writing_to(closed: bool) -> Iterator[WriterThread]:
+    """A writer thread, and the event that its terminal is closed."""
     master, slave = pty.openpty()
     file = os.fdopen(slave, "w")
     writer = WriterThread(TerminalOutput(file))  # type: ignore[arg-type]
@@ -53,8 +53,8 @@ def write_much(writer: WriterThread) -> None:
         writer.write("x")
 
 
-def test_a_terminal_that_is_gone_takes_everything() -> None:
-    with written_to(closed=True) as writer:
+def test_writes_to_a_closed_terminal_are_discarded() -> None:
+    with writing_to(closed=True) as writer:
         writing = threading.Thread(target=write_much, args=(writer,), daemon=True)
         writing.start()
         writing.join(LIMIT)
@@ -64,9 +64,9 @@ def test_a_terminal_that_is_gone_takes_everything() -> None:
         assert not writer.is_alive()
 
 
-def test_a_terminal_that_takes_nothing_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_terminal_does_not_delay_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nictop.tui.driver.LAST_WRITE_SECONDS", 0.0)
-    with written_to(closed=False) as writer:
+    with writing_to(closed=False) as writer:
         writer.write("x" * 1_000_000)
         wait_until(writer._queue.empty)
         for _ in range(MAX_QUEUED_WRITES):

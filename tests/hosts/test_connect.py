@@ -1,4 +1,4 @@
-"""From a host's name to its lines: over a real sshd, as root through sudo, and with nothing loaded in vain."""
+"""Sources of hosts: over a real sshd, as root through sudo, and without unnecessary imports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """A real one, which the user of this test can log in to; his home, known hosts included, is his own."""
+    """A real sshd that accepts the user of this test, who has a temporary home directory."""
     skip_without_sshd()
     be_patient(monkeypatch)
     server = Sshd(tmp_path / "server")
@@ -46,7 +46,7 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     server.stop()
 
 
-def there(sshd: Sshd, label: str = "there") -> Host:
+def remote_host(sshd: Sshd, label: str = "there") -> Host:
     return Host(label, sshd.address, sshd.user, sshd.port, identity_files=(str(sshd.key),))
 
 
@@ -57,7 +57,7 @@ def known_hosts() -> Path:
 # ------------------------------------------------------------------------------------------------------------- settings
 
 
-def test_everything_that_is_said_of_a_host_goes_to_ssh() -> None:
+def test_all_settings_of_a_host_are_passed_to_ssh() -> None:
     host = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
     assert ssh_target(host) == SshTarget("pve.example", "root", 2222, "pve", ("~/.ssh/lab",), sudo=True)
     assert ssh_target(parse_host("vm1")) == SshTarget("vm1", label="vm1"), "the rest is left to ~/.ssh/config"
@@ -66,10 +66,10 @@ def test_everything_that_is_said_of_a_host_goes_to_ssh() -> None:
 
 @pytest.mark.parametrize("where", ["there", "here"])
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_who_may_be_changed(allowed: bool, where: str, sshd: Sshd) -> None:
-    """The probe there, and the one here, are told so, or have nothing that could change anything."""
+async def test_changes_are_allowed_only_if_requested(allowed: bool, where: str, sshd: Sshd) -> None:
+    """Only with this option the probe, remote or local, can change anything."""
     wish = Request(change=ChangeRequest("a", "prepare", (("reboot",),)))
-    host = there(sshd) if where == "there" else Host("local", "local", allow_changes=allowed)
+    host = remote_host(sshd) if where == "there" else Host("local", "local", allow_changes=allowed)
     source = connect(host, allow_changes=allowed)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         await until(items, has("counters"))
@@ -81,7 +81,7 @@ async def test_who_may_be_changed(allowed: bool, where: str, sshd: Sshd) -> None
 
 
 def test_the_ssh_library_is_not_loaded_before_it_is_needed() -> None:
-    """Neither for this machine nor for making the source of a remote one; the first frame must not wait for it."""
+    """It is needed neither for this machine nor to create a remote source: it must not delay the first frame."""
     code = """
 import sys
 from nictop.hosts.connect import connect
@@ -99,7 +99,7 @@ print("nictop.wire.ssh.source" in sys.modules, "asyncssh" in sys.modules)
 # ---------------------------------------------------------------------------------------------------------------- local
 
 
-async def test_this_machine_under_the_name_it_was_given() -> None:
+async def test_this_machine_has_its_label() -> None:
     source = connect(Host("here", "local"), 0.1, eager=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         (*_, line) = await until(items, has("inventory"))
@@ -109,7 +109,7 @@ async def test_this_machine_under_the_name_it_was_given() -> None:
 
 
 def test_this_machine_as_root_through_sudo(tmp_path: Path) -> None:
-    """The real thing but for sudo itself, which must be told not to ask and is given the probe as it is."""
+    """With a replacement of sudo, which checks its options and runs the probe unchanged."""
     tool = tmp_path / "sudo"
     tool.write_text(f'#!/bin/sh\necho "$1 $2" >> {tmp_path}/asked\nshift 2\nexec "$@"\n')
     tool.chmod(0o755)
@@ -128,7 +128,7 @@ def test_this_machine_as_root_through_sudo(tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text() == "-n --\n"
 
 
-def test_sudo_that_refuses_is_said(tmp_path: Path) -> None:
+def test_a_refusal_of_sudo_is_reported(tmp_path: Path) -> None:
     tool = tmp_path / "sudo"
     tool.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
     tool.chmod(0o755)
@@ -146,7 +146,7 @@ def test_sudo_that_refuses_is_said(tmp_path: Path) -> None:
 
 
 def not_root() -> list[str]:
-    """Words before a command that make its effective user id another than 0."""
+    """Prefix of a command that runs it with an effective user id other than 0."""
     if os.geteuid() != 0:
         return []
     prefix = ["unshare", "--user"]
@@ -158,8 +158,8 @@ def not_root() -> list[str]:
     return prefix
 
 
-async def test_what_is_counted_after_a_reconnect_is_no_value_of_the_time_before() -> None:
-    """A real probe is killed: the history goes on, with a gap where it was away."""
+async def test_the_history_has_a_gap_after_a_reconnect() -> None:
+    """A real probe is killed: the history continues after a gap."""
     source = connect(Host("here", "local"), 0.1)
     assert isinstance(source, LocalSource)
     history, killed = History(100), False
@@ -190,7 +190,7 @@ async def test_what_is_counted_after_a_reconnect_is_no_value_of_the_time_before(
 
 
 async def test_another_machine(sshd: Sshd) -> None:
-    source = connect(there(sshd), 0.1)
+    source = connect(remote_host(sshd), 0.1)
     assert source.name == "there"
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         heard = await until(items, has("inventory"))
@@ -198,10 +198,10 @@ async def test_another_machine(sshd: Sshd) -> None:
         await source.close()
 
 
-async def test_its_clock_is_put_on_our_axis(sshd: Sshd) -> None:
-    """The other side of a loopback connection has the very same clock: the true offset is 0."""
+async def test_the_clock_of_a_remote_host_is_converted_to_the_local_one(sshd: Sshd) -> None:
+    """Both sides of a loopback connection have the same clock: the true offset is 0."""
     begin = time.monotonic()
-    source = connect(there(sshd), 0.1)
+    source = connect(remote_host(sshd), 0.1)
     newest = None
     async with aclosing(session_of(source).follow()) as items:
         async for snapshot in items:
@@ -217,17 +217,17 @@ async def test_its_clock_is_put_on_our_axis(sshd: Sshd) -> None:
     assert clock_words(newest, here).startswith("time of day equal · clock known to ")
 
 
-async def test_sudo_is_asked_for_by_the_host_or_for_all(sshd: Sshd) -> None:
+async def test_sudo_is_an_option_of_one_or_of_all_hosts(sshd: Sshd) -> None:
     sshd.tool("sudo", "#!/bin/sh\necho 'not in sudoers' >&2\nexit 1\n")
-    source = connect(there(sshd), sudo=True)
+    source = connect(remote_host(sshd), sudo=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         failed = await state(items, "failed")
     assert "not in sudoers" in failed.message
 
 
-async def test_without_anybody_to_ask_an_unknown_host_key_is_refused_with_the_way_out(sshd: Sshd) -> None:
+async def test_an_unknown_host_key_is_refused_with_a_hint(sshd: Sshd) -> None:
     known_hosts().write_text("")
-    source = connect(there(sshd))
+    source = connect(remote_host(sshd))
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         failed = await state(items, "failed")
     assert "is not known (ssh-ed25519 SHA256:" in failed.message
@@ -235,16 +235,16 @@ async def test_without_anybody_to_ask_an_unknown_host_key_is_refused_with_the_wa
     assert known_hosts().read_text() == ""
 
 
-async def test_an_unknown_host_key_can_be_opted_for_and_is_written_down(sshd: Sshd) -> None:
+async def test_an_unknown_host_key_can_be_accepted_and_is_stored(sshd: Sshd) -> None:
     known_hosts().write_text("")
-    source = connect(there(sshd), 0.1, accept_new_host_keys=True)
+    source = connect(remote_host(sshd), 0.1, accept_new_host_keys=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         await until(items, has("hello"))
         await source.close()
     assert known_hosts().read_text().split()[0] == f"[{sshd.address}]:{sshd.port}"
 
 
-async def test_who_is_there_to_ask_is_asked(sshd: Sshd) -> None:
+async def test_unknown_host_keys_are_confirmed_by_the_callback(sshd: Sshd) -> None:
     known_hosts().write_text("")
     asked: list[Question] = []
 
@@ -252,7 +252,7 @@ async def test_who_is_there_to_ask_is_asked(sshd: Sshd) -> None:
         asked.append(question)
         return None
 
-    source = connect(there(sshd), ask=no)
+    source = connect(remote_host(sshd), ask=no)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         failed = await state(items, "failed")
     assert [question.kind for question in asked] == ["host_key"]

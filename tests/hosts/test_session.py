@@ -1,4 +1,4 @@
-"""A session: what it requests during a run, what subscribers receive, and what it keeps when its source is replaced."""
+"""Sessions: requests during a run, notifications of subscribers, and the state after a replacement of the source."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_history_and_rates_are_stored_only_if_the_constructor_says_so() -> None:
     assert lean.window.parts == () and len(lean.history.times()) == 0
 
 
-async def test_an_error_of_nictop_itself_is_a_failure_of_one_host() -> None:
+async def test_an_internal_error_fails_only_one_host() -> None:
     class Broken(ScriptedSource):
         async def items(self) -> AsyncIterator[Line | SourceState]:
             for item in LINES:

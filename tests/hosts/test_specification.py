@@ -1,4 +1,4 @@
-"""Words of the command line and the configuration file become hosts."""
+"""Arguments of the command line and entries of the configuration file as hosts."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ all = ["lab", "local"]
         ("me@local", Host("local", "local", user="me")),
     ],
 )
-def test_words(word: str, host: Host) -> None:
+def test_arguments(word: str, host: Host) -> None:
     assert parse_host(word) == host
 
 
-def test_a_host_may_be_changed_only_if_it_is_said_of_it_by_name() -> None:
-    """Not by the defaults, which are for all; a label of its own does not lose it."""
+def test_changes_are_allowed_only_in_the_entry_of_a_host() -> None:
+    """Not in the defaults; another label does not change it."""
     text = b"[hosts.a]\nallow_changes = true\n[hosts.b]\n"
     known = hosts(["a", "b", "c", "other=a"], parse_configuration(text, "x"))
     assert [host.allow_changes for host in known] == [True, False, False, True]
@@ -84,7 +84,7 @@ def test_a_host_may_be_changed_only_if_it_is_said_of_it_by_name() -> None:
         ("a=-oProxyCommand", "'-oProxyCommand' is no host name"),
     ],
 )
-def test_misspelt_words_say_what_is_wrong(word: str, why: str) -> None:
+def test_invalid_arguments_have_a_reason(word: str, why: str) -> None:
     with pytest.raises(NictopError) as caught:
         parse_host(word)
     said = caught.value.message
@@ -93,7 +93,7 @@ def test_misspelt_words_say_what_is_wrong(word: str, why: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_any_word_is_a_host_or_a_sentence(word: str) -> None:
+def test_any_argument_is_a_host_or_an_error(word: str) -> None:
     try:
         host = parse_host(word)
     except NictopError as error:
@@ -102,7 +102,7 @@ def test_any_word_is_a_host_or_a_sentence(word: str) -> None:
         assert host.address and not host.address.startswith("-") and not any(map(str.isspace, host.address))
 
 
-def test_no_words_mean_this_machine() -> None:
+def test_without_arguments_the_host_is_this_machine() -> None:
     assert hosts([], Configuration()) == (Host("local", "local"),)
 
 
@@ -142,7 +142,7 @@ def test_a_group_that_contains_itself() -> None:
         (b"[hosts]\na = 3\n", "Expected `object`, got `int`"),
     ],
 )
-def test_a_wrong_configuration_is_said_and_not_guessed(text: bytes, why: str) -> None:
+def test_an_invalid_configuration_is_an_error(text: bytes, why: str) -> None:
     with pytest.raises(NictopError) as caught:
         parse_configuration(text, "config.toml")
     assert why in caught.value.message
@@ -171,7 +171,7 @@ def test_a_configuration_of_more_than_a_megabyte_is_not_read(tmp_path: Path) -> 
 
 
 def test_groups_of_groups_are_expanded_once() -> None:
-    """30 groups that each name the one before twice would be 2^30 words."""
+    """30 groups that contain the one before twice would be 2^30 arguments."""
     groups = {f"g{number}": (f"g{number - 1}", f"g{number - 1}") for number in range(1, 31)}
     configuration = Configuration(groups={"g0": ("vm1", "vm2"), **groups})
     assert [host.label for host in hosts(["g30", "g7"], configuration)] == ["vm1", "vm2"]

@@ -1,5 +1,5 @@
-"""A real browser reads the page as it is meant: nothing in a name runs, loads or becomes an element; both colour
-schemes and paper show it. Skipped where there is no Chromium."""
+"""The HTML report in a real browser: nothing in a name runs, loads or becomes an element; colour schemes and printing
+work. Skipped without Chromium."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Browse = Callable[..., bytes]
 
 @pytest.fixture
 def browse(tmp_path: Path) -> Browse:
-    """Chromium's standard output for a page, with options; nothing of it is left."""
+    """Run Chromium on a page with options; return its standard output. It is killed afterwards."""
 
     def run(page: str, *options: str) -> bytes:
         (tmp_path / "page.html").write_text(page)
@@ -60,30 +60,30 @@ def browse(tmp_path: Path) -> Browse:
         try:
             return process.communicate(timeout=TIMEOUT)[0]
         finally:
-            with suppress(ProcessLookupError):  # its children are in its own group
+            with suppress(ProcessLookupError):  # its children are in its process group
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
     return run
 
 
-def test_nothing_in_a_name_runs_or_becomes_an_element(browse: Browse) -> None:
+def test_hostile_names_do_not_run_or_become_elements(browse: Browse) -> None:
     page = html_page(hostile_report())
     dom = browse(page, "--dump-dom").decode()
     seen = Outline(dom)
     assert seen.tags <= ALLOWED
     assert clean(HOSTILE) in seen.words
-    assert titled(dom) == titled(page) != "owned"  # which every script in a name would make of it
+    assert title_of(dom) == title_of(page) != "owned"  # which every script in a name would make of it
 
 
-def titled(page: str) -> str:
+def title_of(page: str) -> str:
     found = re.search(r"<title>(.*?)</title>", page, re.S)
     return unescape(found[1]) if found is not None else ""
 
 
-def test_the_policy_holds_even_where_a_script_got_in(browse: Browse, server: tuple[str, list[str]]) -> None:
-    """The second wall: a page that does contain a script and an image runs and loads neither; without the policy it
-    would, so that this test can fail."""
+def test_the_policy_blocks_scripts_and_images_in_the_page(browse: Browse, server: tuple[str, list[str]]) -> None:
+    """A page that contains a script and an image runs and loads neither; without the policy it does, so this test can
+    fail."""
     address, asked = server
     intruders = (
         "<p id='told'>quiet</p><script>document.getElementById('told').textContent = 'loud'</script>"
@@ -100,7 +100,7 @@ def test_the_policy_holds_even_where_a_script_got_in(browse: Browse, server: tup
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[str]]]:
-    """An address on this machine, and what was asked of it."""
+    """Address of an HTTP server on this machine, and the list of its requests."""
     asked: list[str] = []
 
     class Answer(BaseHTTPRequestHandler):
@@ -120,13 +120,13 @@ def server() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("scheme", "dark"), [(0, True), (1, False)])
-def test_it_keeps_to_the_colour_scheme_of_the_reader(browse: Browse, tmp_path: Path, scheme: int, dark: bool) -> None:
+def test_the_page_uses_the_preferred_colour_scheme(browse: Browse, tmp_path: Path, scheme: int, dark: bool) -> None:
     browse(html_page(rich_report()), f"--blink-settings=preferredColorScheme={scheme}", "--screenshot=seen.png")
     assert (max(corner(tmp_path / "seen.png")) < 80) == dark
 
 
 def corner(path: Path) -> bytes:
-    """Red, green and blue of the upper left pixel of a PNG: there every filter adds nothing."""
+    """Red, green and blue of the upper left pixel of a PNG, which no filter changes."""
     data, at, packed = path.read_bytes(), 8, b""
     while at < len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
@@ -136,7 +136,7 @@ def corner(path: Path) -> bytes:
     return zlib.decompress(packed)[1:4]
 
 
-def test_it_prints(browse: Browse, tmp_path: Path) -> None:
+def test_the_page_can_be_printed(browse: Browse, tmp_path: Path) -> None:
     browse(html_page(rich_report()), "--print-to-pdf=seen.pdf", "--no-pdf-header-footer")
     printed = (tmp_path / "seen.pdf").read_bytes()
     assert printed.startswith(b"%PDF-") and printed.count(b"/Type /Page\n") >= 2

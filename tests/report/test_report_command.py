@@ -1,4 +1,4 @@
-"""``nictop report``: what it is about, where it goes, and what it refuses."""
+"""``nictop report``: its subjects, its file, and its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.sources import ScriptedSource
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Runs that are kept, and a directory to write to; neither is the user's own."""
+    """A state directory with stored runs, and an empty working directory."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "here").mkdir()
@@ -40,7 +40,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
     return source
 
 
-def keep_all() -> None:
+def save_all_runs() -> None:
     place = directory(os.environ)
     for one in experiments():
         keep(one, place)
@@ -60,7 +60,7 @@ def test_a_live_host(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str
     assert scripted.closed
 
 
-def test_without_a_name_the_file_is_called_after_the_moment(scripted: ScriptedSource, home: Path) -> None:
+def test_the_default_file_name_has_the_time(scripted: ScriptedSource, home: Path) -> None:
     assert main(["report", "--watch", "1", "--format", "markdown"]) == 0
     (written,) = (home / "here").iterdir()
     assert written.name.startswith("nictop-report-2") and written.suffix == ".md"
@@ -74,8 +74,8 @@ def test_to_stdout(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str],
     assert list((home / "here").iterdir()) == []
 
 
-def test_runs_alone_ask_no_host(capsys: pytest.CaptureFixture[str]) -> None:
-    keep_all()
+def test_runs_alone_are_reported_without_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    save_all_runs()
     assert main(["report", "sweep", "pair-1", "-o", "-", "--sudo"]) == 0
     page = capsys.readouterr().out
     assert "sweep of length" in page and page.count("<svg") == 1 + 4 + 1
@@ -106,7 +106,7 @@ def test_redacted(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]) 
         assert re.search(r"Hidden: \d host names?, ", told) is not None and "3 IPv4 addresses" in told
 
 
-def test_a_host_that_is_lost_stands_in_the_page(
+def test_an_unreachable_host_is_in_the_page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = ScriptedSource("guest")
@@ -124,8 +124,8 @@ def test_a_host_that_is_lost_stands_in_the_page(
         (["-o", "absent/x.html", "one"], "cannot write absent/x.html"),
     ],
 )
-def test_what_cannot_be_is_said(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    keep_all()
+def test_invalid_arguments_are_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    save_all_runs()
     assert main(["report", *arguments]) == 2
     streams = capsys.readouterr()
     assert sentence in streams.err and streams.out == ""
@@ -134,7 +134,7 @@ def test_what_cannot_be_is_said(arguments: list[str], sentence: str, capsys: pyt
 # --------------------------------------------------------------------------------------------------------- subjects
 
 
-def test_words_are_runs_hosts_or_files(home: Path) -> None:
+def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
     path = keep(experiments()[0], directory(os.environ))
     found = parse_subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
     assert found.hosts == ("vm1", "root@vm2:2222", "local")
@@ -142,14 +142,14 @@ def test_words_are_runs_hosts_or_files(home: Path) -> None:
     assert found.asks_hosts and not parse_subjects(["one"]).asks_hosts and parse_subjects([]).asks_hosts
 
 
-def test_a_foreign_file_is_a_sentence(home: Path) -> None:
+def test_a_file_of_another_format_is_an_error(home: Path) -> None:
     foreign = home / "here" / "x.json"
     foreign.write_bytes(b"\x00\xff{")
     with pytest.raises(NictopError):
         parse_subjects(["x.json"])
 
 
-def test_where_nothing_can_be_kept_every_word_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_directory_every_argument_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.delenv("HOME")
     assert parse_subjects(["beef1234"]).hosts == ("beef1234",)
@@ -158,8 +158,8 @@ def test_where_nothing_can_be_kept_every_word_is_a_host(monkeypatch: pytest.Monk
 # --------------------------------------------------------------------------------------------------------- the file
 
 
-def test_nothing_is_replaced_unless_that_is_wanted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep_all()
+def test_files_are_replaced_only_with_force(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_all_runs()
     written = home / "here" / "a.html"
     written.write_text("mine")
     assert main(["report", "one", "-o", "a.html"]) == 2
@@ -180,7 +180,7 @@ def test_a_link_is_not_followed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "absent/x", "x\x00y", "n" * 300])
-def test_a_path_that_cannot_be_is_a_sentence_and_leaves_nothing(path: str, home: Path) -> None:
+def test_an_invalid_path_is_an_error_and_no_file_remains(path: str, home: Path) -> None:
     with pytest.raises(NictopError, match="cannot write"):
         write_new_file(path, "text")
     assert list((home / "here").iterdir()) == []

@@ -1,4 +1,5 @@
-"""``nictop check``: exit codes, formats, and pages of rules; no terminal, page or shell obeys a name of a machine."""
+"""``nictop check``: exit codes, formats, and pages of rules; names of hosts cannot control terminals, pages or
+shells."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def hostile() -> Diagnosis:
 # ------------------------------------------------------------------------------------------------------------ text
 
 
-def test_text_says_what_was_seen_why_and_what_to_type() -> None:
+def test_text_has_evidence_reason_and_commands() -> None:
     text = check_text(sick(), diagnose(sick()), 120)
     lines = [line.strip() for line in text.splitlines()]
     assert lines[0].startswith("vmware-guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 10.0 s")
@@ -70,7 +71,7 @@ def test_text_of_a_healthy_host() -> None:
     assert f"✓ No problems found ({len(RULES)} checks)\n" in text
 
 
-def test_text_lists_what_could_not_look_by_reason() -> None:
+def test_text_lists_skipped_checks_by_reason() -> None:
     said = Diagnosis((), tuple(Skipped(rule, "guest", "", "needs root: /dev/kmsg") for rule in ("one", "two")))
     assert "--skipped" in check_text(healthy(), said, 80)
     text = check_text(healthy(), said, 80, skipped=True)
@@ -80,7 +81,7 @@ def test_text_lists_what_could_not_look_by_reason() -> None:
 
 
 @pytest.mark.parametrize("room", [-1, 40, 60, 80, 120, 200, 999])
-def test_text_keeps_to_the_width(room: int) -> None:
+def test_text_fits_the_width(room: int) -> None:
     limit = max(40, min(200, room))
     for hosts, said in ((sick(), diagnose(sick())), (healthy(), hostile()), ((*sick(), *healthy()), hostile())):
         text = check_text(hosts, said, room, skipped=True)
@@ -89,12 +90,12 @@ def test_text_keeps_to_the_width(room: int) -> None:
         assert room < 60 or lines == []
 
 
-def test_several_hosts_are_told_apart() -> None:
+def test_findings_name_their_host_if_there_are_several() -> None:
     hosts = (*sick(), *healthy())
     assert "guest ens224 is run by" in check_text(hosts, diagnose(hosts), 120)
 
 
-def test_nothing_hostile_reaches_the_terminal() -> None:
+def test_no_control_character_reaches_the_terminal() -> None:
     text = check_text(healthy(), hostile(), 120, skipped=True)
     assert all(character == "\n" or character.isprintable() for character in text)
     assert "ev\\x1b[2J\\u202eil[/x]\\x0a" in text
@@ -109,7 +110,7 @@ def test_ascii() -> None:
 # -------------------------------------------------------------------------------------------------------- Markdown
 
 
-def test_markdown_has_chapters_and_fences() -> None:
+def test_markdown_has_sections_and_fences() -> None:
     text = check_markdown(sick(), diagnose(sick()))
     assert '### ▲ warning: ens224 is run by "Wired connection 1", a profile NetworkManager made up' in text
     assert "```\nnmcli con mod uuid 7777" in text
@@ -117,7 +118,7 @@ def test_markdown_has_chapters_and_fences() -> None:
     assert "| seen | value | read from |" in text
 
 
-def test_nothing_hostile_is_markdown_or_html() -> None:
+def test_hostile_text_is_escaped_in_markdown() -> None:
     text = check_markdown(healthy(), hostile(), skipped=True)
     outside, fence = [], ""
     for line in text.splitlines():
@@ -136,7 +137,7 @@ def test_nothing_hostile_is_markdown_or_html() -> None:
 # ------------------------------------------------------------------------------------------------------------ JSON
 
 
-def test_json_is_what_the_schema_says() -> None:
+def test_json_matches_the_schema() -> None:
     schema = json.loads(check_schema())
     assert schema["$ref"] == "#/$defs/CheckDocument"
     assert set(schema["$defs"]["CheckDocument"]["properties"]) == set(CheckDocument.__dataclass_fields__)
@@ -146,7 +147,7 @@ def test_json_is_what_the_schema_says() -> None:
         matches_schema(json.loads(text), schema, schema["$defs"])
 
 
-def test_json_keeps_names_as_they_are() -> None:
+def test_json_has_unchanged_names() -> None:
     document = json.loads(check_json(healthy(), hostile()))
     assert document["findings"][0]["subject"] == HOSTILE
     assert document["skipped"][0]["reason"] == HOSTILE
@@ -216,7 +217,7 @@ def test_formats(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], f
     assert capsys.readouterr().out.startswith(first)
 
 
-def test_it_watches_every_link_with_a_device_for_as_long_as_it_is_told(
+def test_every_link_with_a_device_is_watched_for_the_given_time(
     scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "--watch", "5", "--format", "json"]) == 1
@@ -227,9 +228,7 @@ def test_it_watches_every_link_with_a_device_for_as_long_as_it_is_told(
     assert len(request.watch) == 2
 
 
-def test_a_host_that_is_lost_is_unreachable(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lost_host_is_unreachable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     source = ScriptedSource("guest")
     source.say(SourceState("lost", "the probe ended with signal 9", 2.0))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
@@ -239,7 +238,7 @@ def test_a_host_that_is_lost_is_unreachable(
     assert "signal 9" in streams.err
 
 
-def test_this_host_for_real() -> None:
+def test_this_host_with_the_real_probe() -> None:
     done = run("check", "--format", "json", "--watch", "1", "--fail-on", "critical")
     document = json.loads(done.stdout)
     assert done.stderr == ""
@@ -287,13 +286,13 @@ def test_explain_alone_lists_all_rules(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("room", [40, 80, 120])
-def test_pages_keep_to_the_width(room: int) -> None:
+def test_pages_fit_the_width(room: int) -> None:
     for rule in RULES.values():
         assert max(width(line) for line in rule_page(rule, room).splitlines() if not line.startswith(" ")) <= room
     assert all(width(line) <= room or "  (" in line for line in rule_list(room).splitlines()[:-1])
 
 
-def test_unknown_rules_are_named_with_their_neighbours() -> None:
+def test_unknown_rules_are_an_error_with_similar_names() -> None:
     with pytest.raises(UnknownRule) as error:
         rule_named("generated")
     assert "profile_is_generated" in error.value.hint

@@ -1,4 +1,4 @@
-"""``nictop demo``: what is in it, that it shows every panel, and that it runs where nothing but Python is."""
+"""``nictop demo``: content of the recording, its screens, and that it needs only Python."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from nictop.replay.run_index import run_marks
 from tests.cli.test_main import ROOT, TIMEOUT, run
 from tests.support.terminal import OnTerminal
 
-LARGEST = 300_000
-"""Bytes: it comes with every installation."""
+MAX_DEMO_BYTES = 300_000
+"""The recording is part of every installation."""
 DEMO = str(files("nictop.recording").joinpath(DEMO_FILE))
 WIDE, NARROW = (120, 36), (80, 24)
 
@@ -31,15 +31,15 @@ WIDE, NARROW = (120, 36), (80, 24)
 # ----------------------------------------------------------------------------------------------------- what is in it
 
 
-def test_it_is_small_and_whole() -> None:
-    assert os.path.getsize(DEMO) < LARGEST
+def test_the_recording_is_small_and_complete() -> None:
+    assert os.path.getsize(DEMO) < MAX_DEMO_BYTES
     with Recording.open(DEMO) as recording:
         assert recording.closed and recording.damages == 0
         assert len(recording.hosts) == 2
         assert recording.end - recording.begin > 2 * START
 
 
-def test_it_has_what_the_screens_are_there_for() -> None:
+def test_the_recording_has_data_for_every_screen() -> None:
     for moment in (f"+{START:g}", "end"):
         for answer in read_recorded_hosts(DEMO, moment):
             assert not isinstance(answer, Unreachable)
@@ -55,8 +55,8 @@ def test_it_has_what_the_screens_are_there_for() -> None:
         assert len(run_marks(recording)) >= 1
 
 
-def test_it_is_about_the_guests_alone() -> None:
-    """Nothing in it tells of the machine that recorded it, or of other networks than the guests' own."""
+def test_the_recording_contains_only_the_guests() -> None:
+    """It contains nothing about the machine that recorded it, or about other networks than those of the guests."""
     told = []
     with Recording.open(DEMO) as recording:
         for name in recording.hosts:
@@ -83,8 +83,8 @@ def environment(**more: str) -> dict[str, str]:
     return {**keep, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", **more}
 
 
-def look(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]) -> str:
-    """Open the demo, look at findings and the run, and leave; everything that was drawn."""
+def run_demo(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]) -> str:
+    """Open the demo, its findings and its run, and quit; return everything that was drawn."""
     with OnTerminal(command, cwd, surroundings, size) as screen:
         screen.until("ens192")
         screen.until("Demo, recorded on")
@@ -100,21 +100,21 @@ def look(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_it_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
+def test_the_demo_is_drawn(size: tuple[int, int], tmp_path: Path) -> None:
     surroundings = environment(PYTHONPATH=str(ROOT))
-    drawn = look([sys.executable, "-m", "nictop", "demo"], tmp_path, size, surroundings)
+    drawn = run_demo([sys.executable, "-m", "nictop", "demo"], tmp_path, size, surroundings)
     assert "Traceback" not in drawn
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_needs_nothing_that_only_linux_has(tmp_path: Path) -> None:
+def test_the_demo_runs_on_other_systems_than_linux(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.elsewhere", "demo"]
-    drawn = look(command, tmp_path, WIDE, environment(PYTHONPATH=str(ROOT)))
+    drawn = run_demo(command, tmp_path, WIDE, environment(PYTHONPATH=str(ROOT)))
     assert "Traceback" not in drawn and "not Linux" not in drawn
 
 
 def test_live_hosts_need_linux() -> None:
-    """The same surroundings refuse what would read the host."""
+    """In the same environment, live hosts are refused."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.elsewhere", "show"],
         capture_output=True,
@@ -129,7 +129,7 @@ def test_live_hosts_need_linux() -> None:
 
 
 def test_from_a_wheel_in_an_empty_environment(tmp_path: Path) -> None:
-    """The libraries are those of this environment; nictop itself comes out of the wheel."""
+    """The libraries are those of this environment; nictop is installed from the wheel."""
     python = _environment_with_the_wheel(tmp_path)
     where = subprocess.run(
         [python, "-c", "import nictop; print(nictop.__file__)"],
@@ -141,7 +141,7 @@ def test_from_a_wheel_in_an_empty_environment(tmp_path: Path) -> None:
         env=environment(),
     )
     assert where.stdout.startswith(str(tmp_path))
-    drawn = look([str(Path(python).parent / "nictop"), "demo"], tmp_path / "elsewhere", WIDE, environment())
+    drawn = run_demo([str(Path(python).parent / "nictop"), "demo"], tmp_path / "elsewhere", WIDE, environment())
     assert "Traceback" not in drawn
 
 
@@ -173,7 +173,7 @@ def _environment_with_the_wheel(folder: Path) -> str:
     return str(python)
 
 
-def test_a_pipe_is_told_so() -> None:
+def test_a_pipe_is_refused() -> None:
     done = run("demo")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("nictop: stdout is not a terminal")

@@ -1,4 +1,4 @@
-"""``nictop record``, and ``show`` and ``check`` of what it has written: with the real probe, as a user runs it."""
+"""``nictop record`` with the real probe, and ``show`` and ``check`` of its recordings."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
         assert len(times) >= 5 and times == sorted(times)
         assert recording.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         assert recording.begin <= recording.end <= recording.begin + 10.0
-    shown = json.loads(nictop("show", "r", "--format", "json", cwd=tmp_path).stdout)["hosts"]
-    assert [host["hello"]["hostname"] for host in shown] == [name]
-    assert "lo" in {one["name"] for one in shown[0]["inventory"]["links"]} and shown[0]["rates"]["links"]
+    show_text_of = json.loads(nictop("show", "r", "--format", "json", cwd=tmp_path).stdout)["hosts"]
+    assert [host["hello"]["hostname"] for host in show_text_of] == [name]
+    assert "lo" in {one["name"] for one in show_text_of[0]["inventory"]["links"]} and show_text_of[0]["rates"]["links"]
     checked = nictop("check", "r", "--format", "json", cwd=tmp_path)
     assert checked.returncode in (0, 1)
     assert json.loads(checked.stdout)["rules"] > 50
@@ -80,14 +80,14 @@ def test_ctrl_c_ends_it_with_a_closed_file(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert stdout == "" and stderr.count("\n") <= 2
-    assert process.returncode in (0, 3)  # 3: it came before the first word of the probe
+    assert process.returncode in (0, 3)  # 3: the signal was received before the first line of the probe
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.closed
     wait_until(lambda: not any(map(alive, probes)))
 
 
 def probes_of(pid: int) -> list[int]:
-    """Children of a process, which may not have any thread to ask yet."""
+    """Child processes of a process, which may have no thread yet."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -103,7 +103,7 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
         try:
             while part := os.read(outside, 4096):
                 said += part
-        except OSError:  # nobody holds the other side any more
+        except OSError:  # the other side is closed
             pass
         finally:
             os.close(outside)
@@ -112,7 +112,7 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
     assert b"live" in said.rpartition(b"\r")[0]
 
 
-def test_no_host_that_answers_is_exit_code_3(tmp_path: Path) -> None:
+def test_exit_code_3_without_a_reachable_host(tmp_path: Path) -> None:
     done = nictop("record", str(tmp_path / "r"), "dead=127.0.0.1:1", "--time", "5")
     assert done.returncode == 3
     assert "no host was reached" in done.stderr and "refuses the connection" in done.stderr
@@ -120,11 +120,11 @@ def test_no_host_that_answers_is_exit_code_3(tmp_path: Path) -> None:
         assert recording.hosts == ("dead",) and lines(everything(recording, "dead")) == []
 
 
-def test_one_of_two_is_enough(tmp_path: Path) -> None:
+def test_one_reachable_host_is_sufficient(tmp_path: Path) -> None:
     done = nictop("record", str(tmp_path / "r"), "local", "dead=127.0.0.1:1", "--time", "2")
     assert done.returncode == 0 and "1 of 2 hosts live" in done.stderr
-    shown = nictop("show", str(tmp_path / "r"))
-    assert shown.returncode == 3 and "dead · unreachable" in shown.stdout
+    show_text_of = nictop("show", str(tmp_path / "r"))
+    assert show_text_of.returncode == 3 and "dead · unreachable" in show_text_of.stdout
 
 
 def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
@@ -137,13 +137,13 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
         assert recording.closed
 
 
-def test_a_word_that_is_no_host_leaves_no_file(tmp_path: Path) -> None:
+def test_an_invalid_host_creates_no_file(tmp_path: Path) -> None:
     done = nictop("record", str(tmp_path / "r"), "a b")
     assert done.returncode == 2 and "is no host" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_is_removed_ends_it(tmp_path: Path) -> None:
+def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--interval", "0.1"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
         try:
@@ -167,12 +167,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "r"
 
 
-def shown(file: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def show_text_of(file: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     code = main(["show", str(file), "--format", "json", *arguments])
     return code, capsys.readouterr().out
 
 
-def test_the_end_and_any_moment_before(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_at_the_end_and_at_earlier_times(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for at, name, time in (
         ((), "later", 1700.0 - 0.15),
         (("--at", "+100"), "ens192", 1099.85),
@@ -182,7 +182,7 @@ def test_the_end_and_any_moment_before(file: Path, capsys: pytest.CaptureFixture
             1699.85,
         ),
     ):
-        code, out = shown(file, *at, capsys=capsys)
+        code, out = show_text_of(file, *at, capsys=capsys)
         a, b = json.loads(out)["hosts"]
         assert code == 3 and b == {"host": "b", "unreachable": NOT_RECORDED_MESSAGE}
         assert [one["name"] for one in a["inventory"]["links"]] == ["lo", name]
@@ -191,7 +191,7 @@ def test_the_end_and_any_moment_before(file: Path, capsys: pytest.CaptureFixture
         assert a["rates"]["links"]["2"]["tx_bits"] == pytest.approx(second * 1_000_000)
 
 
-def test_check_of_a_moment(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_at_a_time_of_a_recording(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", str(file), "--at", "+300", "--format", "json"])
     document = json.loads(capsys.readouterr().out)
     assert code == 3
@@ -210,7 +210,7 @@ def test_check_of_a_moment(file: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["other"], "a recording stands alone"),
     ],
 )
-def test_what_is_no_moment_is_usage(
+def test_an_invalid_time_is_a_usage_error(
     file: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", str(file), *words]) == 2
@@ -218,7 +218,7 @@ def test_what_is_no_moment_is_usage(
     assert captured.out == "" and said in captured.err
 
 
-def test_a_moment_without_a_recording_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_without_a_recording_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--at", "end"]) == 2
     assert "--at wants a recording" in capsys.readouterr().err
     assert main(["show", f"{tmp_path}/none"]) == 2
@@ -228,7 +228,7 @@ def test_a_moment_without_a_recording_is_usage(tmp_path: Path, capsys: pytest.Ca
     assert "is no recording of nictop" in capsys.readouterr().err
 
 
-def test_a_name_that_commands_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_with_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told: list[Told] = [(HOSTILE, item, time) for _, item, time in a_host("a", 5)]
     told.append((HOSTILE, inventory(link(2, HOSTILE), time=1006.0), 1006.0))
     record(tmp_path / HOSTILE, told)
@@ -242,7 +242,7 @@ def test_a_name_that_commands_a_terminal(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def set_clocks(path: Path, monotonic: float, wall: float) -> None:
-    """Write other clocks into the header of a recording."""
+    """Set the clocks in the header of a recording."""
     data = path.read_bytes()
     first = parse_header(data[len(PREFIX) : len(PREFIX) + HEADER_SIZE])
     assert first is not None
@@ -250,19 +250,19 @@ def set_clocks(path: Path, monotonic: float, wall: float) -> None:
     path.write_bytes(PREFIX + header + data[len(PREFIX) + first.size :])
 
 
-ABSURD_CLOCKS = [
+INVALID_CLOCKS = [
     *((BEGIN, wall) for wall in (1e300, -1e300, 1e18, 1e15, 253402300799.0, -62135596800.0, -1e11, 5e-324)),
     *((monotonic, 1.7e9) for monotonic in (1e300, -1e300, 1e18)),
 ]
 """CLOCK_MONOTONIC and seconds since the epoch: beyond the years 1 to 9999, at their edges, beyond time_t."""
 
 
-@pytest.mark.parametrize(("monotonic", "wall"), ABSURD_CLOCKS)
+@pytest.mark.parametrize(("monotonic", "wall"), INVALID_CLOCKS)
 @pytest.mark.parametrize("at", ["end", "+1", "+99", "14:03:20", "2026-11-21T14:03:20", "0001-01-01", "9998-12-31"])
-def test_a_recording_whose_time_of_day_is_absurd(
+def test_a_recording_with_an_invalid_time_of_day(
     tmp_path: Path, monotonic: float, wall: float, at: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The end and seconds from the beginning do not need it; a time of day is answered by a sentence."""
+    """Times from the beginning or end do not need it; a time of day is an error."""
     record(tmp_path / "r", a_host("a", 5))
     set_clocks(tmp_path / "r", monotonic, wall)
     code = main(["show", str(tmp_path / "r"), "--at", at])
@@ -274,8 +274,8 @@ def test_a_recording_whose_time_of_day_is_absurd(
         assert "is not in the recording" in captured.err or "time of day" in captured.err
 
 
-@pytest.mark.parametrize(("monotonic", "wall"), ABSURD_CLOCKS)
-def test_a_report_of_a_recording_whose_time_of_day_is_absurd(
+@pytest.mark.parametrize(("monotonic", "wall"), INVALID_CLOCKS)
+def test_a_report_of_a_recording_with_an_invalid_time_of_day(
     tmp_path: Path, monotonic: float, wall: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(tmp_path / "r", a_host("a", 5))
@@ -284,8 +284,8 @@ def test_a_report_of_a_recording_whose_time_of_day_is_absurd(
     assert main(["check", str(tmp_path / "r")]) in (0, 1)
 
 
-def test_moments_of_the_day(tmp_path: Path) -> None:
-    """Also beyond midnight: the first such time after the recording began is meant."""
+def test_times_of_day(tmp_path: Path) -> None:
+    """The first such time after the start of the recording, also after midnight."""
     begin = datetime(2026, 3, 14, 23, 59, 30)
     record(tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)])
     set_clocks(tmp_path / "r", BEGIN, begin.timestamp())

@@ -1,4 +1,4 @@
-"""``nictop show`` prints the same facts as the screen, fit for terminals and for programs."""
+"""``nictop show``: the facts of the screen as text and JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def hostile_host() -> Snapshot:
 # ------------------------------------------------------------------------------------------------------------ text
 
 
-def test_text_has_the_tree_the_numbers_and_the_facts() -> None:
+def test_text_has_tree_rates_and_facts() -> None:
     text = show_text(live_host(), 120)
     assert text.endswith("\n") and not text.endswith("\n\n")
     lines = text.splitlines()
@@ -61,7 +61,7 @@ def test_text_has_the_tree_the_numbers_and_the_facts() -> None:
 
 
 def test_functions_are_described_once() -> None:
-    """A netdev's chapter ends with its PCI function; a function without a netdev has a chapter of its own."""
+    """The facts of a netdev include its PCI function; a function without a netdev has its own section."""
     text = show_text(live_host(), 100)
     assert text.count("  address         0000:02:00.0 ·") == 1
     assert text.count("  address         0000:04:00.0 ·") == 1
@@ -69,12 +69,12 @@ def test_functions_are_described_once() -> None:
 
 @pytest.mark.parametrize("room", [-5, 0, 40, 60, 80, 120, 200, 1000])
 @pytest.mark.parametrize("make", [live_host, hostile_host, lambda: Snapshot.empty("nobody")])
-def test_text_keeps_to_the_width(room: int, make: Any) -> None:
+def test_text_fits_the_width(room: int, make: Any) -> None:
     limit = max(40, min(200, room))
     assert max(width(line) for line in show_text(make(), room).splitlines()) <= limit
 
 
-def test_nothing_hostile_reaches_the_terminal() -> None:
+def test_no_control_character_reaches_the_terminal() -> None:
     text = show_text(hostile_host(), 200)
     assert all(character == "\n" or character.isprintable() for character in text)
     assert "ev\\x1b[2J\\u202eil[/x]\\x0a网卡\\u200b" in text
@@ -87,14 +87,14 @@ def test_ascii() -> None:
     assert len(text.splitlines()) == len(show_text(live_host(), 100).splitlines())
 
 
-def test_a_host_that_said_nothing() -> None:
+def test_a_host_without_data() -> None:
     text = show_text(Snapshot.empty("nobody"), 80)
     assert "inventory pending" in text
     assert "CPU  no rates" in text
 
 
 def busy_queues() -> Snapshot:
-    """The physical function with two queues, of which the first does all; one of its interrupts is a riddle."""
+    """The physical function with two queues, of which only the first is busy; one interrupt cannot be mapped."""
     names = ("tx_queue_0_packets", "rx_queue_0_packets", "rx_queue_1_packets")
     link = replace(
         PF,
@@ -130,7 +130,7 @@ def test_text_has_the_queues() -> None:
 
 
 @pytest.mark.parametrize("room", [40, 80, 120, 200])
-def test_queues_keep_to_the_width(room: int) -> None:
+def test_queues_fit_the_width(room: int) -> None:
     assert max(width(line) for line in show_text(busy_queues(), room).splitlines()) <= room
 
 
@@ -171,14 +171,14 @@ def test_json_is_ascii_and_exact() -> None:
     assert document["troubles"][0]["message"] == HOSTILE
 
 
-def test_json_says_why_something_is_absent() -> None:
+def test_json_has_the_reasons_of_absent_values() -> None:
     document = json.loads(show_json(live_host()))
     (link,) = [link for link in document["inventory"]["links"] if link["name"] == "ens224"]
     assert link["ethtool"]["module"] is None
     assert link["ethtool"]["unreadable"]["module"] == {"reason": "needs_root", "detail": "EPERM"}
 
 
-def test_json_of_nothing() -> None:
+def test_json_without_data() -> None:
     document = json.loads(show_json(Snapshot.empty("nobody")))
     assert (document["inventory"], document["rates"], document["hello"]) == (None, None, None)
 
@@ -187,7 +187,7 @@ def test_json_of_nothing() -> None:
 
 
 def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any], path: str = "$") -> None:
-    """As much of JSON schema as msgspec writes; anything else in the schema fails."""
+    """Validate a value by the part of JSON schema that msgspec writes; other keywords fail."""
     schema = {key: part for key, part in schema.items() if key not in ("title", "description", "default", "$schema")}
     schema.pop("$defs", None)
     if "$ref" in schema:
@@ -270,7 +270,7 @@ def test_the_schema_describes_what_surrounds_the_links() -> None:
         assert set(schema["$defs"][part.__name__]["properties"]) == set(part.__dataclass_fields__)
 
 
-def test_scripts_never_load_the_screen() -> None:
+def test_show_does_not_import_textual() -> None:
     code = (
         "import sys, nictop.report.facts.host, nictop.report.findings.check, nictop.cli.main, nictop.hosts.observe;"
         "print(*sys.modules.keys() & {'textual', 'rich', 'asyncssh', 'pyroute2', 'psutil'})"
@@ -279,6 +279,6 @@ def test_scripts_never_load_the_screen() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
 
 
-def test_links_known_by_one_change_alone_are_in_the_tree() -> None:
+def test_links_known_from_a_link_change_are_in_the_tree() -> None:
     text = show_text(snapshot_of(HELLO, inventory(links=(make_link(9, "eth9", bus="usb", device="1-2"),))), 80)
     assert "eth9" in text

@@ -1,4 +1,4 @@
-"""Charts of runs: what is drawn is what was measured, and a file that says anything draws nothing worse than that."""
+"""Charts of runs: shapes match the measured values, and arbitrary values are drawn within the chart."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def steady(rate: float) -> Result:
     return result(5.0, flows=(flow(5.0, points=points),))
 
 
-def test_a_gap_between_intervals_is_no_area() -> None:
+def test_gaps_between_intervals_are_not_drawn() -> None:
     points = tuple(IntervalPoint(end, Interval(end - 1, end, 1e9, False)) for end in (1.0, 3.0))
     (area,) = shapes(run_chart(result(1.0, flows=(flow(1.0, points=points),))), "area")
     assert area.get("d", "").count("M") == area.get("d", "").count("Z") == 2
@@ -89,12 +89,12 @@ def test_each_end_has_its_cpu_line() -> None:
     assert "hottest CPU of a" in chart and "hottest CPU of b" in chart
 
 
-def test_what_was_left_out_is_marked() -> None:
+def test_the_omitted_time_is_marked() -> None:
     assert "counted from here" in run_chart(full_result(5.0))
     assert "counted from here" not in run_chart(steady(1e9))
 
 
-def test_a_ceiling_far_away_is_said_and_not_drawn() -> None:
+def test_a_much_higher_ceiling_is_only_in_the_legend() -> None:
     far = replace(full_result(0.1), ceiling=Ceiling(9.41e9, 8e5, "far"))
     chart = run_chart(far)
     assert shapes(chart, "ceiling") == [] and "ceiling 9.41 Gb/s: beyond the chart" in chart

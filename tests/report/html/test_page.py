@@ -1,4 +1,4 @@
-"""The HTML report: well-formed, complete, without anything to run or to load, whatever machines are called."""
+"""The HTML report is well-formed and complete, runs and loads nothing, with arbitrary names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EMPTY = {"meta", "path", "line", "polyline", "rect", "circle"}
 
 
 class Outline(HTMLParser):
-    """What a browser would see, and whether every element ends where it must."""
+    """Elements and texts of a page, and whether the elements are nested correctly."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -94,7 +94,7 @@ def rich_runs() -> list[StoredRun]:
 
 
 @pytest.mark.parametrize("report", reports(), ids=("rich", "hostile", "nothing", "runs alone"))
-def test_a_page_is_well_formed_and_has_nothing_to_run_or_to_load(report: Report) -> None:
+def test_a_page_is_well_formed_and_runs_and_loads_nothing(report: Report) -> None:
     page = html_page(report)
     outline = Outline(page)
     assert page.startswith("<!DOCTYPE html>\n") and page.endswith("</html>\n") and page.isascii()
@@ -103,7 +103,7 @@ def test_a_page_is_well_formed_and_has_nothing_to_run_or_to_load(report: Report)
     names = {name for _, name, _ in outline.attributes}
     assert not [name for name in names if name.startswith("on") or name in ("style", "src", "srcset", "action")]
     assert all(value.startswith("#") for _, name, value in outline.attributes if name == "href")
-    ElementTree.fromstring(page.partition("\n")[2])  # also well-formed as XML: nothing relies on being forgiven
+    ElementTree.fromstring(page.partition("\n")[2])  # also well-formed as XML
     assert "url(" not in page and "@import" not in page
 
 
@@ -121,7 +121,7 @@ def test_the_policy_allows_this_style_sheet_and_nothing_else() -> None:
     ]
 
 
-def test_everything_is_told() -> None:
+def test_the_page_has_all_data() -> None:
     report = rich_report()
     words = Outline(html_page(report)).words
     for one in report.diagnosis.findings:
@@ -158,19 +158,19 @@ def test_findings_come_before_hosts_and_hosts_before_runs() -> None:
     assert places == sorted(places)
 
 
-def test_a_healthy_host_is_said_to_be_so() -> None:
+def test_a_healthy_host_has_a_positive_verdict() -> None:
     report = replace(rich_report(), diagnosis=Diagnosis((), ()))
     assert "✓ No problems found" in Outline(html_page(report)).words
 
 
-def test_hostile_names_stay_readable_text() -> None:
+def test_hostile_names_are_shown_as_text() -> None:
     words = Outline(html_page(hostile_report())).words
     assert clean(HOSTILE) in words
     assert all(character.isprintable() or character == "\n" for character in words)
     assert "\u202e" not in words and "\x1b" not in words
 
 
-def test_a_very_long_name_is_there_as_a_whole_and_cannot_widen_a_chart() -> None:
+def test_a_very_long_name_is_complete_but_shortened_in_charts() -> None:
     long = "n" * 10_000
     snapshot, window = recorded_answer("virtio-4-queues", long)
     links = {ifindex: replace(link, name=f"{long}{ifindex}") for ifindex, link in snapshot.links.items()}
@@ -184,7 +184,7 @@ def test_a_very_long_name_is_there_as_a_whole_and_cannot_widen_a_chart() -> None
 
 
 @given(st.text())
-def test_any_text_is_text(raw: str) -> None:
+def test_any_text_is_escaped(raw: str) -> None:
     outline = Outline(element("p", raw, title=raw))
     assert outline.is_well_formed and outline.tags == {"p"}
     assert outline.words == clean(raw)
@@ -192,13 +192,13 @@ def test_any_text_is_text(raw: str) -> None:
     assert ElementTree.fromstring(element("p", raw)).text in (clean(raw), None)
 
 
-def test_only_finished_html_stands_as_it_is() -> None:
+def test_only_html_objects_are_not_escaped() -> None:
     assert element("p", Html("<br/>"), "<br/>") == "<p><br/>&lt;br/&gt;</p>"
     assert text("a\"b'<&>") == "a&quot;b&#x27;&lt;&amp;&gt;"
     assert "<td>&lt;td&gt;</td>" in table(("a",), [("<td>",)])
 
 
-def test_a_host_that_told_no_inventory_is_listed_as_such() -> None:
+def test_a_host_without_an_inventory_is_listed_with_the_reason() -> None:
     snapshot, window = recorded_answer("virtio-4-queues", "guest")
     report = report_of([(replace(snapshot, inventory=None), window)], wall=WALL)
     assert report.hosts == ()
@@ -208,7 +208,7 @@ def test_a_host_that_told_no_inventory_is_listed_as_such() -> None:
 # -------------------------------------------------------------------------------------------------------- Markdown
 
 
-def test_markdown_tells_the_same() -> None:
+def test_markdown_has_the_same_content() -> None:
     page = markdown_page(rich_report())
     for expected in (
         "# nictop report: guest\\-1",
@@ -221,7 +221,7 @@ def test_markdown_tells_the_same() -> None:
     assert page.count("<details>") == page.count("</details>") == 2
 
 
-def test_nothing_hostile_is_markup_in_markdown() -> None:
+def test_hostile_text_is_escaped_in_markdown() -> None:
     page = markdown_page(hostile_report())
     fence, outside = "", []
     for line in page.splitlines():

@@ -1,5 +1,4 @@
-"""--redact: nothing that was hidden is anywhere in the page, the same thing has the same alias, and nictop finds the
-same faults as before."""
+"""--redact: no hidden value is in the page, an object has the same alias everywhere, and the findings do not change."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ HARMLESS = {"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "127.0.0.1", "0.0.0.0"}
 
 
 def private(answer: tuple[Snapshot, Any]) -> Snapshot:
-    """A recorded guest with everything that a machine may betray."""
+    """A recorded guest with all kinds of values that identify a machine."""
     snapshot = answer[0]
     inventory = snapshot.inventory
     assert inventory is not None
@@ -65,7 +64,7 @@ def private(answer: tuple[Snapshot, Any]) -> Snapshot:
 
 
 def redacted_report() -> tuple[str, list[str]]:
-    """The page, and every string that it was made of."""
+    """The page, and all strings of the records that it was made of."""
     answers: list[Any] = []
     for number, name in enumerate(RECORDED):
         answer = recorded_answer(name, f"office-{number}")
@@ -82,7 +81,7 @@ def redacted_report() -> tuple[str, list[str]]:
 
 
 def texts(value: Any) -> Any:
-    """Every text in a value."""
+    """All strings in a value."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -92,7 +91,7 @@ def texts(value: Any) -> Any:
     return [texts(one) for one in vars(value).values()] if hasattr(value, "__dict__") else []
 
 
-def test_nothing_that_was_hidden_is_in_the_page() -> None:
+def test_no_hidden_value_is_in_the_page() -> None:
     page, before = redacted_report()
     page = page.casefold()
     originals = {one for text in before for form in (MAC, FOUR, UUID) for one in form.findall(text.lower())} - HARMLESS
@@ -106,7 +105,7 @@ def test_nothing_that_was_hidden_is_in_the_page() -> None:
         assert name not in page, name
 
 
-def test_the_page_says_what_was_hidden_and_what_was_not() -> None:
+def test_the_page_lists_what_was_hidden_and_what_was_not() -> None:
     page, _ = redacted_report()
     said = re.search(r"Hidden: ([^.]*)\.", page)
     assert said is not None
@@ -115,7 +114,7 @@ def test_the_page_says_what_was_hidden_and_what_was_not() -> None:
     assert "Not hidden: names of interfaces" in page
 
 
-def test_the_same_thing_has_the_same_alias_in_every_text() -> None:
+def test_an_object_has_the_same_alias_in_every_text() -> None:
     page, _ = redacted_report()
     assert "igb 52:54:00:" in page and ": link of profile-1 at " in page
     assert re.search(r"host-1: its NIC|host-2: its NIC", page)
@@ -132,7 +131,7 @@ def all_cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("hosts", all_cases())
-def test_the_same_faults_are_found(hosts: list[dict[str, Any]]) -> None:
+def test_the_findings_are_the_same(hosts: list[dict[str, Any]]) -> None:
     before = [watched(host) for host in hosts]
     redaction = make_redaction([one.snapshot for one in before])
     after = [HostFacts(redaction.hidden(one.snapshot), one.window) for one in before]
@@ -147,7 +146,7 @@ def test_the_same_faults_are_found(hosts: list[dict[str, Any]]) -> None:
 # ------------------------------------------------------------------------------------------------------- addresses
 
 
-def test_subnets_stay_subnets() -> None:
+def test_addresses_of_a_subnet_remain_in_one() -> None:
     networks = ("172.16.0.1/20", "10.1.0.9/8", "10.2.0.9/8", "192.168.7.1/24", "192.168.7.200/25")
     aliases = AddressAliases([one.partition("/")[0] for one in networks], networks)
 
@@ -165,14 +164,14 @@ def test_subnets_stay_subnets() -> None:
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1", "0.0.0.0", "255.255.255.0", "224.0.0.251", "::1", "::", "ff02::1"])
-def test_what_everybody_has_stays(text: str) -> None:
+def test_well_known_addresses_are_not_replaced(text: str) -> None:
     aliases = AddressAliases()
     assert aliases.ip(ip_address(text)) == text
     assert not any(aliases.counted.values())
 
 
 @given(st.lists(st.ip_addresses(v=4), min_size=1, max_size=40, unique=True))
-def test_different_ipv4_addresses_stay_different_and_none_stays(addresses: list[Any]) -> None:
+def test_ipv4_aliases_are_different_and_not_in_the_input(addresses: list[Any]) -> None:
     aliases = AddressAliases(list(map(str, addresses)))
     found = {one: aliases.ip(one) for one in addresses}
     same = [one for one, alias in found.items() if str(one) == alias]
@@ -181,7 +180,7 @@ def test_different_ipv4_addresses_stay_different_and_none_stays(addresses: list[
 
 
 @given(st.lists(st.ip_addresses(v=6), min_size=1, max_size=30, unique=True))
-def test_different_ipv6_addresses_stay_different(addresses: list[IPv6Address]) -> None:
+def test_ipv6_aliases_are_different(addresses: list[IPv6Address]) -> None:
     aliases = AddressAliases(list(map(str, addresses)))
     found = [aliases.ip(one) for one in addresses]
     assert len(set(found)) == len(found)
@@ -195,12 +194,12 @@ def test_mac_addresses(addresses: list[bytes]) -> None:
     found = [aliases.mac(one.hex(":")) for one in known]
     assert len(set(found)) == len(found) and not {one.hex(":") for one in known} & set(found)
     for one, alias in zip(known, found, strict=True):
-        assert alias[:2] == one.hex()[:2]  # whether it is a group's, or made up, is told
+        assert alias[:2] == one.hex()[:2]  # multicast and locally administered bits are kept
         assert aliases.mac(one.hex(":").upper()).lower() == alias
         assert aliases.mac(one.hex("-")) == alias.replace(":", "-")
 
 
-def test_the_tap_of_a_guest_still_bears_its_address() -> None:
+def test_a_tap_and_the_nic_of_its_guest_have_matching_aliases() -> None:
     aliases = AddressAliases()
     assert aliases.mac("fe:54:00:12:34:56")[2:] == aliases.mac("52:54:00:12:34:56")[2:]
 
@@ -208,7 +207,7 @@ def test_the_tap_of_a_guest_still_bears_its_address() -> None:
 # ----------------------------------------------------------------------------------------------------------- names
 
 
-def made(*hosts: str) -> Redaction:
+def aliases_of_an_example(*hosts: str) -> Redaction:
     names = NameAliases(hosts)
     for host in hosts:
         names.alias("host", host)
@@ -230,16 +229,16 @@ def made(*hosts: str) -> Redaction:
     ],
 )
 def test_names_and_addresses_in_texts(before: str, after: str) -> None:
-    assert re.sub("5e:53:01", "00:00:01", made("web", "web-2", "a").text(before)) == after
+    assert re.sub("5e:53:01", "00:00:01", aliases_of_an_example("web", "web-2", "a").text(before)) == after
 
 
-def test_no_alias_is_a_name_that_was_there() -> None:
-    redaction = made("host-1", "host-3", "other")
+def test_no_alias_is_a_name_of_the_input() -> None:
+    redaction = aliases_of_an_example("host-1", "host-3", "other")
     assert redaction.names.alias("host", "host-1") == "host-2"
     assert redaction.names.alias("host", "other") == "host-5"
 
 
-def test_a_profile_that_tells_its_interface_still_does() -> None:
+def test_the_alias_of_a_profile_contains_its_interface() -> None:
     names = NameAliases()
     names.keep(("ens224", "ens2"))
     assert names.alias("profile", "Secret ens224 (lab)") == "profile-1-ens224"
@@ -247,13 +246,13 @@ def test_a_profile_that_tells_its_interface_still_does() -> None:
     assert names.alias("profile", "Wired connection 3") == "Wired connection 3"
 
 
-def test_localhost_is_no_secret() -> None:
-    assert made("localhost", "local").text("localhost: local") == "localhost: local"
+def test_localhost_is_not_hidden() -> None:
+    assert aliases_of_an_example("localhost", "local").text("localhost: local") == "localhost: local"
 
 
 @given(st.text(min_size=3, max_size=30), st.text(max_size=20), st.text(max_size=20))
-def test_any_name_is_found_between_anything_that_is_no_letter(name: str, before: str, after: str) -> None:
-    redaction = made(name)
+def test_any_name_is_found_between_characters_other_than_letters(name: str, before: str, after: str) -> None:
+    redaction = aliases_of_an_example(name)
     if redaction.names.is_kept(name):
         return
     assert name not in redaction.text(f"«{name}»").replace("host-1", "")
@@ -262,14 +261,14 @@ def test_any_name_is_found_between_anything_that_is_no_letter(name: str, before:
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_redacted(text: str) -> None:
-    redaction = made("alpha", "b")
+    redaction = aliases_of_an_example("alpha", "b")
     assert redaction.text(text) == redaction.text(text)
     assert isinstance(redaction.text(text, names=False), str)
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.02, 0.3, 1.0]))
 @settings(max_examples=40)
-def test_a_host_that_says_anything_can_be_redacted_and_shown(seed: int, share: float) -> None:
+def test_hosts_with_arbitrary_text_can_be_redacted_and_shown(seed: int, share: float) -> None:
     snapshot, window = recorded_answer(RECORDED[1], "guest")
     inventory = disturbed(snapshot.inventory, Inventory, Random(seed), share)
     links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
@@ -278,8 +277,8 @@ def test_a_host_that_says_anything_can_be_redacted_and_shown(seed: int, share: f
     assert html_page(report_of(told, wall=WALL, hidden=hidden)).endswith("</html>\n")
 
 
-def test_the_tables_name_records_that_there_are() -> None:
-    """A record with another name would be free text: words of the kernel in it would be taken for names."""
+def test_the_tables_name_existing_records() -> None:
+    """Records that are not in the tables are free text: values of the kernel in them would be replaced as names."""
     defined = set[str]()
     for path in Path(nictop.__file__).parent.rglob("*.py"):
         defined.update(re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE))
