@@ -24,6 +24,7 @@ from nictop.changes.events import (
     ChangeTimeouts,
     ConnectionLost,
     Event,
+    GoalCheck,
     Outcome,
     Prepared,
     ReadBack,
@@ -62,6 +63,8 @@ class ChangeSpec:
     """Seconds from "applied" until the host takes it back, `SHORTEST_KEPT` to `LONGEST_KEPT`."""
     undo: tuple[str, ...] = ()
     """Shell lines for a person who wants the old state back when it was kept: those of the fix. For the log."""
+    proof: Callable[[Snapshot], GoalCheck] | None = None
+    """Checks each inventory that was read after the change; None: there is no goal to check."""
 
 
 class Change:
@@ -209,7 +212,7 @@ class Change:
                     return
 
     async def _follow(self, item: ChangeItem) -> list[Event]:
-        if isinstance(item, (ReadBack, Verdict)):
+        if isinstance(item, (ReadBack, GoalCheck, Verdict)):
             return [item] if self._news.is_watching else []
         if isinstance(item, ChangeLine):
             return await self._believe(item)
@@ -255,7 +258,7 @@ class Change:
         if snapshot is not None and snapshot.clock is not None:  # the line has been on its way for a while
             self.deadline = min(self.deadline, there - snapshot.clock.offset)
         self._patience = max(now, self.deadline) + self._limits.settle
-        self._news.begin_watching(line.time, self.wish.finding)
+        self._news.begin_watching(line.time, self.wish.finding, self.wish.proof)
 
     async def _found_again(self) -> ChangeEnded:
         self._news.end_watching()

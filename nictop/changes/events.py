@@ -62,6 +62,15 @@ class ReadBack:
 
 
 @dataclass(frozen=True)
+class GoalCheck:
+    """Whether a guided job has reached its goal, as an inventory shows it that was read after the change."""
+
+    proven: bool
+    text: str
+    """What was seen: ``ens4 has 4 queues``."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the rule says now, after the change."""
 
@@ -101,4 +110,6 @@ class ChangeEnded:
     """A sentence; "" where the outcome says all."""
 
 
-Event = Prepared | Applying | Applied | ReadBack | Verdict | StepFailed | Undoing | ConnectionLost | ChangeEnded
+Event = (
+    Prepared | Applying | Applied | ReadBack | GoalCheck | Verdict | StepFailed | Undoing | ConnectionLost | ChangeEnded
+)

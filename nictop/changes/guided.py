@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from nictop.changes.events import GoalCheck
 from nictop.changes.guided_address import AddressWish, address_fix, check_address
 from nictop.changes.guided_address_files import address_files, address_now
 from nictop.errors import NictopError
@@ -24,15 +25,6 @@ from nictop.rules.fixes.persistence import ethtool_fixes
 
 NOT_PERSISTENT = "virtual_functions_are_not_persistent"
 """The rule that knows how VFs are asked for at every boot."""
-
-
-@dataclass(frozen=True)
-class GoalCheck:
-    """Whether a job has come to what was wanted."""
-
-    proven: bool
-    text: str
-    """What was seen: ``ens4 has 4 queues``."""
 
 
 @dataclass(frozen=True)

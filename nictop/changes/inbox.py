@@ -8,16 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from nictop.changes.events import ReadBack, Verdict
+from nictop.changes.events import GoalCheck, ReadBack, Verdict
 from nictop.changes.finding_watch import FindingWatch
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import ChangeLine, Line
+from nictop.probe.records import ChangeLine, Inventory, Line
 from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 
 Decision = Literal["apply", "keep", "undo", "cancel"]
-ChangeItem = ChangeLine | SourceState | Decision | ReadBack | Verdict
+ChangeItem = ChangeLine | SourceState | Decision | ReadBack | GoalCheck | Verdict
 
 
 class ChangeInbox:
@@ -32,7 +32,10 @@ class ChangeInbox:
         self._waiting: deque[ChangeItem] = deque()
         self._some = asyncio.Event()
         self._since: float | None = None
-        self._heard_since = False
+        self._inventory: Inventory | None = None
+        """The newest that was read after `_since`."""
+        self._proof: Callable[[Snapshot], GoalCheck] | None = None
+        self._goal: GoalCheck | None = None
         self._watch: FindingWatch | None = None
 
     def hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
@@ -49,10 +52,13 @@ class ChangeInbox:
         self._waiting.append(item)
         self._some.set()
 
-    def begin_watching(self, since: float, finding: Finding | None) -> None:
-        """From now on, say when the host has told something that it read after `since` (its CLOCK_MONOTONIC), and
-        whether the finding is still there."""
-        self._since = since
+    def begin_watching(
+        self, since: float, finding: Finding | None, proof: Callable[[Snapshot], GoalCheck] | None = None
+    ) -> None:
+        """From now on, put: `ReadBack` once the host has sent an inventory that it read after `since` (seconds of its
+        CLOCK_MONOTONIC), the result of `proof` for each such inventory, and whether the finding is still there; each
+        only if it is another one than before."""
+        self._since, self._proof = since, proof
         self._watch = None if finding is None else FindingWatch(finding, since)
 
     def end_watching(self) -> None:
@@ -66,9 +72,15 @@ class ChangeInbox:
 
     def _look(self, snapshot: Snapshot, since: float) -> None:
         inventory = snapshot.inventory
-        if inventory is not None and not inventory.pending and inventory.time >= since and not self._heard_since:
-            self._heard_since = True
-            self.put(ReadBack())
+        if inventory is not None and not inventory.pending and inventory.time >= since:
+            if self._inventory is None:
+                self.put(ReadBack())
+            if self._proof is not None and inventory is not self._inventory:
+                goal = self._proof(snapshot)
+                if goal != self._goal:
+                    self._goal = goal
+                    self.put(goal)
+            self._inventory = inventory
         if self._watch is not None:
             said = self._watch.take(snapshot, self._others())
             if said is not None:

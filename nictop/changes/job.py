@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from nictop.changes.actions import Action
 from nictop.changes.change import DEFAULT_KEEP_WITHIN, ChangeSpec
-from nictop.changes.guided import GoalCheck, GuidedChange
+from nictop.changes.events import GoalCheck
+from nictop.changes.guided import GuidedChange
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Finding, Fix
@@ -45,5 +46,5 @@ class ChangeJob:
     def wish(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
         """`actions`: those of the fix, with everything filled in."""
         return ChangeSpec(
-            self.host, tuple(actions), self.title, self.finding, keep_within, tuple(map(str, self.fix.undo))
+            self.host, tuple(actions), self.title, self.finding, keep_within, tuple(map(str, self.fix.undo)), self.proof
         )

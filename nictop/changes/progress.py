@@ -12,6 +12,7 @@ from nictop.changes.events import (
     ChangeEnded,
     ConnectionLost,
     Event,
+    GoalCheck,
     Outcome,
     Prepared,
     ReadBack,
@@ -19,7 +20,6 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
-from nictop.changes.guided import GoalCheck
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["asked", "prepared", "applying", "applied", "undoing", "parted", "ended"]
@@ -75,6 +75,8 @@ class ChangeProgress:
             return replace(self, stage="applied", plan=event.plan, deadline=event.deadline)
         if isinstance(event, ReadBack):
             return replace(self, still_heard=True)
+        if isinstance(event, GoalCheck):
+            return replace(self, proof=event)
         if isinstance(event, Verdict):
             return replace(self, verdict=event)
         if isinstance(event, ChangeEnded):

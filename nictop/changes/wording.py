@@ -16,6 +16,7 @@ from nictop.changes.events import (
     ChangeEnded,
     ConnectionLost,
     Event,
+    GoalCheck,
     Outcome,
     Prepared,
     ReadBack,
@@ -97,6 +98,8 @@ def event_words(event: Event, now: float) -> str:
         return f"lost: {clean(event.text)}; the host takes it back by itself"
     if isinstance(event, ChangeEnded):
         return SENTENCES[event.outcome] + (f": {clean(event.text)}" if event.text else "")
+    if isinstance(event, GoalCheck):
+        return f"{'proven' if event.proven else 'not proven yet'}: {clean(event.text)}"
     if event.text:
         return f"whether the finding is gone cannot be told: {clean(event.text)}"
     return "the finding is gone" if event.gone else "the finding is still there"

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from nictop.changes.actions import Actions, actions_of
-from nictop.changes.guided import GoalCheck, use_queues
+from nictop.changes.events import GoalCheck
+from nictop.changes.guided import use_queues
 from nictop.changes.job import ChangeJob
+from nictop.changes.session import ChangeSession
+from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.host import always, wait_until_read
-from nictop.cli.change.session import ChangeSession
 from nictop.cli.main import main
 from nictop.hosts.session import running
 from nictop.wire.local import LocalSource, probe_command
@@ -94,9 +96,10 @@ async def test_what_is_not_proven_is_not_kept(
         job = use_queues(session.facts, link, 2 if before != ["2", "2"] else 3)
         actions = actions_of(job.fix)
         assert isinstance(actions, Actions)
-        errand = replace(ChangeJob.of_set_up("here", job), proof=lambda _: GoalCheck(False, "nothing of the kind"))
+        guided = replace(ChangeJob.of_set_up("here", job), proof=lambda _: GoalCheck(False, "nothing of the kind"))
         options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
-        assert await ChangeSession(options, session, errand, actions.actions).run() == 1
+        change = ChangeSession(session, guided, actions.actions, keep_within=5.0)
+        assert await ChangeDialog(options, change).run() == 1
     said = capsys.readouterr().err
     assert "not proven yet: nothing of the kind" in said and "undone" in said
     assert queues(host) == before

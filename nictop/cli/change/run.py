@@ -1,22 +1,27 @@
-"""``nictop fix`` and ``nictop setup``: observe the host, determine the actions, run them in a `ChangeSession`."""
+"""``nictop fix`` and ``nictop setup``: observe the host, determine the actions, run them in a `ChangeSession` that
+a `ChangeDialog` controls."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-from nictop.changes.actions import Actions, ByHand, actions_of, fill
+from nictop.changes.actions import Action, Actions, ByHand, actions_of, fill
+from nictop.changes.audit_log import log_path
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressWish
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
+from nictop.changes.session import ChangeSession
 from nictop.cli import output
+from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.host import always, connected_host, never, one_finding, without_rates
-from nictop.cli.change.session import ChangeSession
 from nictop.errors import NictopError
+from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
@@ -41,8 +46,20 @@ async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Hos
         if options.script:
             return output.write(_fix_script(chosen))
         assert chosen.actions is not None
-        errand = ChangeJob.of_finding(chosen.finding, chosen.fix)
-        return await ChangeSession(options, session, errand, chosen.actions.actions, others).run()
+        job = ChangeJob.of_finding(chosen.finding, chosen.fix)
+        return await _run_change(options, session, job, chosen.actions.actions, others)
+
+
+async def _run_change(
+    options: argparse.Namespace,
+    session: HostSession,
+    job: ChangeJob,
+    actions: Sequence[Action],
+    others: Sequence[HostSession] = (),
+) -> int:
+    log_path(os.environ)  # raises NictopError before the host is asked for anything
+    change = ChangeSession(session, job, actions, others=lambda: others, keep_within=options.keep_within)
+    return await ChangeDialog(options, change).run()
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> 
             return output.write(_setup_script(session.name, job, actions))
         if isinstance(actions, ByHand):
             raise NictopError(f"nictop cannot carry this out: {clean(actions.why)}", "--script prints it")
-        return await ChangeSession(options, session, ChangeJob.of_set_up(session.name, job), actions.actions).run()
+        return await _run_change(options, session, ChangeJob.of_set_up(session.name, job), actions.actions)
 
 
 def _setup_script(host: str, job: GuidedChange, actions: Actions | ByHand) -> str:

@@ -78,8 +78,9 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
         await screen.hear(Line(change=ChangeLine(55.0, asked.id, "applied", plan=plan(asked), deadline=85.0)))
         await screen.hear(after())
         await wait_until(screen, lambda: getattr(app.nictop.changes.progress, "proof", None) is not None)
-        assert app.nictop.changes.progress is not None
-        app.nictop.changes.progress = replace(app.nictop.changes.progress, deadline=HERE + 23.0)
+        change = app.nictop.changes.session
+        assert change is not None
+        change.progress = replace(change.progress, deadline=HERE + 23.0)
         app.nictop.changes.changed.publish()
         await screen.settle()
         compare(f"change-applied-{name}", picture(screen))

@@ -16,6 +16,7 @@ from nictop.changes.events import (
     ChangeEnded,
     ConnectionLost,
     Event,
+    GoalCheck,
     Outcome,
     Prepared,
     ReadBack,
@@ -23,7 +24,6 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
-from nictop.changes.guided import GoalCheck
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress, PendingQuestion
 from nictop.model.facts import width

@@ -1,0 +1,169 @@
+"""One change of ``nictop fix`` or ``nictop setup`` on a terminal: shown, asked about, kept or undone.
+
+The plan goes to stdout, questions and what happens to stderr, answers come from stdin. A signal that ends programs
+(SIGINT, SIGTERM, SIGHUP) undoes what is not kept, and waits for that; a second one does not wait, and the host undoes
+it by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable
+from contextlib import aclosing
+
+from nictop.changes.events import (
+    Applied,
+    ChangeEnded,
+    ConnectionLost,
+    Event,
+    GoalCheck,
+    Outcome,
+    Prepared,
+    ReadBack,
+    Undoing,
+    Verdict,
+)
+from nictop.changes.session import ChangeSession
+from nictop.changes.wording import event_words, plan_lines
+from nictop.cli import output
+from nictop.cli.change.prompts import Prompts, answers
+from nictop.cli.signals import termination_signals
+from nictop.errors import HostUnreachable
+from nictop.model.text.terminal import clean
+from nictop.rules.wording import placeholders
+from nictop.wire.timeout import within
+
+EXIT_CODES: dict[Outcome, int] = {
+    "kept": 0,
+    "undone": 1,
+    "cancelled": 1,
+    "refused": 2,
+    "unreachable": HostUnreachable.exit_code,
+    "unknown": HostUnreachable.exit_code,
+    "failed": 4,
+}
+KEEP_QUESTION = "keep it?"
+VERDICT_WAIT_SHARE = 0.5
+"""Share of the time to keep it that --yes waits for the verdict of the rule, or for the proof of a guided job."""
+
+
+class ChangeDialog:
+    """Prints the events of a change and asks for its decisions."""
+
+    def __init__(self, options: argparse.Namespace, change: ChangeSession) -> None:
+        self._options, self._change = options, change
+        self._question: asyncio.Future[None] | None = None
+        self._signals: list[int] = []
+        self._read_back, self._judged = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> int:
+        """The whole change; the exit code."""
+        task = asyncio.ensure_future(self._run())
+
+        def on_signal(count: int) -> None:
+            if count > 1:
+                task.cancel()
+            else:
+                self._change.undo()
+
+        with termination_signals(on_signal) as self._signals:
+            await asyncio.wait({task})
+        if task.cancelled():
+            output.narrate("left: the host takes it back by itself")
+            return 128 + self._signals[0]
+        code = task.result()
+        return 128 + self._signals[0] if self._signals and code else code
+
+    async def _run(self) -> int:
+        try:
+            async with answers() as people, aclosing(self._change.events()) as events:
+                async for event in events:
+                    self._print(event)
+                    self._ask(event, people)
+        finally:
+            self._end_question()
+        outcome = self._change.progress.outcome or "unknown"
+        if self._options.dry_run and outcome == "cancelled" and not self._signals:
+            return 0
+        return EXIT_CODES[outcome]
+
+    def _print(self, event: Event) -> None:
+        job = self._change.job
+        if isinstance(event, Prepared):
+            lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, output.columns())]
+            if job.fix.note and not placeholders([job.fix.note]):  # a note with placeholders is about filling them in
+                lines.append(clean(job.fix.note))
+            output.write_text("".join(f"{line}\n" for line in lines), self._options)
+        elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
+            output.narrate(event_words(event, time.monotonic()))
+        if isinstance(event, ChangeEnded) and event.outcome == "kept" and job.lasting:
+            output.narrate("it is gone after the next reboot; --script prints what makes it last")
+
+    def _ask(self, event: Event, people: Prompts) -> None:
+        """Ask the question that an event leads to, or end the one that is open."""
+        if isinstance(event, Prepared):
+            if self._options.dry_run:
+                self._change.undo()
+            else:
+                self._start(self._ask_to_apply(event, people))
+        elif isinstance(event, Applied):
+            self._start(self._ask_to_keep(people))
+        elif isinstance(event, ReadBack):
+            self._read_back.set()
+        elif isinstance(event, (Verdict, GoalCheck)):
+            if event.proven if isinstance(event, GoalCheck) else event.gone or event.text:
+                self._judged.set()
+            if self._question is not None and not self._options.yes:
+                left = max(0.0, (self._change.progress.deadline or 0.0) - time.monotonic())
+                output.narrate(f"{KEEP_QUESTION} [yes/no] {left:.0f} s left")
+        elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
+            self._end_question()
+
+    def _start(self, question: Awaitable[None]) -> None:
+        self._end_question()
+        self._question = asyncio.ensure_future(question)
+
+    def _end_question(self) -> None:
+        if self._question is not None:
+            self._question.cancel()
+            self._question = None
+
+    async def _ask_to_apply(self, event: Prepared, people: Prompts) -> None:
+        confirmations = self._options.yes
+        sure = confirmations > 0 or await people.yes(f"apply this on {clean(self._change.job.host)}?")
+        if sure and event.needs_second_yes and confirmations < 2:
+            if confirmations:
+                output.narrate("it touches the link of an SSH connection or of a default route: that takes --yes twice")
+                sure = False
+            else:
+                question = "it may cut you off: the host would take it back by itself. Really apply it?"
+                sure = await people.yes(question)
+        if sure:
+            self._change.apply(twice=event.needs_second_yes)
+        else:
+            self._change.undo()
+
+    async def _ask_to_keep(self, people: Prompts) -> None:
+        if not self._options.yes:
+            keep = await people.yes(KEEP_QUESTION)
+        else:
+            keep = await self._is_good()
+            if not keep:
+                output.narrate("it has not come to what was wanted: undone")
+        if keep:
+            self._change.keep()
+        else:
+            self._change.undo()
+
+    async def _is_good(self) -> bool:
+        """Wait until the host is read again, and for a verdict; whether a guided job has reached its goal."""
+        await self._read_back.wait()
+        job = self._change.job
+        if job.finding is not None or job.proof is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await within(self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait())
+        proof = self._change.progress.proof
+        return job.proof is None or (proof is not None and proof.proven)
