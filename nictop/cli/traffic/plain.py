@@ -11,51 +11,39 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
 from nictop.cli import output
 from nictop.cli.signals import termination_signals
-from nictop.cli.traffic.hosts import connected_hosts
+from nictop.cli.traffic.hosts import run_hosts, sessions_of
 from nictop.cli.traffic.progress import ProgressLines
-from nictop.traffic.experiment.experiment import Experiment, ExperimentEnded, Step, StepEnded, carry_out, prepared
+from nictop.hosts.observe import HOSTS_TIMEOUT
+from nictop.hosts.session import HostSession, running
+from nictop.model.text.terminal import clean
+from nictop.traffic.experiment.experiment import Experiment, Step
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.results.selection import StoredRun, directory, keep
+from nictop.traffic.results.selection import StoredRun, directory
+from nictop.traffic.session import Note, RunSession
 
 EXIT_FAILED = 4
 INTERRUPTED = "interrupted"
-LONGEST_END = 30.0
-"""Seconds from the signal until a run that was stopped is given up: hosts that do not answer must not hold it."""
+STOP_TIMEOUT = 30.0
+"""Seconds from the signal until a run that was stopped is cancelled: its hosts may not answer."""
 
 
-@dataclass
-class ExperimentResults:
-    """What an experiment has brought so far."""
-
-    experiment: Experiment | None = None
-    """None: it was ended before it was known what is to be run."""
-    runs: list[StoredRun] = field(default_factory=list)
-    why: str = ""
-    """Why it ended before its last step."""
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set: end what goes on and measure no more."""
-    going: bool = False
-    """There is an experiment that can be stopped, and is not over."""
-
-
-def carry_out_plainly(options: argparse.Namespace, wish: RunRequest) -> int:
+def carry_out_plainly(options: argparse.Namespace, request: RunRequest) -> int:
     """The whole command; its exit code."""
-    measured = ExperimentResults()
-    number = asyncio.run(_interruptible(options, wish, measured))
+    number, run = asyncio.run(_run(options, request))
+    why = run.why
     if number:
-        measured.why = INTERRUPTED
+        why = INTERRUPTED
         output.narrate(f"nictop: {INTERRUPTED}")
-    if measured.runs or not number:
+    if run.results or not number:
         if all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
             output.narrate("")
-        print_measured(options, measured.runs, measured.why, measured.experiment)
-    return 128 + number if number else exit_code(measured.runs, measured.why)
+        print_measured(options, run.results, why, run.experiment)
+    return 128 + number if number else exit_code(run.results, why)
 
 
 def exit_code(runs: Sequence[StoredRun], why: str) -> int:
@@ -63,24 +51,34 @@ def exit_code(runs: Sequence[StoredRun], why: str) -> int:
     return EXIT_FAILED if why or not runs or any(one.result.failure is not None for one in runs) else 0
 
 
-async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured: ExperimentResults) -> int:
-    """Carry it out; the number of the first signal that ended it, or 0. It is cancelled at most once, and not while it
-    cleans up after a stop: further signals do not interrupt that."""
+async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, RunSession]:
+    """The number of the first signal that ended it, or 0, and what was measured. It is cancelled at most once, and not
+    while it cleans up after a stop: further signals do not interrupt that."""
+    directory(os.environ)  # raises NictopError before any host is connected to
+    sessions = None
+    if not options.self_test:
+        hosts, request = run_hosts(options, request)
+        sessions = sessions_of(options, hosts)
+        output.narrate(f"connecting to {', '.join(clean(host.label) for host in hosts)}")
+    change = _ask_for_change if sys.stdin is not None and sys.stdin.isatty() else None
+    run = RunSession(request, sessions, change=change, timeout=HOSTS_TIMEOUT)
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(_carried_out(options, wish, measured))
+    task = asyncio.ensure_future(_print_events(run, sessions or ()))
     timers: list[asyncio.TimerHandle] = []
 
+    gave_up = False
+
     def give_up() -> None:
-        if measured.going:
-            measured.going = False
+        nonlocal gave_up
+        if run.is_running and not gave_up:
+            gave_up = True
             task.cancel()
 
     def on_signal(count: int) -> None:
         if count > 1:
             give_up()
-        elif measured.going:
-            measured.stop.set()
-            timers.append(loop.call_later(LONGEST_END, give_up))
+        elif run.stop():
+            timers.append(loop.call_later(STOP_TIMEOUT, give_up))
         else:
             task.cancel()
 
@@ -91,40 +89,25 @@ async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured
         for timer in timers:
             timer.cancel()
     if received and (task.cancelled() or task.exception() is None):
-        return received[0]
+        return received[0], run
     task.result()
-    return 0
+    return 0, run
 
 
-async def _carried_out(options: argparse.Namespace, wish: RunRequest, measured: ExperimentResults) -> None:
-    async with connected_hosts(options, wish) as (hosts, placed):
-        experiment = await prepared(placed, hosts)
-        measured.experiment = experiment
-        for note in experiment.notes:
-            output.narrate(note)
-        progress = ProgressLines(experiment)
-        change = _asked if sys.stdin is not None and sys.stdin.isatty() else None
-        events = carry_out(experiment, hosts, change=change, keep=_keeper(), stop=measured.stop)
-        measured.going = True
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    if isinstance(event, StepEnded):
-                        measured.runs.append(event.kept)
-                    elif isinstance(event, ExperimentEnded):
-                        measured.why = event.why
-                    for line in () if measured.stop.is_set() else progress.lines(event):
-                        output.narrate(line)
-        finally:
-            measured.going = False
+async def _print_events(run: RunSession, sessions: Sequence[HostSession]) -> None:
+    progress: ProgressLines | None = None
+    async with running(*sessions), aclosing(run.events()) as events:
+        async for event in events:
+            if isinstance(event, Note):
+                output.narrate(event.sentence)
+                continue
+            if progress is None and run.experiment is not None:
+                progress = ProgressLines(run.experiment)
+            for line in () if progress is None or run.stopping.is_set() else progress.lines(event):
+                output.narrate(line)
 
 
-def _keeper() -> Callable[[StoredRun], object]:
-    place = directory(os.environ)
-    return lambda kept: keep(kept, place)
-
-
-async def _asked(step: Step) -> bool:
+async def _ask_for_change(step: Step) -> bool:
     """Wait until somebody has made the change; False when the terminal is gone."""
     output.narrate("  then press enter here")
     loop = asyncio.get_running_loop()

@@ -1,0 +1,138 @@
+"""An experiment between watched hosts: request → hosts that take part, or a self-test pair → plan → run(s) → results.
+
+`RunSession.events` carries out the whole of it for the command line and the screens, which print or draw the events,
+and decide when it is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, ExitStack, aclosing
+from dataclasses import dataclass
+
+from nictop.errors import HostUnreachable
+from nictop.hosts.session import HostSession, running
+from nictop.hosts.specification import LOCAL, Host
+from nictop.traffic.experiment.events import ExperimentEnded, ExperimentEvent, StepEnded
+from nictop.traffic.experiment.experiment import Change, Experiment, carry_out, prepared
+from nictop.traffic.experiment.self_test import self_test_pair
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.results.selection import StoredRun, directory, keep
+from nictop.traffic.run.events import Stage
+from nictop.traffic.run.host import RunHost
+from nictop.wire.timeout import within
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to know about the results; clean."""
+
+    sentence: str
+
+
+SessionEvent = Note | ExperimentEvent
+
+
+class RunSession:
+    """One experiment. `sessions`: the hosts of the request, whose items the caller processes; None: two ends on this
+    machine (self-test). `change`: as for `carry_out`. `timeout`: seconds within which every host must have sent
+    inventory and counters; None: both ends are waited for as long as they may still connect, and an observer that is
+    not live is left out."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        sessions: Iterable[HostSession] | None,
+        *,
+        change: Change | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.request = request
+        """With the addresses of the self-test pair, once it is made."""
+        self.experiment: Experiment | None = None
+        """None: it is not known yet what is to be run."""
+        self.hosts: dict[str, RunHost] = {}
+        """Those that take part, by name."""
+        self.results: tuple[StoredRun, ...] = ()
+        self.why = ""
+        """Why it ended before its last step; "": it did not."""
+        self.is_running = False
+        """There is an experiment that can be stopped, and has not ended."""
+        self.stopping = asyncio.Event()
+        self._sessions, self._change, self._timeout = sessions, change, timeout
+
+    def stop(self) -> bool:
+        """End what runs, with the result of what was measured so far. False: nothing runs; cancel `events`."""
+        if self.is_running:
+            self.stopping.set()
+        return self.is_running
+
+    async def events(self) -> AsyncGenerator[SessionEvent, None]:
+        """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early. Raises HostUnreachable if a
+        host sends nothing, NictopError if the request cannot be run."""
+        async with AsyncExitStack() as stack:
+            sessions = self._sessions
+            if sessions is None:
+                yield Stage("preparing", "making two ends on this machine")
+                pair = await stack.enter_async_context(self_test_pair(self.request))
+                self.request = pair.wish
+                yield Note(pair.sentence)
+                sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in pair.sources]
+                await stack.enter_async_context(running(*sessions))
+            self.hosts = hosts = {session.name: RunHost(session) for session in sessions}
+            for host in hosts.values():
+                stack.callback(host.close)
+            async with aclosing(self._wait_for_readings()) as waiting:
+                async for stage in waiting:
+                    yield stage
+            ends = (self.request.client, self.request.server)
+            for name in self.request.observers:
+                if name in hosts and name not in ends and hosts[name].snapshot.counters is None:
+                    del hosts[name]
+                    yield Note(f"{name} is not live: it does not observe")
+            yield Stage("preparing", "looking for generators on both hosts")
+            self.experiment = await prepared(self.request, hosts)
+            for note in self.experiment.notes:
+                yield Note(note)
+            steps = carry_out(self.experiment, hosts, change=self._change, keep=_store, stop=self.stopping)
+            self.is_running = True
+            try:
+                async with aclosing(steps) as events:
+                    async for event in events:
+                        if isinstance(event, StepEnded):
+                            self.results += (event.kept,)
+                        elif isinstance(event, ExperimentEnded):
+                            self.why = event.why
+                        yield event
+            finally:
+                self.is_running = False
+
+    async def _wait_for_readings(self) -> AsyncGenerator[Stage, None]:
+        """Ends once the hosts that are waited for have sent inventory and counters. Raises HostUnreachable."""
+        end = time.monotonic() + (math.inf if self._timeout is None else self._timeout)
+        ends = (self.request.client, self.request.server)
+        needed = [host.session for name, host in self.hosts.items() if self._timeout is not None or name in ends]
+        fatal = ("failed",) if self._timeout is None else ("lost", "failed")
+        changed = asyncio.Event()
+        with ExitStack() as subscriptions:
+            for one in needed:
+                subscriptions.callback(one.subscribe(lambda *_: changed.set()))
+            while waiting := [one for one in needed if not one.has_readings]:
+                changed.clear()
+                for one in waiting:
+                    if one.snapshot.state in fatal:
+                        raise HostUnreachable(f"{one.name}: {one.snapshot.message}")
+                name, state = waiting[0].name, waiting[0].snapshot.state
+                yield Stage("waiting", f"waiting for {name}: {state}")
+                try:
+                    await within(end - time.monotonic(), changed.wait())
+                except asyncio.TimeoutError:
+                    raise HostUnreachable(f"{name}: no complete answer within {self._timeout:g} s") from None
+
+
+def _store(run: StoredRun) -> object:
+    return keep(run, directory(os.environ))
