@@ -1,8 +1,8 @@
 """What a fix means as actions of the probe: argv that its grammar takes, or the reason why it must be typed by hand.
 
 Pure. The probe runs no shell: it carries out those commands that `nictop.probe.changes.grammar.actions` allows.
-``echo TEXT > FILE`` and ``sysctl -w`` become writes. A place to fill in (``<ADDRESS/PREFIX>``) stands behind the name
-of a setting; a name of the host that looks like one is never taken for one.
+``echo TEXT > FILE`` and ``sysctl -w`` become writes. A placeholder (``<ADDRESS/PREFIX>``) follows the name of a
+setting; a name on the host that looks like one is never treated as one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ByHand:
     """A fix that the probe cannot carry out."""
 
     why: str
-    """A sentence, for example ``it is typed on the ESXi host``. May name what the machine said."""
+    """A sentence, for example ``it is typed on the ESXi host``. It may contain what the host has sent."""
 
 
 def actions_of(fix: Fix) -> Actions | ByHand:

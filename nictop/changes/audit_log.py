@@ -56,7 +56,7 @@ class LoggedAction:
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedChange:
     """One change."""
 
     id: str
@@ -90,7 +90,7 @@ class Logged:
 class Log:
     """The changes read from the log."""
 
-    changes: tuple[Logged, ...] = ()
+    changes: tuple[LoggedChange, ...] = ()
     """Oldest first, each as in its last line."""
     unreadable: int = 0
     """Number of invalid lines."""
@@ -117,7 +117,7 @@ def user_name(environment: Mapping[str, str]) -> str:
     return f"{name} ({caller})" if caller and caller != name else name
 
 
-def encoded(change: Logged) -> bytes:
+def encoded(change: LoggedChange) -> bytes:
     """One line, with its newline. Raises NictopError if it could not be decoded again or is too long."""
     import msgspec
 
@@ -139,7 +139,7 @@ def parse_log(data: bytes, *, cut: bool = False) -> Log:
     lines = data.split(b"\n")
     if cut:
         del lines[:1]
-    changes: dict[str, Logged] = {}
+    changes: dict[str, LoggedChange] = {}
     unreadable = 0
     for line in lines:
         if not line.strip():
@@ -157,13 +157,13 @@ def parse_log(data: bytes, *, cut: bool = False) -> Log:
 
 
 @lru_cache(maxsize=1)  # msgspec is imported only if a log is read or written
-def _decoder() -> msgspec.json.Decoder[Logged]:
+def _decoder() -> msgspec.json.Decoder[LoggedChange]:
     import msgspec
 
-    return msgspec.json.Decoder(Logged)
+    return msgspec.json.Decoder(LoggedChange)
 
 
-def write(change: Logged, path: Path) -> None:
+def write(change: LoggedChange, path: Path) -> None:
     """Append one line; it is on disk afterwards. Raises NictopError if that fails."""
     data = encoded(change)
     try:

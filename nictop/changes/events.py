@@ -1,5 +1,5 @@
-"""What a change tells while it goes on. Texts are plain and may name what a machine said: whoever shows them cleans
-them."""
+"""The events of a change, and its time limits. Texts may contain what a host has sent: they are escaped where they are
+shown."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Literal
 from nictop.probe.records import PlannedAction
 
 Outcome = Literal["kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown"]
-"""kept, undone: read back from the host. refused, cancelled, unreachable: nothing was changed. failed: something
-stayed, the sentence says what. unknown: the host was lost and could not be asked again; what was not kept it undoes by
-itself."""
+"""kept, undone: read back from the host. refused, cancelled, unreachable: nothing was changed. failed: not everything
+was undone; the text says what was not. unknown: the host was lost and did not reply afterwards; it undoes what was not
+kept."""
 NOTHING_CHANGED: tuple[Outcome, ...] = ("refused", "cancelled", "unreachable")
 
 
 @dataclass(frozen=True)
 class ChangeTimeouts:
-    """Seconds after which a change does not wait any longer."""
+    """Time limits of a change, in seconds."""
 
-    answer: float = 20.0
-    """For the probe's word on a request that changes nothing."""
+    reply: float = 20.0
+    """For the reply of the probe to a request that changes nothing."""
     apply: float = 240.0
-    """For "applied": profiles that ask DHCP take their time, and there may be several."""
+    """For "applied": several profiles may each wait for DHCP."""
     settle: float = 120.0
-    """For the end, once it was asked for or its time has come; also for a lost host to come back."""
-    undoing: float = 5.0
-    """For the host to take it back, once that is due, before its values are believed to stay."""
-    more: float = 65.0
-    """For "undoing" after "failed": whoever takes the place of a guard that was killed waits for its programs."""
-    again: float = 1.0
-    """Between two looks at a host that has come back and is still at work."""
+    """For the end, after the request for it or after the deadline; also for a lost host to be live again."""
+    rollback: float = 5.0
+    """After the deadline, for the host to undo it; values that are still new then were kept."""
+    after_failure: float = 65.0
+    """For "undoing" after "failed": the process that replaces a killed guard waits for the programs of that guard."""
+    retry: float = 1.0
+    """Between two requests to a host that is live again and still busy with the change."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Nothing is changed yet: what would be."""
+    """The plan; nothing is changed yet."""
 
     plan: tuple[PlannedAction, ...]
     needs_second_yes: bool
@@ -44,7 +44,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Applying:
-    """The host is at it."""
+    """The host applies it."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Applied:
 
     plan: tuple[PlannedAction, ...]
     deadline: float
-    """This machine's CLOCK_MONOTONIC: then the host takes it back by itself."""
+    """When the host undoes it by itself, seconds of this machine's CLOCK_MONOTONIC."""
 
 
 @dataclass(frozen=True)
 class ReadBack:
-    """The host has told something that it has read after the change: the way to it is whole."""
+    """The host has sent an inventory that it read after the change: the connection still works."""
 
 
 @dataclass(frozen=True)
@@ -72,31 +72,31 @@ class GoalCheck:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rule says now, after the change."""
+    """Result of the rule after the change."""
 
     gone: bool
-    """The finding is not there any more."""
+    """The rule does not report the finding any more."""
     text: str = ""
-    """Why the rule cannot tell; "": it can."""
+    """Why the rule could not be checked; "": it was."""
 
 
 @dataclass(frozen=True)
 class StepFailed:
-    """Something failed; the host goes on to take the change back, if it can."""
+    """Something failed; the host goes on to undo the change, if it can."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Undoing:
-    """The host takes it back."""
+    """The host undoes it."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ConnectionLost:
-    """The host cannot be heard any more. It takes the change back by itself, by the deadline at the latest."""
+    """The connection is lost. The host undoes the change by itself, at the deadline at the latest."""
 
     text: str
 
@@ -107,7 +107,7 @@ class ChangeEnded:
 
     outcome: Outcome
     text: str = ""
-    """A sentence; "" where the outcome says all."""
+    """A sentence; "" where the outcome is enough."""
 
 
 Event = (

@@ -1,7 +1,7 @@
 """Whether a finding is still there after a change. Pure: snapshots in, verdicts out.
 
-A rule that has not looked at any counter says the same however long one waits: it is believed at once, as soon as the
-inventory is new. One that has looked needs some seconds of rates that are all of after the change.
+The result of a rule that reads no counter is valid as soon as the inventory is new. A rule that reads counters needs
+some seconds of rates that were all measured after the change.
 """
 
 from __future__ import annotations
@@ -15,86 +15,87 @@ from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
 
-SETTLED = 2.8
-"""Seconds of rates after a change that a rule needs before its silence means something."""
-COUNTED = frozenset(("counters", "before", "rates", "vf_base", "window"))
-"""Fields of a snapshot and of a watched host that come from counters."""
+SETTLED_RATES_SECONDS = 2.8
+"""Seconds of rates after a change before the result of a rule that reads counters is valid."""
+COUNTER_FIELDS = frozenset(("counters", "before", "rates", "vf_base", "window"))
+"""Fields of `Snapshot` and `HostFacts` that are derived from counters."""
 
 
 class FindingWatch:
-    """Hears the snapshots of a host from a change on. `since`: when the host had been changed, on its own clock."""
+    """Checks the snapshots of a host after a change. `since`: when it was applied, seconds of the host's
+    CLOCK_MONOTONIC."""
 
     def __init__(self, finding: Finding, since: float) -> None:
         self._finding, self._since = finding, since
         self._window = RatesWindow()
         self._judged: tuple[Inventory, int] | None = None
-        self._said: Verdict | None = None
+        self._verdict: Verdict | None = None
 
     def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> Verdict | None:
-        """What the rule says now; None: the same as before, or there is nothing new to judge by. `others`: the
-        other watched hosts, for rules that compare."""
+        """The result of the rule; None: the same as before, or the snapshot has nothing new for it. `others`: the other
+        watched hosts, for rules that compare."""
         inventory = snapshot.inventory
         if inventory is None or inventory.pending or inventory.time < self._since or snapshot.state != "live":
             return None
-        if snapshot.before is not None and snapshot.before.time >= self._since:  # else: rates of before the change, too
+        if snapshot.before is not None and snapshot.before.time >= self._since:  # rates after it only
             self._window.take(snapshot)
         parts = self._window.parts
         if self._judged is not None and self._judged[0] is inventory and self._judged[1] == len(parts):
             return None
         self._judged = (inventory, len(parts))
-        said, counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
-        if said == self._said or (counted and self._window.seconds < SETTLED):
+        new, counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
+        if new == self._verdict or (counted and self._window.seconds < SETTLED_RATES_SECONDS):
             return None
-        self._said = said
-        return said
+        self._verdict = new
+        return new
 
 
 def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool]:
-    """(Whether these hosts still show a finding, whether the rule has looked at counters for that)."""
+    """(Whether these hosts still have a finding, whether the rule has read counters for that)."""
     rule = RULES.get(finding.rule)
     if rule is None:
         return Verdict(False, f"there is no rule {finding.rule}"), False
-    said, counted = diagnose_noticing(hosts, [rule])
-    for one in said.findings:
+    diagnosis, counted = diagnose_tracked(hosts, [rule])
+    for one in diagnosis.findings:
         if (one.host, one.subject) == (finding.host, finding.subject):
             return Verdict(False), counted
-    for skipped in said.skipped:
+    for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):
             return Verdict(False, skipped.reason), counted
     return Verdict(True), counted
 
 
-def diagnose_noticing(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:
-    """(What the rules say, whether any of them has looked at counters for that)."""
-    known = [_noticing(host) for host in hosts]
+def diagnose_tracked(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:
+    """(The result of the rules, whether any of them has read counters for that)."""
+    known = [_tracked(host) for host in hosts]
     diagnosis = diagnose([host for _, host in known], rules)
-    return diagnosis, any(one.noticed for pair in known for one in pair)
+    return diagnosis, any(one.counters_read for pair in known for one in pair)
 
 
-class _Noticing:
-    """Notices that somebody looks at what is counted."""
+class _TracksCounterAccess:
+    """Records whether a field of `COUNTER_FIELDS` is read."""
 
-    noticed = False
+    counters_read = False
 
     if not TYPE_CHECKING:
 
         def __getattribute__(self, name: str) -> Any:
-            if name in COUNTED:
-                object.__setattr__(self, "noticed", True)
+            if name in COUNTER_FIELDS:
+                object.__setattr__(self, "counters_read", True)
             return object.__getattribute__(self, name)
 
 
-class _Picture(_Noticing, Snapshot):
+class _TrackedSnapshot(_TracksCounterAccess, Snapshot):
     pass
 
 
-class _Host(_Noticing, HostFacts):
+class _TrackedFacts(_TracksCounterAccess, HostFacts):
     pass
 
 
-def _noticing(host: HostFacts) -> tuple[_Picture, _Host]:
-    """The same host, and the same picture of it, that notice."""
-    picture, noticing = object.__new__(_Picture), object.__new__(_Host)
-    vars(picture).update(vars(host.snapshot))
-    vars(noticing).update(snapshot=picture, window=host.window)
-    return picture, noticing
+def _tracked(host: HostFacts) -> tuple[_TrackedSnapshot, _TrackedFacts]:
+    """Copies of the snapshot and of the host that record whether their counters are read."""
+    snapshot, tracked = object.__new__(_TrackedSnapshot), object.__new__(_TrackedFacts)
+    vars(snapshot).update(vars(host.snapshot))
+    vars(tracked).update(snapshot=snapshot, window=host.window)
+    return snapshot, tracked

@@ -1,7 +1,7 @@
-"""Guided jobs: what a person wants of a NIC → commands, what undoes them, how they last, and the check that proves it.
+"""Guided set-ups: what a NIC is to do → commands, their undo, how they are made persistent, and the check of the goal.
 
-Pure. Each yields a `GuidedChange`, whose fix goes the same way as that of a finding (`actions`, `change`, `script`).
-Raises NictopError, with a sentence and what to do next, for what this host or this NIC cannot do.
+Pure. Each yields a `GuidedChange`, whose fix is carried out like that of a finding (`actions`, `change`, `script`).
+Raises NictopError, with a sentence and what to do next, for what this host or this NIC does not support.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided_address import AddressWish, address_fix, check_address
+from nictop.changes.guided_address import AddressRequest, address_fix, check_address
 from nictop.changes.guided_address_files import address_files, address_now
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
@@ -23,33 +23,33 @@ from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interr
 from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import ethtool_fixes
 
-NOT_PERSISTENT = "virtual_functions_are_not_persistent"
-"""The rule that knows how VFs are asked for at every boot."""
+VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
+"""The rule whose fixes create VFs at every boot."""
 
 
 @dataclass(frozen=True)
 class GuidedChange:
-    """A job that can be carried out. Texts may name what the machine said."""
+    """A set-up that can be carried out. Texts may contain what the host has sent."""
 
     title: str
     subject: str
     fix: Fix
     lasting: tuple[Fix, ...]
-    """How it is made to last, where `fix` does not; by hand, or as a change of its own."""
+    """Fixes that make it persistent, if `fix` is not; by hand, or as a change of their own."""
     proof: Callable[[Snapshot], GoalCheck]
-    """To be asked with a picture whose inventory was taken after the change."""
+    """Checks a snapshot whose inventory was read after the change."""
 
 
-def give_address(host: HostFacts, link: Link, wish: AddressWish) -> GuidedChange:
+def give_address(host: HostFacts, link: Link, request: AddressRequest) -> GuidedChange:
     """An address for a NIC that NetworkManager manages: its profile is renamed and bound to it, or one is made. On a
     host without NetworkManager: until the next reboot, and what makes it last."""
-    check_address(host, link, wish)
+    check_address(host, link, request)
     lasting: tuple[Fix, ...] = ()
     if host.inventory.networkmanager is None:
-        fix, how = address_now(link, wish), "until the next reboot"
-        lasting = address_files(host, link, wish)
+        fix, how = address_now(link, request), "until the next reboot"
+        lasting = address_files(host, link, request)
     else:
-        fix, name = address_fix(host, link, wish)
+        fix, name = address_fix(host, link, request)
         how = f"by the profile {name}"
 
     def proof(snapshot: Snapshot) -> GoalCheck:
@@ -57,11 +57,11 @@ def give_address(host: HostFacts, link: Link, wish: AddressWish) -> GuidedChange
         addresses = (
             [f"{one.address}/{one.prefix_length}" for one in now.addresses if one.scope == "global"] if now else []
         )
-        family = "ipv6" if wish.address and ":" in wish.address else "ipv4"
+        family = "ipv6" if request.address and ":" in request.address else "ipv4"
         of_family = [text for text in addresses if (":" in text) == (family == "ipv6")]
-        found = wish.address in addresses if wish.address else bool(of_family)
+        found = request.address in addresses if request.address else bool(of_family)
         routed = now is not None and any(one.family == family for one in now.default_routes)
-        unwanted = routed and not wish.default_route
+        unwanted = routed and not request.default_route
         text = f"{link.name} has {', '.join(of_family) or 'no address'}"
         return GoalCheck(found and not unwanted, text + (", and a default route" if routed else ""))
 
@@ -73,10 +73,10 @@ def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:
     channels = link.ethtool.channels
     if channels is None:
         raise NictopError(f"the driver of {clean(link.name)} does not let the number of queues be set")
-    most = channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
-    if not 1 <= queues <= most:
+    max_queues = channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
+    if not 1 <= queues <= max_queues:
         raise NictopError(
-            f"{clean(link.name)} can have 1 to {most} queues", "the hypervisor decides how many it offers"
+            f"{clean(link.name)} can have 1 to {max_queues} queues", "the hypervisor decides how many it offers"
         )
     values = ["combined", str(queues)] if channels.max_combined else ["rx", str(queues), "tx", str(queues)]
     if receive_queues(link) == queues:
@@ -115,16 +115,16 @@ def make_vfs(host: HostFacts, function: PciFunction, number: int) -> GuidedChang
 
 
 def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[Fix, ...]:
-    """What the rule on VFs that nothing asks for will say once they are there."""
+    """The fixes that `VF_PERSISTENCE_RULE` will suggest once they are there."""
     assert function.sriov is not None
     made = replace(function, sriov=replace(function.sriov, num_vfs=number))
     snapshot = host.snapshot
     pci = tuple(made if one.address == function.address else one for one in snapshot.pci)
     inventory = replace(host.inventory, pci=tuple(made if one.address == made.address else one for one in pci))
     then = HostFacts(replace(snapshot, pci=pci, inventory=inventory), host.window)
-    for said in RULES[NOT_PERSISTENT].evaluate([then]):
-        if isinstance(said, Finding) and said.subject == function.address:
-            return said.fixes
+    for found in RULES[VF_PERSISTENCE_RULE].evaluate([then]):
+        if isinstance(found, Finding) and found.subject == function.address:
+            return found.fixes
     return ()
 
 
@@ -159,5 +159,5 @@ def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> Guide
 
 
 def _goes_to(interrupt: Interrupt | None, cpu: int) -> bool:
-    """As far as the kernel tells; where it goes in truth may lag behind until the next one comes."""
+    """According to smp_affinity_list; the effective CPU may change only with the next interrupt."""
     return interrupt is not None and parse_cpu_list(interrupt.allowed_cpus) == (cpu,)

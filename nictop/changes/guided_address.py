@@ -1,4 +1,4 @@
-"""An address for a NIC, by NetworkManager: which profile, what is set in it, and what undoes that. Pure."""
+"""An address for a NIC, by NetworkManager: its profile, the properties that are set in it, and their undo. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARPHRD_ETHER = 1
 
 
 @dataclass(frozen=True)
-class AddressWish:
+class AddressRequest:
     """How a NIC is to get its address."""
 
     address: str | None
@@ -26,15 +26,15 @@ class AddressWish:
     gateway: str = ""
     """Only with a default route; "": none."""
     default_route: bool = False
-    """This NIC may have one: by its gateway, or as DHCP says."""
+    """This NIC may have one: by its gateway, or as DHCP sets it."""
     new_profile: bool = False
-    """Make one, even where one could be used."""
+    """Make one, even if there is one that could be used."""
 
 
-def address_fix(host: HostFacts, link: Link, wish: AddressWish) -> tuple[Fix, str]:
+def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, str]:
     """(The commands, the name of the profile). The host runs NetworkManager. Raises NictopError."""
-    family, settings = _settings(wish)
-    profile = None if wish.new_profile else own_profile(host, link)
+    family, settings = _settings(request)
+    profile = None if request.new_profile else own_profile(host, link)
     if profile is None:
         return _new(host, link, family, settings)
     which = ("uuid", profile.uuid)
@@ -68,7 +68,7 @@ def own_profile(host: HostFacts, link: Link) -> Profile | None:
     return None
 
 
-def check_address(host: HostFacts, link: Link, wish: AddressWish) -> None:
+def check_address(host: HostFacts, link: Link, request: AddressRequest) -> None:
     """Raises NictopError for a NIC that can have no address, or not this one."""
     name = clean(link.name)
     manager = host.inventory.networkmanager
@@ -79,35 +79,35 @@ def check_address(host: HostFacts, link: Link, wish: AddressWish) -> None:
         raise NictopError(f"{name} is no Ethernet interface")
     if link.master is not None:
         raise NictopError(f"{name} is a port of another interface", "give that one the address")
-    _settings(wish)
+    _settings(request)
 
 
-def _settings(wish: AddressWish) -> tuple[str, list[str]]:
+def _settings(request: AddressRequest) -> tuple[str, list[str]]:
     """(Family, properties with their values)."""
-    never = ["no" if wish.default_route else "yes"]
-    if wish.address is None:
-        if wish.gateway:
+    never = ["no" if request.default_route else "yes"]
+    if request.address is None:
+        if request.gateway:
             raise NictopError("with DHCP the gateway comes from the server", "leave the gateway away")
         values = ["ipv4.method", "auto", "ipv4.addresses", "", "ipv4.gateway", ""]
         return "ipv4", [*values, "ipv4.never-default", *never]
     try:
-        interface = ipaddress.ip_interface(wish.address)
-        gateway = ipaddress.ip_address(wish.gateway) if wish.gateway else None
+        interface = ipaddress.ip_interface(request.address)
+        gateway = ipaddress.ip_address(request.gateway) if request.gateway else None
     except ValueError as error:
         raise NictopError(clean(str(error)), "for example 192.0.2.10/24, gateway 192.0.2.1") from None
-    if "/" not in wish.address or "%" in wish.address + wish.gateway:
-        raise NictopError(f"{clean(wish.address)} has no prefix length", "for example 192.0.2.10/24")
+    if "/" not in request.address or "%" in request.address + request.gateway:
+        raise NictopError(f"{clean(request.address)} has no prefix length", "for example 192.0.2.10/24")
     network = interface.network
     ends = (network.network_address, network.broadcast_address)
     if interface.version == 4 and network.prefixlen < 31 and interface.ip in ends:
-        raise NictopError(f"{clean(wish.address)} is the network or its broadcast address, not one of a host")
-    if gateway is not None and not wish.default_route:
+        raise NictopError(f"{clean(request.address)} is the network or its broadcast address, not one of a host")
+    if gateway is not None and not request.default_route:
         raise NictopError("a gateway is for the default route", "ask for the default route too, or leave it away")
     if gateway is not None and gateway not in network:
         raise NictopError(f"the gateway {gateway} is not in {network}")
     family = f"ipv{interface.version}"
-    values = [f"{family}.method", "manual", f"{family}.addresses", wish.address]
-    return family, [*values, f"{family}.gateway", wish.gateway, f"{family}.never-default", *never]
+    values = [f"{family}.method", "manual", f"{family}.addresses", request.address]
+    return family, [*values, f"{family}.gateway", request.gateway, f"{family}.never-default", *never]
 
 
 def _bound(link: Link, profile: Profile, name: str) -> tuple[list[str], list[str]]:

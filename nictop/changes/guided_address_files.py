@@ -7,33 +7,33 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from nictop.changes.guided_address import AddressWish
+from nictop.changes.guided_address import AddressRequest
 from nictop.probe.records import Link
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import Command, command, print_lines
 from nictop.rules.fixes.persistence import SAFE_NAME
 
 
-def address_now(link: Link, wish: AddressWish) -> Fix:
+def address_now(link: Link, request: AddressRequest) -> Fix:
     """Until the next reboot. A DHCP client and routes are nothing that nictop carries out: these are typed."""
-    if wish.address is None:
+    if request.address is None:
         ask, release = command("dhclient", "-v", link.name), command("dhclient", "-r", link.name)
         return Fix("here", "request one by DHCP now", (ask,), False, (release,))
-    lines = [command("ip", "address", "add", wish.address, "dev", link.name)]
-    if wish.gateway:
-        lines.append(command("ip", "route", "add", "default", "via", wish.gateway, "dev", link.name))
-    undo = command("ip", "address", "del", wish.address, "dev", link.name)
+    lines = [command("ip", "address", "add", request.address, "dev", link.name)]
+    if request.gateway:
+        lines.append(command("ip", "route", "add", "default", "via", request.gateway, "dev", link.name))
+    undo = command("ip", "address", "del", request.address, "dev", link.name)
     return Fix("here", "set it now", tuple(lines), False, (undo,))
 
 
-def address_files(host: HostFacts, link: Link, wish: AddressWish) -> tuple[Fix, ...]:
+def address_files(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, ...]:
     """What makes it last, by each of the usual managers, that of this host first."""
     if not SAFE_NAME.fullmatch(link.name):
         return ()
     fixes = {
-        "netplan": _netplan(link, wish),
-        "networkd": _networkd(link, wish),
-        "ifupdown": _ifupdown(host, link, wish),
+        "netplan": _netplan(link, request),
+        "networkd": _networkd(link, request),
+        "ifupdown": _ifupdown(host, link, request),
     }
     owner = _owner(host)
     return tuple(fixes[name] for name in sorted(fixes, key=lambda name: name != owner))
@@ -50,39 +50,39 @@ def _owner(host: HostFacts) -> str:
     return "ifupdown" if "ifupdown" in owners else ""
 
 
-def _networkd(link: Link, wish: AddressWish) -> Fix:
+def _networkd(link: Link, request: AddressRequest) -> Fix:
     lines = ["[Match]", f"Name={link.name}", "[Network]"]
-    if wish.address is None:
-        lines += ["DHCP=yes"] if wish.default_route else ["DHCP=yes", "[DHCPv4]", "UseGateway=no"]
+    if request.address is None:
+        lines += ["DHCP=yes"] if request.default_route else ["DHCP=yes", "[DHCPv4]", "UseGateway=no"]
     else:
-        lines += [f"Address={wish.address}", *([f"Gateway={wish.gateway}"] if wish.gateway else [])]
+        lines += [f"Address={request.address}", *([f"Gateway={request.gateway}"] if request.gateway else [])]
     file = f"/etc/systemd/network/10-{link.name}.network"
     reload = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
     undo = (command("rm", file), *reload)
     return Fix("here", "by systemd-networkd", (print_lines(lines, file), *reload), True, undo)
 
 
-def _netplan(link: Link, wish: AddressWish) -> Fix:
+def _netplan(link: Link, request: AddressRequest) -> Fix:
     key = f"ethernets.{link.name.replace('.', chr(92) + '.')}"
     values = []
-    if wish.address is None:
-        values += ["dhcp4=true"] if wish.default_route else ["dhcp4=true", "dhcp4-overrides.use-routes=false"]
+    if request.address is None:
+        values += ["dhcp4=true"] if request.default_route else ["dhcp4=true", "dhcp4-overrides.use-routes=false"]
     else:
-        values += ["dhcp4=false", f"addresses=[{wish.address}]"]
-        values += [f'routes=[{{"to":"default","via":"{wish.gateway}"}}]'] if wish.gateway else []
+        values += ["dhcp4=false", f"addresses=[{request.address}]"]
+        values += [f'routes=[{{"to":"default","via":"{request.gateway}"}}]'] if request.gateway else []
     commands: Sequence[Command] = [command("netplan", "set", f"{key}.{value}") for value in values]
     note = "netplan get shows what is set there before."
     return Fix("here", "by netplan", (*commands, command("netplan", "apply")), True, (), note)
 
 
-def _ifupdown(host: HostFacts, link: Link, wish: AddressWish) -> Fix:
-    if wish.address is None:
+def _ifupdown(host: HostFacts, link: Link, request: AddressRequest) -> Fix:
+    if request.address is None:
         lines = [f"auto {link.name}", f"iface {link.name} inet dhcp"]
-        lines += [] if wish.default_route else [f"    post-up ip route del default dev {link.name} || true"]
+        lines += [] if request.default_route else [f"    post-up ip route del default dev {link.name} || true"]
     else:
-        family = "inet6" if ipaddress.ip_interface(wish.address).version == 6 else "inet"
-        lines = [f"auto {link.name}", f"iface {link.name} {family} static", f"    address {wish.address}"]
-        lines += [f"    gateway {wish.gateway}"] if wish.gateway else []
+        family = "inet6" if ipaddress.ip_interface(request.address).version == 6 else "inet"
+        lines = [f"auto {link.name}", f"iface {link.name} {family} static", f"    address {request.address}"]
+        lines += [f"    gateway {request.gateway}"] if request.gateway else []
     file = f"/etc/network/interfaces.d/{link.name}"
     stanzas = [one for one in host.inventory.configuration if one.owner == "ifupdown" and link.name in one.names]
     note = f"{stanzas[0].file} has a stanza for it: take that one away first." if stanzas else ""

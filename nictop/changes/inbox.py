@@ -1,4 +1,4 @@
-"""What one change hears of its host, and of the user, in the order in which it comes."""
+"""What a change receives from its host and from the user, in the order in which it comes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 
-Decision = Literal["apply", "keep", "undo", "cancel"]
+Decision = Literal["apply", "keep", "undo"]
 ChangeItem = ChangeLine | SourceState | Decision | ReadBack | GoalCheck | Verdict
 
 
 class ChangeInbox:
-    """A queue. `identity`: of the requests whose answers are meant; lines about other changes are passed over.
-    `others`: the other watched hosts, for rules that compare."""
+    """A queue. `identity`: id of the requests whose replies are received; those to other changes are dropped. `others`:
+    the other watched hosts, for rules that compare."""
 
     def __init__(self, identity: str, others: Callable[[], Iterable[HostFacts]]) -> None:
         self.identity = identity
         self.snapshot: Snapshot | None = None
-        """The newest picture of the host."""
+        """The newest of the host."""
         self._others = others
-        self._waiting: deque[ChangeItem] = deque()
-        self._some = asyncio.Event()
+        self._pending: deque[ChangeItem] = deque()
+        self._not_empty = asyncio.Event()
         self._since: float | None = None
         self._inventory: Inventory | None = None
         """The newest that was read after `_since`."""
@@ -38,19 +38,19 @@ class ChangeInbox:
         self._goal: GoalCheck | None = None
         self._watch: FindingWatch | None = None
 
-    def hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
-        """Take one item of the source; `snapshot` is the picture after it."""
+    def receive(self, item: Line | SourceState, snapshot: Snapshot) -> None:
+        """Process one item of the source; `snapshot`: the state after it."""
         self.snapshot = snapshot
         if isinstance(item, SourceState):
             self.put(item)
         elif item.change is not None:
             self.put(item.change)
         elif self._since is not None:
-            self._look(snapshot, self._since)
+            self._check(snapshot, self._since)
 
     def put(self, item: ChangeItem) -> None:
-        self._waiting.append(item)
-        self._some.set()
+        self._pending.append(item)
+        self._not_empty.set()
 
     def begin_watching(
         self, since: float, finding: Finding | None, proof: Callable[[Snapshot], GoalCheck] | None = None
@@ -62,15 +62,15 @@ class ChangeInbox:
         self._watch = None if finding is None else FindingWatch(finding, since)
 
     def end_watching(self) -> None:
-        """What comes now says nothing about the change any more."""
+        """What is received from now on does not show the change any more."""
         self._since = None
 
     @property
     def is_watching(self) -> bool:
-        """It is applied, and nobody has begun to take it back."""
+        """It is applied, and the host has not begun to undo it."""
         return self._since is not None
 
-    def _look(self, snapshot: Snapshot, since: float) -> None:
+    def _check(self, snapshot: Snapshot, since: float) -> None:
         inventory = snapshot.inventory
         if inventory is not None and not inventory.pending and inventory.time >= since:
             if self._inventory is None:
@@ -82,19 +82,19 @@ class ChangeInbox:
                     self.put(goal)
             self._inventory = inventory
         if self._watch is not None:
-            said = self._watch.take(snapshot, self._others())
-            if said is not None:
-                self.put(said)
+            verdict = self._watch.take(snapshot, self._others())
+            if verdict is not None:
+                self.put(verdict)
 
     async def next(self, deadline: float) -> ChangeItem | None:
-        """The next thing that concerns the change; None when there is none until the deadline (CLOCK_MONOTONIC)."""
+        """The next item of this change; None if there is none until `deadline` (seconds of CLOCK_MONOTONIC)."""
         while True:
-            while not self._waiting:
-                self._some.clear()
+            while not self._pending:
+                self._not_empty.clear()
                 try:
-                    await within(deadline - time.monotonic(), self._some.wait())
+                    await within(deadline - time.monotonic(), self._not_empty.wait())
                 except asyncio.TimeoutError:
                     return None
-            item = self._waiting.popleft()
+            item = self._pending.popleft()
             if not isinstance(item, ChangeLine) or item.id == self.identity:
                 return item

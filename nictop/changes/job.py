@@ -1,4 +1,4 @@
-"""What somebody wants done to a host: a fix of a finding, or a guided job. Pure."""
+"""What is to be done on a host: a fix of a finding, or a guided set-up. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from nictop.rules import Finding, Fix
 
 @dataclass(frozen=True)
 class ChangeJob:
-    """One fix of one host, and how it is seen whether it has helped. Texts may name what a machine said."""
+    """One fix of one host, and the check whether it has helped. Texts may contain what a host has sent."""
 
     host: str
-    """As it is watched."""
+    """Name under which it is watched."""
     title: str
     subject: str
     """Interface, PCI address, or "" for the host itself."""
     fix: Fix
     lasting: tuple[Fix, ...] = ()
-    """What makes it last, where `fix` does not."""
+    """Fixes that make it persistent, if `fix` is not."""
     finding: Finding | None = None
-    """Is to go away; None: it comes from no finding."""
+    """That it fixes; None: it is a guided set-up."""
     proof: Callable[[Snapshot], GoalCheck] | None = None
-    """To be asked with a picture whose inventory was taken after the change; None: the finding tells."""
+    """Checks a snapshot whose inventory was read after the change; None: the rule of the finding does."""
 
     @classmethod
     def of_finding(cls, finding: Finding, fix: Fix) -> ChangeJob:
@@ -39,11 +39,11 @@ class ChangeJob:
     def of_set_up(cls, host: str, job: GuidedChange) -> ChangeJob:
         return cls(host, job.title, job.subject, job.fix, job.lasting, proof=job.proof)
 
-    def lasting_errand(self, fix: Fix) -> ChangeJob:
-        """One of `lasting`, as an errand of its own."""
+    def lasting_job(self, fix: Fix) -> ChangeJob:
+        """One of `lasting`, as a job of its own."""
         return ChangeJob(self.host, fix.title, self.subject, fix)
 
-    def wish(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
+    def spec(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
         """`actions`: those of the fix, with everything filled in."""
         return ChangeSpec(
             self.host, tuple(actions), self.title, self.finding, keep_within, tuple(map(str, self.fix.undo)), self.proof

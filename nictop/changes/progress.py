@@ -1,4 +1,4 @@
-"""How far a change has come, as one value that screens draw. Pure: events in, the next value out."""
+"""The state of a change as one value that screens draw. Pure: events in, the next value out."""
 
 from __future__ import annotations
 
@@ -20,50 +20,51 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
+from nictop.changes.inbox import Decision
 from nictop.probe.records import PlannedAction
 
-Stage = Literal["asked", "prepared", "applying", "applied", "undoing", "parted", "ended"]
-"""asked: the host reads what is there now. parted: it cannot be heard, and takes the change back by itself."""
-PendingQuestion = Literal["", "apply", "keep", "undo"]
+Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]
+"""preparing: the host reads the present values. disconnected: the connection is lost, and the host undoes the change by
+itself."""
 
 
 @dataclass(frozen=True)
 class ChangeProgress:
     """One change so far."""
 
-    wish: ChangeSpec
-    stage: Stage = "asked"
+    spec: ChangeSpec
+    stage: Stage = "preparing"
     plan: tuple[PlannedAction, ...] = ()
     needs_second_yes: bool = False
-    told: PendingQuestion = ""
-    """What the user has decided last."""
+    decision: Decision | Literal[""] = ""
+    """The last one of the user."""
     deadline: float | None = None
-    """This machine's CLOCK_MONOTONIC: then the host takes it back by itself; None: it is not applied."""
-    still_heard: bool = False
-    """The host has told something that it has read after the change."""
+    """When the host undoes it by itself, seconds of this machine's CLOCK_MONOTONIC; None: it is not applied."""
+    read_back: bool = False
+    """The host has sent an inventory that it read after the change."""
     verdict: Verdict | None = None
-    """What the rule says after the change; None: nothing yet."""
+    """Of the rule after the change; None: none yet."""
     proof: GoalCheck | None = None
-    """What is seen of a guided job after the change; None: nothing yet, or it is none."""
+    """Of a guided set-up after the change; None: none yet, or the job is a fix."""
     troubles: tuple[str, ...] = ()
-    """What went wrong, and why it is undone."""
+    """Errors, and why it is undone."""
     outcome: Outcome | None = None
     """None: it has not ended."""
     text: str = ""
-    """A sentence on the end."""
+    """How it ended; "" where `outcome` is enough."""
 
-    def decided(self, told: PendingQuestion) -> ChangeProgress:
-        return replace(self, told=told)
+    def decided(self, decision: Decision | Literal[""]) -> ChangeProgress:
+        return replace(self, decision=decision)
 
     @property
     def is_under_way(self) -> bool:
-        """The host has something to take back, or to keep."""
-        return self.stage in ("applying", "applied", "undoing", "parted")
+        """The host has applied something that is not kept yet."""
+        return self.stage in ("applying", "applied", "undoing", "disconnected")
 
     @property
     def is_applied(self) -> bool:
         """It may be kept, or undone."""
-        return self.stage == "applied" and self.told == "apply"
+        return self.stage == "applied" and self.decision == "apply"
 
     def after(self, event: Event) -> ChangeProgress:
         """The next value."""
@@ -74,15 +75,15 @@ class ChangeProgress:
         if isinstance(event, Applied):
             return replace(self, stage="applied", plan=event.plan, deadline=event.deadline)
         if isinstance(event, ReadBack):
-            return replace(self, still_heard=True)
+            return replace(self, read_back=True)
         if isinstance(event, GoalCheck):
             return replace(self, proof=event)
         if isinstance(event, Verdict):
             return replace(self, verdict=event)
         if isinstance(event, ChangeEnded):
             return replace(self, stage="ended", deadline=None, outcome=event.outcome, text=event.text)
-        stage: Stage = {Undoing: "undoing", ConnectionLost: "parted"}.get(type(event), self.stage)  # type: ignore[assignment]
-        deadline = self.deadline if stage == "parted" else None
+        stage: Stage = {Undoing: "undoing", ConnectionLost: "disconnected"}.get(type(event), self.stage)  # type: ignore[assignment]
+        deadline = self.deadline if stage == "disconnected" else None
         return replace(self, stage=stage, deadline=deadline, troubles=_with(self.troubles, event))
 
 

@@ -1,7 +1,7 @@
-"""A host that was lost while it was being changed, and has come back: is it in the old state or in the new one?
+"""The outcome of a change whose host was lost meanwhile and is live again: does it have the old values or the new ones?
 
-It is asked for the plan of the same actions again, which changes nothing: what it then has before any change is the
-old value, when it was undone, and the new one, when it was kept. The host itself needs nobody for either.
+The host is requested to plan the same actions again, which changes nothing. The present values in that plan are the old
+ones if the change was undone, and the new ones if it was kept; the host does either without this machine.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from nictop.changes.inbox import ChangeInbox
 from nictop.probe.records import ChangeLine, PlannedAction
 from nictop.wire.source import SourceState
 
-GONE = ("lost", "failed")
-REAPPLYING = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
-SEEN = "read back after the connection had been lost"
+DISCONNECTED_STATES = ("lost", "failed")
+REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
+READ_BACK_TEXT = "read back after the connection had been lost"
 
 
 @dataclass(frozen=True)
 class LostChange:
-    """What is known of the change when its host is lost."""
+    """A change whose host is lost."""
 
     plan: tuple[PlannedAction, ...]
     kept: bool
-    """The host was told to keep it, and may have heard that."""
+    """The host was requested to keep it, and may have received that."""
     due: float
-    """This machine's CLOCK_MONOTONIC: the host takes it back by then, unless it was kept."""
+    """When the host undoes it unless it was kept, seconds of this machine's CLOCK_MONOTONIC."""
 
 
-async def found_again(
-    news: ChangeInbox, ask: Callable[[], Awaitable[None]], lost: LostChange, limits: ChangeTimeouts
+async def wait_for_outcome(
+    inbox: ChangeInbox, prepare: Callable[[], Awaitable[None]], lost: LostChange, limits: ChangeTimeouts
 ) -> ChangeEnded:
-    """Wait for the host, and `ask` it for the plan until it tells the old or the new state or has had all its time."""
+    """Wait for the host, and request its plan (`prepare`) until that shows the old or the new values, or time is up."""
     limit = max(time.monotonic(), lost.due) + limits.settle
     reason = "it has not come back"
     while True:
-        if not await _is_live(news, limit):
+        if not await _is_live(inbox, limit):
             return ChangeEnded("unknown", f"{reason}; what was not kept it undoes by itself")
-        await ask()
-        line = await _answer(news, min(limit, time.monotonic() + limits.answer))
+        await prepare()
+        line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":
-            ended = compared(lost, line.plan, time.monotonic() > lost.due + limits.undoing)
+            ended = outcome_of(lost, line.plan, time.monotonic() > lost.due + limits.rollback)
             if ended is not None:
                 return ended
             reason = "it has the new values, or neither the old nor the new ones"
@@ -52,41 +52,40 @@ async def found_again(
             reason = line.text
         if time.monotonic() >= limit:
             return ChangeEnded("unknown", reason)
-        await asyncio.sleep(limits.again)
+        await asyncio.sleep(limits.retry)
 
 
-def compared(lost: LostChange, plan: Sequence[PlannedAction], is_over: bool) -> ChangeEnded | None:
-    """What a new plan of the same actions tells. `is_over`: what was not kept has been taken back by now. None: it
-    tells nothing yet."""
-    pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=False) if tells(old)]
+def outcome_of(lost: LostChange, plan: Sequence[PlannedAction], is_over: bool) -> ChangeEnded | None:
+    """The outcome that a new plan of the same actions shows. `is_over`: what was not kept is undone by now. None: it is
+    not known yet."""
+    pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=False) if is_conclusive(old)]
     if len(plan) != len(lost.plan) or not pairs:
         return None
     if all(old.before == new.before for old, new in pairs):
-        return ChangeEnded("undone", SEEN)
-    stayed = [old for old, new in pairs if old.before == new.before and old.words[0] != "nmcli"]
-    return ChangeEnded("kept", SEEN) if lost.kept and is_over and not stayed else None
+        return ChangeEnded("undone", READ_BACK_TEXT)
+    still_old = [old for old, new in pairs if old.before == new.before and old.words[0] != "nmcli"]
+    return ChangeEnded("kept", READ_BACK_TEXT) if lost.kept and is_over and not still_old else None
 
 
-def tells(action: PlannedAction) -> bool:
-    """Whether what there is before an action tells if it has been done: how a device was set up before a reapply is
-    not said."""
-    return action.before != action.after and action.words[:3] not in REAPPLYING
+def is_conclusive(action: PlannedAction) -> bool:
+    """Whether the value before an action shows if it was done: that of a reapply does not."""
+    return action.before != action.after and action.words[:3] not in REAPPLY_COMMANDS
 
 
-async def _is_live(news: ChangeInbox, limit: float) -> bool:
-    while news.snapshot is None or news.snapshot.state != "live":
-        if news.snapshot is not None and news.snapshot.state == "failed":
+async def _is_live(inbox: ChangeInbox, limit: float) -> bool:
+    while inbox.snapshot is None or inbox.snapshot.state != "live":
+        if inbox.snapshot is not None and inbox.snapshot.state == "failed":
             return False
-        if await news.next(limit) is None:
+        if await inbox.next(limit) is None:
             return False
     return True
 
 
-async def _answer(news: ChangeInbox, limit: float) -> ChangeLine | None:
-    """None: it has been lost again, or does not answer."""
+async def _reply(inbox: ChangeInbox, limit: float) -> ChangeLine | None:
+    """None: it is lost again, or does not reply."""
     while True:
-        item = await news.next(limit)
-        if item is None or (isinstance(item, SourceState) and item.state in GONE):
+        item = await inbox.next(limit)
+        if item is None or (isinstance(item, SourceState) and item.state in DISCONNECTED_STATES):
             return None
         if isinstance(item, ChangeLine):
             return item

@@ -26,8 +26,8 @@ def script(
     host: str, about: str, fix: Fix, *, commands: Iterable[Step] | None = None, lasting: Iterable[Fix] = ()
 ) -> str:
     """The whole script. `about`: a line on what it is for. `commands`: those of the fix with everything filled in;
-    default: as they are. Raises NictopError for what is not typed into a shell of this host, for what is still to be
-    filled in, and for names that a POSIX shell cannot be told on one line."""
+    default: as they are. Raises NictopError if it is not typed into a shell of this host, if a placeholder is not
+    filled in, and for names that a POSIX shell cannot take on one line."""
     lines = [str(step) for step in (fix.commands if commands is None else commands)]
     undo = [str(step) for step in fix.undo]
     if fix.where != "here":

@@ -12,11 +12,12 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from nictop.changes.actions import Action
-from nictop.changes.audit_log import Logged, log_path, write
+from nictop.changes.audit_log import LoggedChange, log_path, write
 from nictop.changes.change import DEFAULT_KEEP_WITHIN, Change
 from nictop.changes.events import Event
+from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeJob
-from nictop.changes.progress import ChangeProgress, PendingQuestion, Stage
+from nictop.changes.progress import ChangeProgress, Stage
 from nictop.hosts.session import HostSession
 from nictop.rules import HostFacts
 
@@ -38,14 +39,14 @@ class ChangeSession:
         keep_within: float = DEFAULT_KEEP_WITHIN,
     ) -> None:
         self._session, self._others = session, others
-        spec = job.wish(actions, keep_within)
+        spec = job.spec(actions, keep_within)
         self._change = Change(spec, session.request, log=_write, others=self._other_facts)
         self.job, self.progress = job, ChangeProgress(spec)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early: what is not kept is undone
         then."""
-        unsubscribe = self._session.subscribe(self._change.hear)
+        unsubscribe = self._session.subscribe(self._change.receive)
         try:
             async with aclosing(self._change.events()) as events:
                 async for event in events:
@@ -69,15 +70,15 @@ class ChangeSession:
     def undo(self) -> None:
         """Undo it now, or do not apply it."""
         self.progress = self.progress.decided("undo")
-        self._change.cancel()
+        self._change.undo()
 
     def set_keep_within(self, seconds: float) -> None:
         """Seconds until the host undoes what is not kept; no effect once it is applied."""
         if self.progress.stage == "prepared":
-            self._change.wish = replace(self._change.wish, keep_within=seconds)
-            self.progress = replace(self.progress, wish=self._change.wish)
+            self._change.spec = replace(self._change.spec, keep_within=seconds)
+            self.progress = replace(self.progress, spec=self._change.spec)
 
-    def _decide(self, decision: PendingQuestion, stage: Stage) -> bool:
+    def _decide(self, decision: Decision, stage: Stage) -> bool:
         """Whether the change is in this stage."""
         if self.progress.stage != stage:
             return False
@@ -88,5 +89,5 @@ class ChangeSession:
         return tuple(one.facts for one in self._others() if one.snapshot.inventory is not None)
 
 
-def _write(change: Logged) -> None:
+def _write(change: LoggedChange) -> None:
     write(change, log_path(os.environ))

@@ -1,7 +1,4 @@
-"""How a change is said: its plan, what happens, and what the log has of it. Pure; every line is clean.
-
-One wording for the command line and the screens.
-"""
+"""Text about changes, for the command line and the screens: plan, events, log. Pure; every line is clean."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.changes.actions import command_of
-from nictop.changes.audit_log import Log, Logged, LoggedAction, State
+from nictop.changes.audit_log import Log, LoggedAction, LoggedChange, State
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -28,7 +25,7 @@ from nictop.probe.records import PlannedAction
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 
-STATES: dict[State, str] = {
+STATE_TEXTS: dict[State, str] = {
     "begun": "begun; its end was not heard",
     "kept": "kept",
     "undone": "undone",
@@ -38,7 +35,7 @@ STATES: dict[State, str] = {
     "failed": "failed",
     "unknown": "end not known",
 }
-SENTENCES: dict[Outcome, str] = {
+OUTCOME_TEXTS: dict[Outcome, str] = {
     "kept": "kept: the new values stay",
     "undone": "undone: the old values have been read back",
     "refused": "refused, and nothing was changed",
@@ -47,7 +44,7 @@ SENTENCES: dict[Outcome, str] = {
     "failed": "failed",
     "unknown": "how it has ended is not known",
 }
-CHECKPOINT = "by NetworkManager's checkpoint"
+CHECKPOINT_TEXT = "by NetworkManager's checkpoint"
 
 
 def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False) -> Iterator[str]:
@@ -65,7 +62,7 @@ def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False)
 
 def _undo_lines(one: PlannedAction | LoggedAction, cells: int) -> Iterator[str]:
     if not one.undo and one.words[:1] == ("nmcli",):
-        yield from _labelled("undo", CHECKPOINT, cells)
+        yield from _labelled("undo", CHECKPOINT_TEXT, cells)
     for words in one.undo:
         yield from _indented("     undo     ", command_lines(command_of(words), cells - 14))
 
@@ -79,7 +76,7 @@ def _indented(first: str, lines: Iterable[str]) -> Iterator[str]:
         yield f"{first if place == 0 else ' ' * len(first)}{clean(line)}"
 
 
-def event_words(event: Event, now: float) -> str:
+def event_text(event: Event, now: float) -> str:
     """What happened, in a line; `now`: CLOCK_MONOTONIC. "" for the plan, which has lines of its own."""
     if isinstance(event, Prepared):
         return ""
@@ -97,7 +94,7 @@ def event_words(event: Event, now: float) -> str:
     if isinstance(event, ConnectionLost):
         return f"lost: {clean(event.text)}; the host takes it back by itself"
     if isinstance(event, ChangeEnded):
-        return SENTENCES[event.outcome] + (f": {clean(event.text)}" if event.text else "")
+        return OUTCOME_TEXTS[event.outcome] + (f": {clean(event.text)}" if event.text else "")
     if isinstance(event, GoalCheck):
         return f"{'proven' if event.proven else 'not proven yet'}: {clean(event.text)}"
     if event.text:
@@ -115,9 +112,9 @@ def log_lines(log: Log, cells: int) -> Iterator[str]:
         yield f"{log.unreadable} lines of the log make no sense, or are of a newer nictop"
 
 
-def _logged_lines(change: Logged, cells: int) -> Iterator[str]:
+def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
     about = " ".join(part for part in (change.rule, change.subject) if part)
-    head = [_moment(change.time), change.host, about, STATES[change.state], f"by {change.user}"]
+    head = [_time_text(change.time), change.host, about, STATE_TEXTS[change.state], f"by {change.user}"]
     yield from wrap("  ".join(part for part in head if part), cells)
     if change.title:
         yield from _indented("  ", wrap(change.title, cells - 2))
@@ -134,8 +131,8 @@ def _logged_lines(change: Logged, cells: int) -> Iterator[str]:
         yield from _indented("  ", wrap(change.text, cells - 2))
 
 
-def _moment(seconds: float) -> str:
-    """UTC, so that logs of several machines can be laid side by side; what is no time is said as it is."""
+def _time_text(seconds: float) -> str:
+    """In UTC, so that logs of several machines can be compared; a number that is not a valid time has a text too."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (ValueError, OverflowError, OSError):

@@ -278,7 +278,7 @@ class NictopApp(App[None]):
             and progress.outcome not in (None, "cancelled")
             and not isinstance(self.screen, HostChangeScreen)
         ):
-            self.show_notice(end_text(progress), f"{progress.wish.host}: {progress.wish.title}")
+            self.show_notice(end_text(progress), f"{progress.spec.host}: {progress.spec.title}")
 
     async def ask_user(self, question: Question) -> str | None:
         """The answer to a question of a connection, by a dialog, one after the other; None: no. When the caller is

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from nictop.changes.audit_log import Logged
+from nictop.changes.audit_log import LoggedChange
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import ChangeEnded, ChangeTimeouts, Event
 from nictop.hosts.session import running
@@ -16,7 +16,7 @@ from nictop.wire.source import Source, SourceState
 from tests.support.probe import LIMIT
 from tests.support.sources import ScriptedSource, session_of
 
-PATIENT = ChangeTimeouts(undoing=0.0, again=0.01)
+PATIENT = ChangeTimeouts(rollback=0.0, retry=0.01)
 """A test that waits for something in vain shortens the limit for that."""
 MTU = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 BACK = ("ip", "link", "set", "dev", "ens4", "mtu", "1500")
@@ -34,7 +34,7 @@ class Carried:
 
     change: Change
     events: list[Event] = field(default_factory=list)
-    log: list[Logged] = field(default_factory=list)
+    log: list[LoggedChange] = field(default_factory=list)
 
     @property
     def end(self) -> ChangeEnded:
@@ -53,10 +53,10 @@ async def carry(
     wish: ChangeSpec = WISH,
     *,
     limits: ChangeTimeouts = PATIENT,
-    log: Callable[[Logged], None] | None = None,
+    log: Callable[[LoggedChange], None] | None = None,
 ) -> Carried:
     """The whole change. `decide` is called with each event. A real source is waited for until it is live."""
-    entries: list[Logged] = []
+    entries: list[LoggedChange] = []
     carried = Carried(Change(wish, source.request, log=log or entries.append, limits=limits), log=entries)
     session = session_of(source)
 
@@ -64,7 +64,7 @@ async def carry(
         return session.snapshot.state == "live" and session.snapshot.inventory is not None
 
     async with running(session):
-        session.subscribe(carried.change.hear)
+        session.subscribe(carried.change.receive)
         if not isinstance(source, ScriptedSource):
             assert await session.until(is_live, LIMIT)
         async with aclosing(carried.change.events()) as events:

@@ -15,7 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.changes.audit_log import Log, Logged, LoggedAction, encoded, log_path, parse_log, read, user_name, write
+from nictop.changes.audit_log import (
+    Log,
+    LoggedAction,
+    LoggedChange,
+    encoded,
+    log_path,
+    parse_log,
+    read,
+    user_name,
+    write,
+)
 from nictop.changes.wording import log_lines
 from nictop.cli.main import main
 from nictop.errors import NictopError
@@ -29,7 +39,7 @@ MTU = LoggedAction(
     (("ip", "link", "set", "dev", "ens4", "mtu", "1500"),),
     "ens4",
 )
-BEGUN = Logged("a1", 1_790_000_000.0, "vm1", "root", "begun", "set it now", "mtu_differs", "ens4", (MTU,))
+BEGUN = LoggedChange("a1", 1_790_000_000.0, "vm1", "root", "begun", "set it now", "mtu_differs", "ens4", (MTU,))
 KEPT = replace(BEGUN, state="kept", ended=1_790_000_009.5)
 
 
@@ -136,7 +146,7 @@ def test_a_newer_entry_and_nonsense_are_counted() -> None:
 @given(st.binary(max_size=300), st.integers(0, 2**32))
 def test_any_bytes_and_any_entry(data: bytes, seed: int) -> None:
     parse_log(data)
-    change: Logged = replace(arbitrary(Logged, Random(seed)), schema=1)
+    change: LoggedChange = replace(arbitrary(LoggedChange, Random(seed)), schema=1)
     try:
         line = encoded(change)
     except NictopError:
@@ -154,7 +164,7 @@ def test_who_it_was() -> None:
 @pytest.mark.parametrize("cells", [40, 80, 120])
 def test_nothing_hostile_reaches_the_terminal(cells: int) -> None:
     action = LoggedAction((HOSTILE, HOSTILE), HOSTILE, HOSTILE, ((HOSTILE,),), HOSTILE)
-    change = Logged(
+    change = LoggedChange(
         "a", 1e300, HOSTILE, HOSTILE, "kept", HOSTILE, HOSTILE, HOSTILE, (action,), (HOSTILE,), None, HOSTILE
     )
     lines = list(log_lines(Log((change, KEPT, BEGUN), 2, True), cells))
@@ -174,7 +184,7 @@ def test_its_json_is_ascii_and_exact(
     assert main(["changes", "--format", "json"]) == 0
     text = capsys.readouterr().out
     assert text.isascii() and text.replace("\n", "").isprintable()
-    assert msgspec.json.decode(text, type=tuple[Logged, ...]) == (hostile,)
+    assert msgspec.json.decode(text, type=tuple[LoggedChange, ...]) == (hostile,)
 
 
 def test_a_kept_change_says_how_to_undo_it() -> None:

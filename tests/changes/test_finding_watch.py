@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nictop.changes.events import Verdict
-from nictop.changes.finding_watch import FindingWatch, diagnose_noticing
+from nictop.changes.finding_watch import FindingWatch, diagnose_tracked
 from nictop.rules import RULES, Finding, HostFacts, Rule, diagnose
 from tests.support.rule_cases import RULES as CASES
 from tests.support.rule_cases import watched
@@ -40,7 +40,7 @@ def test_what_is_believed_at_once_does_not_depend_on_counters() -> None:
     for path in FILES:
         rule = RULES[path.stem]
         for hosts in hosts_of(path):
-            said, counted = diagnose_noticing(hosts, [rule])
+            said, counted = diagnose_tracked(hosts, [rule])
             seen[counted] += 1
             assert said.findings == diagnose(hosts, [rule]).findings
             if not counted:

@@ -14,7 +14,7 @@ from nictop.changes.actions import Action, Actions, ByHand, actions_of
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressWish
+from nictop.changes.guided_address import AddressRequest
 from nictop.changes.script import script
 from nictop.errors import NictopError
 from nictop.probe.records import ConfigurationEntry, Link
@@ -28,8 +28,8 @@ from tests.support.networkmanager import PrivateNetworkManager, private_networkm
 from tests.support.rule_cases import watched
 
 needs_networkmanager = pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")
-STATIC = AddressWish("192.0.2.10/24")
-DHCP = AddressWish(None)
+STATIC = AddressRequest("192.0.2.10/24")
+DHCP = AddressRequest(None)
 UUID = "77777777-7777-3777-8777-777777777777"
 
 
@@ -89,29 +89,29 @@ def test_a_new_profile_is_added_and_brought_up() -> None:
 
 def test_a_gateway_is_for_a_default_route() -> None:
     host, link = generated()
-    routed = AddressWish("192.0.2.10/24", "192.0.2.1", default_route=True)
+    routed = AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True)
     values = actions(give_address(host, link, routed))[0]
     assert values[values.index("ipv4.gateway") + 1] == "192.0.2.1"
     assert values[values.index("ipv4.never-default") + 1] == "no"
-    six = actions(give_address(host, link, AddressWish("2001:db8::10/64", new_profile=True)))[0]
+    six = actions(give_address(host, link, AddressRequest("2001:db8::10/64", new_profile=True)))[0]
     assert six[six.index("ipv6.addresses") + 1] == "2001:db8::10/64" and six[six.index("ipv4.method") + 1] == "disabled"
 
 
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        (AddressWish("192.0.2.10"), "prefix length"),
-        (AddressWish("192.0.2.0/24"), "network or its broadcast"),
-        (AddressWish("192.0.2.255/24"), "network or its broadcast"),
-        (AddressWish("192.0.2.10/33"), "192.0.2.10/33"),
-        (AddressWish("\x1b[2J"), "x1b"),
-        (AddressWish("192.0.2.10/24", "192.0.2.1"), "default route"),
-        (AddressWish("192.0.2.10/24", "198.51.100.1", default_route=True), "not in 192.0.2.0/24"),
-        (AddressWish(None, "192.0.2.1", default_route=True), "DHCP"),
-        (AddressWish("fe80::1%eth0/64"), ""),
+        (AddressRequest("192.0.2.10"), "prefix length"),
+        (AddressRequest("192.0.2.0/24"), "network or its broadcast"),
+        (AddressRequest("192.0.2.255/24"), "network or its broadcast"),
+        (AddressRequest("192.0.2.10/33"), "192.0.2.10/33"),
+        (AddressRequest("\x1b[2J"), "x1b"),
+        (AddressRequest("192.0.2.10/24", "192.0.2.1"), "default route"),
+        (AddressRequest("192.0.2.10/24", "198.51.100.1", default_route=True), "not in 192.0.2.0/24"),
+        (AddressRequest(None, "192.0.2.1", default_route=True), "DHCP"),
+        (AddressRequest("fe80::1%eth0/64"), ""),
     ],
 )
-def test_addresses_that_cannot_be(wish: AddressWish, why: str) -> None:
+def test_addresses_that_cannot_be(wish: AddressRequest, why: str) -> None:
     said = refusal(give_address, *generated(), wish)
     assert why in said and said.isprintable()
 
@@ -120,7 +120,7 @@ def test_addresses_that_cannot_be(wish: AddressWish, why: str) -> None:
 @settings(max_examples=50)
 def test_any_text_is_an_address_or_refused(address: str, gateway: str, routed: bool) -> None:
     try:
-        job = give_address(*generated(), AddressWish(address, gateway, routed))
+        job = give_address(*generated(), AddressRequest(address, gateway, routed))
     except NictopError as error:
         assert error.message.isprintable()
     else:
@@ -165,7 +165,7 @@ def test_without_networkmanager_ip_sets_it_and_the_manager_of_the_host_comes_fir
 
 def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
     host, link = without_networkmanager("netplan")
-    routed = give_address(host, link, AddressWish("192.0.2.10/24", "192.0.2.1", default_route=True))
+    routed = give_address(host, link, AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True))
     assert printed(routed.fix.commands)[1] == "ip route add default via 192.0.2.1 dev ens224"
     assert isinstance(actions_of(routed.fix), ByHand)
     texts = [" ".join(printed(one.commands)) for one in routed.lasting]
@@ -176,7 +176,7 @@ def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
         words in " ".join(printed(one.commands))
         for one, words in zip(dhcp.lasting, ("use-routes=false", "UseGateway=no", "inet dhcp"), strict=True)
     ] == [True] * 3
-    assert "prefix length" in refusal(give_address, host, link, AddressWish("192.0.2.10"))
+    assert "prefix length" in refusal(give_address, host, link, AddressRequest("192.0.2.10"))
 
 
 # ---------------------------------------------------------------------------------------------- queues, VFs, interrupts

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.changes.audit_log import Logged
+from nictop.changes.audit_log import LoggedChange
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Applied, ChangeTimeouts, ConnectionLost, Event, Prepared, ReadBack
 from nictop.wire.local import LocalSource, probe_command
@@ -26,7 +26,7 @@ QUEUES = ("ethtool", "-L", LINK, "rx", "3", "tx", "3")
 STEERING = ("write", f"/sys/class/net/{LINK}/queues/rx-0/rps_cpus", "1")
 ALL = (MTU, QUEUES, STEERING)
 WISH = ChangeSpec("here", ALL, "a change", keep_within=300.0)
-REAL = ChangeTimeouts(undoing=20.0, again=0.1)
+REAL = ChangeTimeouts(rollback=20.0, retry=0.1)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_what_is_kept_stays(place: Namespace) -> None:
 
 async def test_a_plan_changes_nothing(place: Namespace) -> None:
     before = state(place)
-    carried = await carry(changing(place), lambda event, change: change.cancel(), WISH, limits=REAL)
+    carried = await carry(changing(place), lambda event, change: change.undo(), WISH, limits=REAL)
     assert carried.end.outcome == "cancelled" and state(place) == before and not carried.log
 
 
@@ -185,7 +185,7 @@ async def test_two_nictops_at_one_link(place: Namespace) -> None:
     """The second is refused; the first goes on."""
     others: list[str] = []
     first_applied, second_ended = asyncio.Event(), asyncio.Event()
-    log: list[Logged] = []
+    log: list[LoggedChange] = []
 
     def first(event: Event, change: Change) -> None:
         apply_only(event, change)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nictop.changes.audit_log import Logged
+from nictop.changes.audit_log import LoggedChange
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Applied, ChangeTimeouts, Event, Prepared, Undoing, Verdict
 from nictop.errors import NictopError
@@ -90,7 +90,7 @@ async def test_a_change_that_is_taken_back_at_once() -> None:
 
 async def test_nothing_is_asked_for_without_a_yes() -> None:
     probe = ScriptedProbe()
-    carried = await carry(probe, lambda event, change: change.cancel())
+    carried = await carry(probe, lambda event, change: change.undo())
     assert carried.end.outcome == "cancelled" and probe.steps == ["prepare"] and not carried.log
 
 
@@ -102,7 +102,7 @@ async def test_one_yes_is_not_two() -> None:
 
 
 async def test_what_cannot_be_logged_is_not_done() -> None:
-    def full(_: Logged) -> None:
+    def full(_: LoggedChange) -> None:
         raise NictopError("the disk is full")
 
     probe = ScriptedProbe()
@@ -111,7 +111,7 @@ async def test_what_cannot_be_logged_is_not_done() -> None:
 
 
 async def test_an_end_that_cannot_be_logged_is_said() -> None:
-    def full_soon(change: Logged) -> None:
+    def full_soon(change: LoggedChange) -> None:
         if change.state != "begun":
             raise NictopError("the disk is full")
 
@@ -157,13 +157,13 @@ async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
 
 async def test_what_stayed_is_said() -> None:
     words = (*APPLIED, line("undoing"), line("failed", "not everything could be taken back: ens4"))
-    carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, more=0.2))
+    carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, after_failure=0.2))
     assert carried.end.outcome == "failed" and "taken back: ens4" in carried.end.text
     assert carried.log[-1].state == "failed"
 
 
 async def test_a_probe_that_does_not_answer() -> None:
-    carried = await carry(ScriptedProbe(prepare=[]), keep, limits=replace(PATIENT, answer=0.2))
+    carried = await carry(ScriptedProbe(prepare=[]), keep, limits=replace(PATIENT, reply=0.2))
     assert (
         carried.end.outcome == "unreachable"
         and "no answer from the probe within" in carried.end.text
@@ -280,11 +280,11 @@ async def test_whether_the_finding_is_gone() -> None:
 
 async def test_whoever_leaves_takes_it_back() -> None:
     probe = ScriptedProbe()
-    log: list[Logged] = []
+    log: list[LoggedChange] = []
     change = Change(WISH, probe.request, log=log.append, limits=PATIENT)
     session = session_of(probe)
     async with running(session):
-        session.subscribe(change.hear)
+        session.subscribe(change.receive)
         async with aclosing(change.events()) as events:
             async for event in events:
                 only_apply(event, change)
@@ -299,7 +299,7 @@ async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
     change = Change(WISH, probe.request, log=lambda _: None, limits=PATIENT)
     session = session_of(probe)
     async with running(session):
-        session.subscribe(change.hear)
+        session.subscribe(change.receive)
         async with aclosing(change.events()) as events:
             async for _ in events:
                 break
@@ -332,7 +332,7 @@ def test_any_host_comes_to_an_end(
     rest: list[tuple[Answer, ...]],
     decision: str,
 ) -> None:
-    tiny = ChangeTimeouts(answer=0.01, apply=0.01, settle=0.01, undoing=0.0, more=0.01, again=0.001)
+    tiny = ChangeTimeouts(reply=0.01, apply=0.01, settle=0.01, rollback=0.0, after_failure=0.01, retry=0.001)
     probe = ScriptedProbe(prepare=prepare, apply=apply, keep=rest, undo=rest)
 
     def decide(event: Event, change: Change) -> None:

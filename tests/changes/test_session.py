@@ -73,5 +73,5 @@ async def test_the_time_to_keep_it_is_fixed_once_it_is_applied(monkeypatch: pyte
             elif isinstance(event, Applied):
                 session.set_keep_within(20.0)
                 session.undo()
-    assert session.progress.outcome == "undone" and session.progress.wish.keep_within == 10.0
+    assert session.progress.outcome == "undone" and session.progress.spec.keep_within == 10.0
     assert [one.keep_within for one in probe.asked] == [30.0, 10.0, 10.0]

@@ -21,7 +21,7 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
-from nictop.changes.wording import event_words, plan_lines
+from nictop.changes.wording import event_text, plan_lines
 from nictop.model.text.terminal import width
 from nictop.probe.records import PlannedAction
 from tests.changes.carrying import PLANNED
@@ -81,7 +81,7 @@ def test_any_plan_is_clean(seed: int, cells: int) -> None:
     ],
 )
 def test_events(event: Event, said: str) -> None:
-    words = event_words(event, 100.0)
+    words = event_text(event, 100.0)
     assert said in words and words.isprintable() and bool(words) == bool(said)
 
 

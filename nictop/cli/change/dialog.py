@@ -27,9 +27,9 @@ from nictop.changes.events import (
     Verdict,
 )
 from nictop.changes.session import ChangeSession
-from nictop.changes.wording import event_words, plan_lines
+from nictop.changes.wording import event_text, plan_lines
 from nictop.cli import output
-from nictop.cli.change.prompts import Prompts, answers
+from nictop.cli.change.prompts import Prompts, stdin_prompts
 from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.text.terminal import clean
@@ -79,7 +79,7 @@ class ChangeDialog:
 
     async def _run(self) -> int:
         try:
-            async with answers() as people, aclosing(self._change.events()) as events:
+            async with stdin_prompts() as people, aclosing(self._change.events()) as events:
                 async for event in events:
                     self._print(event)
                     self._ask(event, people)
@@ -98,7 +98,7 @@ class ChangeDialog:
                 lines.append(clean(job.fix.note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)
         elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
-            output.narrate(event_words(event, time.monotonic()))
+            output.narrate(event_text(event, time.monotonic()))
         if isinstance(event, ChangeEnded) and event.outcome == "kept" and job.lasting:
             output.narrate("it is gone after the next reboot; --script prints what makes it last")
 
@@ -133,14 +133,14 @@ class ChangeDialog:
 
     async def _ask_to_apply(self, event: Prepared, people: Prompts) -> None:
         confirmations = self._options.yes
-        sure = confirmations > 0 or await people.yes(f"apply this on {clean(self._change.job.host)}?")
+        sure = confirmations > 0 or await people.confirm(f"apply this on {clean(self._change.job.host)}?")
         if sure and event.needs_second_yes and confirmations < 2:
             if confirmations:
                 output.narrate("it touches the link of an SSH connection or of a default route: that takes --yes twice")
                 sure = False
             else:
                 question = "it may cut you off: the host would take it back by itself. Really apply it?"
-                sure = await people.yes(question)
+                sure = await people.confirm(question)
         if sure:
             self._change.apply(twice=event.needs_second_yes)
         else:
@@ -148,7 +148,7 @@ class ChangeDialog:
 
     async def _ask_to_keep(self, people: Prompts) -> None:
         if not self._options.yes:
-            keep = await people.yes(KEEP_QUESTION)
+            keep = await people.confirm(KEEP_QUESTION)
         else:
             keep = await self._is_good()
             if not keep:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from nictop.changes.finding_watch import diagnose_noticing
+from nictop.changes.finding_watch import diagnose_tracked
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.connect import connect
 from nictop.hosts.observe import HOSTS_TIMEOUT, INTERVAL_TOLERANCE
@@ -38,7 +38,7 @@ def without_rates(rule: str) -> Enough:
     rules = [RULES[name] for name in (rule, *RULES[rule].yields_to)]
 
     def enough(host: HostFacts) -> bool:
-        return not RULES[rule].pairs and not diagnose_noticing([host], rules)[1]
+        return not RULES[rule].pairs and not diagnose_tracked([host], rules)[1]
 
     return enough
 

@@ -1,4 +1,4 @@
-"""Options of the commands that change a host (``nictop fix``, ``nictop setup``), and which host they mean."""
+"""Options of the commands that change a host (``nictop fix``, ``nictop setup``), and the host they specify."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nictop.errors import NictopError
 if TYPE_CHECKING:
     from nictop.hosts.specification import Host
 
-SHORTEST, LONGEST, DEFAULT = 5.0, 600.0, 30.0
+MIN_KEEP_SECONDS, MAX_KEEP_SECONDS, DEFAULT_KEEP_SECONDS = 5.0, 600.0, 30.0
 """Seconds that a change may wait to be kept: the limits of the probe (`nictop.probe.records`)."""
 EXIT_CODES = (
     "Exit codes: 0 kept, 1 undone or not confirmed, 2 usage or refused, 3 no answer from the host, 4 it failed."
@@ -21,7 +21,7 @@ EXIT_CODES = (
 
 
 def add_change_options(parser: argparse.ArgumentParser) -> None:
-    """What is common to all changes."""
+    """Those of both commands."""
     add_rights(parser)
     add_allow_changes(parser)
     parser.add_argument(
@@ -40,15 +40,17 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-within",
         type=_keep_within,
-        default=DEFAULT,
+        default=DEFAULT_KEEP_SECONDS,
         metavar="SECONDS",
-        help=f"how long the host waits to be told to keep it, {SHORTEST:g} to {LONGEST:g} (default {DEFAULT:g})",
+        help=f"how long the host waits to be told to keep it, {MIN_KEEP_SECONDS:g} to {MAX_KEEP_SECONDS:g} "
+        f"(default {DEFAULT_KEEP_SECONDS:g})",
     )
 
 
 def allowed_by(options: argparse.Namespace, host: Host) -> bool:
     """Whether the probe is to be started so that it can prepare changes, and carry them out: a dry run ends when one is
-    prepared. NictopError when it is needed and is not allowed."""
+    prepared. Raises NictopError if that is needed and not
+    allowed."""
     if options.dry_run and options.script:
         raise NictopError("--dry-run asks the host, --script does not", "leave one of them away")
     allowed: bool = options.allow_changes or host.allow_changes or options.dry_run
@@ -60,9 +62,9 @@ def allowed_by(options: argparse.Namespace, host: Host) -> bool:
     return allowed and not options.script
 
 
-def meant_hosts(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
-    """The one that is changed, and those beside it. NictopError for a word that is no host, and for one that is several
-    where one is meant."""
+def hosts_of(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
+    """The host that is changed, then `beside`. Raises NictopError for a word that is not a host, or if the first one
+    means several."""
     meant = wanted_hosts([word])
     if len(meant) != 1:
         raise NictopError(f"{word} means {len(meant)} hosts, and one is changed at a time")
@@ -70,4 +72,4 @@ def meant_hosts(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
 
 
 def _keep_within(text: str) -> float:
-    return seconds(text, SHORTEST, LONGEST)
+    return seconds(text, MIN_KEEP_SECONDS, MAX_KEEP_SECONDS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from nictop.changes.actions import Action, Actions, ByHand, actions_of, fill
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressWish
+from nictop.changes.guided_address import AddressRequest
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession
@@ -80,7 +80,7 @@ def _fix_script(chosen: Chosen) -> str:
 
 
 def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_hand: bool) -> Chosen:
-    """The fix that is wanted; without a number the first that can be carried out. One that is typed by hand only if
+    """The requested fix; without a number the first that can be carried out. One that is typed by hand only if
     `by_hand`. Raises NictopError."""
     if number is not None and number > len(finding.fixes):
         raise NictopError(f"this finding has {len(finding.fixes)} fixes", "nictop check lists them")
@@ -130,7 +130,7 @@ def job_of(options: argparse.Namespace, host: HostFacts) -> GuidedChange:
     if options.job == "give-address":
         address = None if options.dhcp else options.static
         return give_address(
-            host, link, AddressWish(address, options.gateway, options.default_route, options.new_profile)
+            host, link, AddressRequest(address, options.gateway, options.default_route, options.new_profile)
         )
     if options.job == "use-queues":
         return use_queues(host, link, options.number)

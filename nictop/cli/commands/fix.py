@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, meant_hosts
+from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of
 from nictop.errors import NictopError
 
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.rule not in RULES:
         raise NictopError(f"there is no rule {options.rule}", "nictop check --explain lists them")
-    host, *beside = meant_hosts(options.host, options.beside)
+    host, *beside = hosts_of(options.host, options.beside)
     allowed = allowed_by(options, host)
     from nictop.cli.change.run import run_fix
 

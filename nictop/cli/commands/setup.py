@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from nictop.cli.arguments import add_common_options
-from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, meant_hosts
+from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of
 
 MAX_SETUP_NUMBER = 65535
 
@@ -60,7 +60,7 @@ def _job(
 
 
 def run(options: argparse.Namespace) -> int:
-    (host,) = meant_hosts(options.host, ())
+    (host,) = hosts_of(options.host, ())
     allowed = allowed_by(options, host)
     from nictop.cli.change.run import run_setup
 

@@ -8,7 +8,7 @@ import sys
 
 from nictop.cli import output
 from nictop.cli.terminal import is_dumb
-from nictop.cli.traffic.options import add_arguments, wish_of
+from nictop.cli.traffic.options import add_arguments, request_of
 from nictop.errors import NictopError
 
 __all__ = ["add_arguments", "run"]
@@ -25,14 +25,14 @@ def run(options: argparse.Namespace) -> int:
         missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
         raise NictopError(f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test")
     plain = options.plain or options.format is not None or not _has_terminal()
-    wish = wish_of(options, plain=plain)
+    request = request_of(options, plain=plain)
     if plain:
-        from nictop.cli.traffic.plain import carry_out_plainly
+        from nictop.cli.traffic.plain import run_plain
 
-        return carry_out_plainly(options, wish)
-    from nictop.cli.traffic.screen import carry_out_on_the_screen
+        return run_plain(options, request)
+    from nictop.cli.traffic.screen import run_on_screen
 
-    return carry_out_on_the_screen(options, wish)
+    return run_on_screen(options, request)
 
 
 def _endpoint_option(options: argparse.Namespace) -> str:

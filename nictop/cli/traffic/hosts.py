@@ -14,23 +14,23 @@ from nictop.hosts.specification import Host, configuration_path, hosts, read_con
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.request import RunRequest
 
-INTERVAL = 0.2
-"""Seconds between two readings, as in the run that follows."""
+RUN_SAMPLE_SECONDS = 0.2
+"""Between two readings, as during the run."""
 
 
-def run_hosts(options: argparse.Namespace, wish: RunRequest) -> tuple[tuple[Host, ...], RunRequest]:
-    """Client, server and observers, and the wish with the names under which they are watched. NictopError for a word
-    that is no host, and for an end that would be several."""
+def run_hosts(options: argparse.Namespace, request: RunRequest) -> tuple[tuple[Host, ...], RunRequest]:
+    """Client, server and observers, and the request with the names under which they are watched. Raises NictopError for
+    a word that is not a host, and for an end that means several."""
     known = read_configuration(configuration_path(os.environ))
     names = []
-    for side, word in (("client", wish.client), ("server", wish.server)):
+    for side, word in (("client", request.client), ("server", request.server)):
         meant = hosts([word], known)
         if len(meant) != 1:
             raise NictopError(f"{clean(word)} means {len(meant)} hosts, and a run has one {side}")
         names.append(meant[0].label)
-    every = hosts([wish.client, wish.server, *options.observe], known)
+    every = hosts([request.client, request.server, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)
-    return every, replace(wish, client=names[0], server=names[1], observers=observers)
+    return every, replace(request, client=names[0], server=names[1], observers=observers)
 
 
 def sessions_of(options: argparse.Namespace, meant: Iterable[Host]) -> list[HostSession]:
@@ -38,7 +38,7 @@ def sessions_of(options: argparse.Namespace, meant: Iterable[Host]) -> list[Host
     return [
         HostSession(
             host,
-            connect(host, INTERVAL, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys),
+            connect(host, RUN_SAMPLE_SECONDS, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys),
             window=False,
         )
         for host in meant

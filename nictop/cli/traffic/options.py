@@ -1,7 +1,6 @@
-"""What may stand behind ``nictop traffic``, and the wish that its words mean.
+"""The command line of ``nictop traffic``, and its `RunRequest`.
 
-Reads nothing. Words that make no sense, and options that no run can have, are a NictopError before any host is
-connected to.
+Pure. Invalid values and options that exclude each other raise NictopError before any host is connected to.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
 
 
-_READ: dict[str, Callable[[str, str], int | float]] = {
+_PARSERS: dict[str, Callable[[str, str], int | float]] = {
     "time": amounts.whole_number, "omit": amounts.whole_number, "streams": amounts.whole_number,
     "repeat": amounts.whole_number, "port": amounts.whole_number, "bitrate": amounts.bit_rate,
     "length": amounts.amount, "mss": amounts.amount, "window": amounts.amount, "dscp": amounts.dscp,
@@ -132,11 +131,11 @@ _READ: dict[str, Callable[[str, str], int | float]] = {
 """Option and field of the wish → what makes a value of the word."""
 
 
-def wish_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
-    """Hosts stand in it as they were typed. `plain`: a line every `--interval`, a second unless it says otherwise."""
-    typed = {name: word for name in _READ if (word := getattr(options, name)) is not None}
-    numbers: dict[str, Any] = {name: _READ[name](word, _option(name)) for name, word in typed.items()}
-    wish = RunRequest(
+def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
+    """With the hosts as they were typed. `plain`: one line every `--interval` seconds, by default one second."""
+    typed = {name: word for name in _PARSERS if (word := getattr(options, name)) is not None}
+    numbers: dict[str, Any] = {name: _PARSERS[name](word, _option(name)) for name, word in typed.items()}
+    request = RunRequest(
         client=options.client or "",
         server=options.server or "",
         client_nic=options.client_nic,
@@ -155,9 +154,9 @@ def wish_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         between=options.between,
         label=options.label,
     )
-    wish = replace(wish, **numbers)
-    asked_for(wish)
-    return wish
+    request = replace(request, **numbers)
+    asked_for(request)
+    return request
 
 
 def _option(name: str) -> str:

@@ -1,8 +1,8 @@
-"""``nictop traffic --plain``: an experiment without a screen. ProgressLines goes to stderr, the result to stdout.
+"""``nictop traffic --plain``: an experiment without a screen. Progress goes to stderr, the result to stdout.
 
 A signal that ends programs (SIGINT, SIGTERM, SIGHUP) ends the experiment: generators, probes and namespaces are ended
-and waited for, what was measured until then is kept and printed, the run that went on as one that was stopped. Another
-signal, or half a minute, and that one is left out.
+and waited for; what was measured is stored and printed, including the run that was stopped. That run is left out after
+another signal, or after `STOP_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STOP_TIMEOUT = 30.0
 """Seconds from the signal until a run that was stopped is cancelled: its hosts may not answer."""
 
 
-def carry_out_plainly(options: argparse.Namespace, request: RunRequest) -> int:
+def run_plain(options: argparse.Namespace, request: RunRequest) -> int:
     """The whole command; its exit code."""
     number, run = asyncio.run(_run(options, request))
     why = run.why
@@ -108,7 +108,7 @@ async def _print_events(run: RunSession, sessions: Sequence[HostSession]) -> Non
 
 
 async def _ask_for_change(step: Step) -> bool:
-    """Wait until somebody has made the change; False when the terminal is gone."""
+    """Wait until the user has made the change; False if the terminal is gone."""
     output.narrate("  then press enter here")
     loop = asyncio.get_running_loop()
     answered = asyncio.Event()
@@ -124,7 +124,7 @@ async def _ask_for_change(step: Step) -> bool:
 def print_measured(
     options: argparse.Namespace, runs: Sequence[StoredRun], why: str, experiment: Experiment | None = None
 ) -> None:
-    """The result to stdout, in the format that is wanted."""
+    """The result to stdout, in the requested format."""
     from nictop.report.runs import comparison as comparison_text
     from nictop.report.runs import markdown as run_markdown
     from nictop.report.runs import text as run_text

@@ -1,6 +1,6 @@
-"""What ``nictop traffic`` says on stderr while it goes on: one line per interval, stage and step.
+"""The lines that ``nictop traffic`` prints on stderr during a run: one per interval, stage and step.
 
-Reads nothing; takes the events of an experiment and yields clean lines.
+Pure: events of an experiment in, clean lines out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from nictop.traffic.experiment.experiment import (
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.events import IntervalMeasured, Sockets, Stage
 
-EVERY_RUN = ("checking", "starting", "listening", "running", "ending")
-"""Stages that are told of the first run only."""
+REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
+"""Stages that are printed for the first run only."""
 
 
 class ProgressLines:
@@ -42,11 +42,11 @@ class ProgressLines:
         """The same → retransmits and rtt (µs) now."""
 
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
-        """What there is to say; nothing for what is no news to a reader."""
+        """The lines for one event; none for most of them."""
         if isinstance(event, StepBegan):
             yield from self._begun(event)
         elif isinstance(event, Stage):
-            if self._number == 1 or event.name not in EVERY_RUN:
+            if self._number == 1 or event.name not in REPEATED_STAGES:
                 yield f"  {clean(event.sentence)}"
         elif isinstance(event, Sockets):
             if self._plan is not None and event.side in self._plan.sending:
@@ -78,21 +78,21 @@ class ProgressLines:
             yield f"run {event.number} of {event.total}{label}{left}"
 
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
-        """Only what arrived: the sender tells what went into its own buffers."""
+        """Of the receiver only: the sender counts what went into its own buffers."""
         interval = event.interval
         if interval.sends or self._plan is None:
             return
-        words = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
+        parts = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
         if self._plan.direction == "bidirectional":
-            words.append(f"at {clean(event.host)}")
+            parts.append(f"at {clean(event.host)}")
         if interval.packets is not None and interval.lost is not None:
-            words.append(f"{units.count(interval.lost)} of {units.count(interval.packets)} lost")
-        words += self._socket_words()
+            parts.append(f"{units.count(interval.lost)} of {units.count(interval.packets)} lost")
+        parts += self._socket_text()
         if interval.omitted:
-            words.append("(does not count)")
-        yield "  ".join(words)
+            parts.append("(does not count)")
+        yield "  ".join(parts)
 
-    def _socket_words(self) -> Iterator[str]:
+    def _socket_text(self) -> Iterator[str]:
         if not self._newest:
             return
         lost = sum(max(0, now - self._before.get(inode, 0)) for inode, (now, _) in self._newest.items())

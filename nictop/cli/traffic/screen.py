@@ -1,6 +1,4 @@
-"""``nictop traffic`` with a terminal: the traffic screen, which starts what was asked for; afterwards the result is
-printed.
-"""
+"""``nictop traffic`` with a terminal: the traffic screen, which starts the request; then the result is printed."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from nictop.model.text.terminal import clean
 from nictop.traffic.plan.request import RunRequest
 
 
-def carry_out_on_the_screen(options: argparse.Namespace, wish: RunRequest) -> int:
+def run_on_screen(options: argparse.Namespace, request: RunRequest) -> int:
     """The whole command; its exit code."""
     if options.self_test:
         hosts: tuple[Host, ...] = (Host(os.uname().nodename, LOCAL),)
     else:
-        hosts, wish = run_hosts(options, wish)
+        hosts, request = run_hosts(options, request)
     from nictop.tui.run import run
 
     with termination_as_interrupt() as got:
@@ -33,13 +31,13 @@ def carry_out_on_the_screen(options: argparse.Namespace, wish: RunRequest) -> in
                 glyphs=screen_glyphs(options),
                 sudo=options.sudo,
                 accept_new_host_keys=options.accept_new_host_keys,
-                request=wish,
+                request=request,
                 self_test=options.self_test,
             )
         except (KeyboardInterrupt, OSError):
             if not got:
                 raise
-    if got:  # who ended it does not read the result, and the terminal may be gone
+    if got:  # the result is not read, and the terminal may be gone
         return 128 + got[0]
     for sentence in (*left.notes, *filter(None, (left.trouble,))):
         output.narrate(clean(sentence))

@@ -60,7 +60,7 @@ class Changes:
     def at_stake(self) -> bool:
         """The host was sent a change that has not ended: leaving now undoes it."""
         progress = self.progress
-        return self.running and progress is not None and (progress.told == "apply" or progress.is_under_way)
+        return self.running and progress is not None and (progress.decision == "apply" or progress.is_under_way)
 
     def start(self, job: ChangeJob, actions: Sequence[Action]) -> str:
         """Request from the host what would be changed. Returns why that is not possible, "" if it was requested."""
@@ -122,7 +122,7 @@ class Changes:
     def wait(self, step: int) -> None:
         """More or less time to keep it, by steps of `KEEP_SECONDS`. Does nothing once it is applied."""
         if self.running and self.session is not None:
-            seconds = self.session.progress.wish.keep_within
+            seconds = self.session.progress.spec.keep_within
             nearest = min(range(len(KEEP_SECONDS)), key=lambda index: abs(KEEP_SECONDS[index] - seconds))
             self.session.set_keep_within(KEEP_SECONDS[max(0, min(len(KEEP_SECONDS) - 1, nearest + step))])
             self.changed.publish()

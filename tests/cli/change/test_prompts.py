@@ -13,5 +13,5 @@ async def test_what_was_typed_before_a_question_is_no_answer_to_it(question: str
     people = Prompts()
     for line in ("yes", "yes", None):
         people.lines.put_nowait(line)
-    assert not await people.yes(question)
-    assert not await people.yes(question), "nobody answers any more"
+    assert not await people.confirm(question)
+    assert not await people.confirm(question), "nobody answers any more"

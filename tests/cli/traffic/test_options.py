@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nictop.cli.arguments import parse
-from nictop.cli.traffic.options import wish_of
+from nictop.cli.traffic.options import request_of
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.errors import NictopError
 from nictop.traffic.experiment.experiment import (
@@ -30,7 +30,7 @@ from tests.traffic.runs import result
 
 
 def wished(line: str, *, plain: bool = True) -> RunRequest:
-    return wish_of(parse(["traffic", *line.split()]), plain=plain)
+    return request_of(parse(["traffic", *line.split()]), plain=plain)
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,12 @@ ANSWERS = "yes applies it, anything else does not"
 CHANGE_CHROME_ROWS = 5
 """Rows of the screen that are not the page: borders, the input line, and what stays visible behind the dialog."""
 KEYS = {
-    "asked": "esc leave it as it is",
+    "preparing": "esc leave it as it is",
     "prepared": "a apply · esc leave it as it is · y copy · +/- time to keep it",
     "applying": "u undo · esc look around (f comes back)",
     "applied": "k keep · u undo now · esc look around (f comes back)",
     "undoing": "esc look around (f comes back)",
-    "parted": "esc look around (f comes back)",
+    "disconnected": "esc look around (f comes back)",
     "ended": "enter close",
 }
 
@@ -126,7 +126,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
             return action in ("back", "close")
         progress = found[1]
         offered = {
-            "apply": progress.stage == "prepared" and progress.told == "" and not self._asks_twice,
+            "apply": progress.stage == "prepared" and progress.decision == "" and not self._asks_twice,
             "keep": progress.is_applied,
             "undo": progress.stage == "applying" or progress.is_applied,
             "wait": progress.stage == "prepared" and not self._asks_twice,
@@ -180,7 +180,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
     def action_back(self) -> None:
         """Before it is applied: do not apply it; afterwards: close the dialog, the change continues."""
         found = self._shown
-        if found is not None and found[1].stage in ("asked", "prepared") and found[1].told == "":
+        if found is not None and found[1].stage in ("preparing", "prepared") and found[1].decision == "":
             self._end_question()
             self.nictop.changes.undo()
         else:
@@ -207,4 +207,4 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
         job = self.nictop.changes.job
         if job is not None and job.lasting:
             self._leave()
-            self.opener.open_job(job.lasting_errand(job.lasting[0]))
+            self.opener.open_job(job.lasting_job(job.lasting[0]))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def change_status(progress: ChangeProgress | None, now: float) -> str:
     """For the status line: ``keep the change? 17 s: f``; "" while there is nothing to decide or to see. `now`:
     CLOCK_MONOTONIC."""
-    if progress is None or progress.stage in ("asked", "prepared") or progress.outcome == "cancelled":
+    if progress is None or progress.stage in ("preparing", "prepared") or progress.outcome == "cancelled":
         return ""
     if progress.stage == "ended":
         return f"change {progress.outcome}: f"
@@ -25,7 +25,7 @@ def change_status(progress: ChangeProgress | None, now: float) -> str:
 
 def end_text(progress: ChangeProgress) -> str:
     """Its result, for a notice."""
-    from nictop.changes.wording import SENTENCES
+    from nictop.changes.wording import OUTCOME_TEXTS
 
-    said = SENTENCES[progress.outcome or "unknown"]
+    said = OUTCOME_TEXTS[progress.outcome or "unknown"]
     return f"{said}: {progress.text}" if progress.text else said

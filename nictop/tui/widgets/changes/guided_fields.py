@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressWish
+from nictop.changes.guided_address import AddressRequest
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
@@ -94,14 +94,14 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
     return spread_interrupts(place.host, place.link, cpus)
 
 
-def _address_wish(words: Mapping[str, str]) -> AddressWish:
+def _address_wish(words: Mapping[str, str]) -> AddressRequest:
     routed, new = words["default_route"] == YES, words["profile"] == NEW
     if words["method"] == DHCP:
-        return AddressWish(None, default_route=routed, new_profile=new)
+        return AddressRequest(None, default_route=routed, new_profile=new)
     address = words["address"].strip()
     if not address:
         raise Missing("Type the address with the length of its prefix: 192.0.2.10/24.")
-    return AddressWish(address, words["gateway"].strip() if routed else "", routed, new)
+    return AddressRequest(address, words["gateway"].strip() if routed else "", routed, new)
 
 
 def _number(text: str, what: str) -> int:

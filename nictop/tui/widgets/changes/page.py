@@ -19,7 +19,7 @@ from nictop.changes.actions import command_of
 from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
-from nictop.changes.wording import SENTENCES, plan_lines
+from nictop.changes.wording import OUTCOME_TEXTS, plan_lines
 from nictop.hosts.session import whole_seconds
 from nictop.model.facts import width, wrap
 from nictop.model.snapshot import Snapshot
@@ -59,9 +59,9 @@ class ChangePage:
         if asks_twice:
             return [*self._second_question(), *self._plan("What would be done")]
         lines = list(self._head(now))
-        if stage == "asked":
+        if stage == "preparing":
             return lines
-        if stage in ("applying", "applied", "undoing", "parted") and snapshot is not None:
+        if stage in ("applying", "applied", "undoing", "disconnected") and snapshot is not None:
             lines += self._seen(snapshot)
         if stage == "ended":
             lines += self._ending()
@@ -71,22 +71,22 @@ class ChangePage:
 
     def _head(self, now: float) -> Iterator[SpanLine]:
         host, progress = self._errand.host, self._progress
-        if progress.stage == "asked":
+        if progress.stage == "preparing":
             yield from self._said("dim", f"{host} reads what is there now")
         elif progress.stage == "prepared":
             yield from self._prepared()
         elif progress.stage == "applying":
-            told = "applying" if progress.told == "apply" else "applying, to be undone then"
+            told = "applying" if progress.decision == "apply" else "applying, to be undone then"
             yield from self._said("dim", told)
         elif progress.stage == "applied":
             yield from self._said("good", "applied, and read back")
-            if progress.told == "apply":
+            if progress.decision == "apply":
                 yield from self._countdown(now)
             else:
-                yield from self._said("dim", "told to keep it" if progress.told == "keep" else "told to undo it")
+                yield from self._said("dim", "told to keep it" if progress.decision == "keep" else "told to undo it")
         elif progress.stage == "undoing":
             yield from self._said("warn", "being undone")
-        elif progress.stage == "parted":
+        elif progress.stage == "disconnected":
             yield from self._said("warn", f"{host} cannot be heard; it takes the change back by itself")
             yield from self._countdown(now)
         for trouble in progress.troubles if progress.stage != "ended" else ():
@@ -98,7 +98,7 @@ class ChangePage:
             yield from self._text(f"{finding.subject or finding.host} {finding.title}".strip(), "title")
         for one in self._disturbed():
             yield from self._said("warn", one)
-        wait = whole_seconds(self._progress.wish.keep_within)
+        wait = whole_seconds(self._progress.spec.keep_within)
         text = f"Nothing is changed yet. When it is: {self._errand.host} takes it back by itself unless you keep it "
         yield from self._text(f"{text}within {wait}, and as soon as the connection is lost.", "")
         if self._errand.fix.note:
@@ -127,7 +127,7 @@ class ChangePage:
         if length < 8:
             yield from self._text(words, style)
             return
-        full = min(length, math.ceil(length * left / self._progress.wish.keep_within))
+        full = min(length, math.ceil(length * left / self._progress.spec.keep_within))
         there, gone = self._glyphs.countdown
         yield ((text, style), (there * full, style or "accent"), (gone * (length - full), "dim"))
 
@@ -137,7 +137,7 @@ class ChangePage:
         """Whether the change has helped, and the present traffic of its links."""
         progress = self._progress
         if progress.stage == "applied":
-            if progress.still_heard:
+            if progress.read_back:
                 yield from self._said("good", "the host still answers")
             else:
                 yield from self._said("dim", "the host is listened to")
@@ -182,7 +182,7 @@ class ChangePage:
         progress, errand = self._progress, self._errand
         outcome = progress.outcome or "unknown"
         yield from self._said(
-            OUTCOME_STYLES[outcome], f"{SENTENCES[outcome]}{f': {progress.text}' if progress.text else ''}"
+            OUTCOME_STYLES[outcome], f"{OUTCOME_TEXTS[outcome]}{f': {progress.text}' if progress.text else ''}"
         )
         for trouble in progress.troubles:
             if trouble not in progress.text:
@@ -248,4 +248,4 @@ def _sum(*values: float | None) -> float | None:
 
 def commands_of(progress: ChangeProgress) -> tuple[str, ...]:
     """The actions as shell commands."""
-    return tuple(str(command_of(one)) for one in progress.wish.actions)
+    return tuple(str(command_of(one)) for one in progress.spec.actions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -24,8 +25,9 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
+from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeJob
-from nictop.changes.progress import ChangeProgress, PendingQuestion
+from nictop.changes.progress import ChangeProgress
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
@@ -64,13 +66,13 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(ConnectionLost, text),
     st.builds(ChangeEnded, st.sampled_from(sorted(OUTCOME_STYLES)), text),
 )
-told: st.SearchStrategy[PendingQuestion] = st.sampled_from(["", "apply", "keep", "undo"])
+decisions: st.SearchStrategy[Decision | Literal[""]] = st.sampled_from(["", "apply", "keep", "undo"])
 
 
-def after(*heard: Event, told: PendingQuestion = "apply", errand: ChangeJob = ERRAND) -> ChangeProgress:
+def after(*events: Event, decision: Decision | Literal[""] = "apply", errand: ChangeJob = ERRAND) -> ChangeProgress:
     """How far a change has come."""
-    progress = ChangeProgress(errand.wish((ACTION,))).decided(told)
-    for event in heard:
+    progress = ChangeProgress(errand.spec((ACTION,))).decided(decision)
+    for event in events:
         progress = progress.after(event)
     return progress
 
@@ -82,14 +84,17 @@ def words(progress: ChangeProgress, *, now: float = 0.0, errand: ChangeJob = ERR
 
 
 @given(
-    st.lists(st.tuples(told, events), max_size=5), st.integers(1, 130), st.sampled_from((UNICODE, ASCII)), st.booleans()
+    st.lists(st.tuples(decisions, events), max_size=5),
+    st.integers(1, 130),
+    st.sampled_from((UNICODE, ASCII)),
+    st.booleans(),
 )
-def test_whatever_is_heard_is_drawn(
-    heard: list[tuple[PendingQuestion, Event]], cells: int, glyphs: Glyphs, twice: bool
+def test_every_sequence_of_events_is_drawn(
+    steps: list[tuple[Decision | Literal[""], Event]], cells: int, glyphs: Glyphs, twice: bool
 ) -> None:
     for errand in (ERRAND, JOB):
-        progress = ChangeProgress(errand.wish((ACTION,)))
-        for decision, event in heard:
+        progress = ChangeProgress(errand.spec((ACTION,)))
+        for decision, event in steps:
             progress = progress.decided(decision).after(event)
             lines = ChangePage(errand, progress, cells, glyphs=glyphs).lines(
                 0.0, Snapshot.empty("vm1"), asks_twice=twice
@@ -102,13 +107,13 @@ def test_whatever_is_heard_is_drawn(
 
 
 def test_the_plan_is_shown_before_anything_is_done() -> None:
-    said = words(after(Prepared(PLAN, False), told=""))
+    said = words(after(Prepared(PLAN, False), decision=""))
     assert "Nothing is changed yet" in said
     assert "▲  resets ens4" in said
     assert "now      mtu 1500" in said
     assert "then     mtu 9000" in said
-    assert change_status(after(Prepared(PLAN, False), told=""), 0.0) == ""
-    assert "this may cut vm1 off" in words(after(Prepared(PLAN, True), told=""), asks_twice=True)
+    assert change_status(after(Prepared(PLAN, False), decision=""), 0.0) == ""
+    assert "this may cut vm1 off" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
 
 
 def test_the_countdown_runs_and_warns() -> None:
