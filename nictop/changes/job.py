@@ -6,12 +6,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.actions import Action
-from nictop.changes.change import DEFAULT_KEEP_WITHIN, ChangeSpec
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided import GuidedChange
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Finding, Fix
+
+DEFAULT_KEEP_WITHIN = 30.0
+"""Seconds."""
+
+
+@dataclass(frozen=True)
+class ChangeSpec:
+    """What is to be changed on one host, and why."""
+
+    host: str
+    """Name under which it is watched."""
+    actions: tuple[Action, ...]
+    title: str = ""
+    """That of the fix."""
+    finding: Finding | None = None
+    """It is checked whether it is still there after the change; None: the change is not a fix of a finding."""
+    keep_within: float = DEFAULT_KEEP_WITHIN
+    """Seconds from "applied" until the host undoes it, `SHORTEST_KEPT` to `LONGEST_KEPT`."""
+    undo: tuple[str, ...] = ()
+    """Shell lines of the fix that restore the old state after the change was kept; for the log."""
+    proof: Callable[[Snapshot], GoalCheck] | None = None
+    """Checks each inventory that was read after the change; None: there is no goal to check."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nictop.changes.change import ChangeSpec
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -21,6 +20,7 @@ from nictop.changes.events import (
     Verdict,
 )
 from nictop.changes.inbox import Decision
+from nictop.changes.job import ChangeSpec
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]

@@ -1,93 +1,314 @@
-"""A change of a watched host as its user controls it: plan → apply → prove → keep or undo.
+"""A change of a watched host: plan → apply → prove → keep or undo; for the command line and the screens alike.
 
-`ChangeSession.events` runs the change; its other methods are what the user decides between two events. The command line
-prints the events, the screens draw `progress`.
+`ChangeSession.events` yields the events of the change; between two of them the user decides (`apply`, `keep`, `undo`).
+The host undoes by itself what it was not requested to keep. This side only sends requests; the outcome is known from
+values that were read back on the host. What was changed is written to the `audit_log`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import replace
+from typing import Literal
+from uuid import uuid4
 
-from nictop.changes.actions import Action
-from nictop.changes.audit_log import LoggedChange, log_path, write
-from nictop.changes.change import DEFAULT_KEEP_WITHIN, Change
-from nictop.changes.events import Event
-from nictop.changes.inbox import Decision
-from nictop.changes.job import ChangeJob
-from nictop.changes.progress import ChangeProgress, Stage
+from nictop.changes.audit_log import LoggedAction, LoggedChange, State, log_path, user_name, write
+from nictop.changes.events import (
+    Applied,
+    Applying,
+    ChangeEnded,
+    ChangeTimeouts,
+    ConnectionLost,
+    Event,
+    GoalCheck,
+    Outcome,
+    Prepared,
+    ReadBack,
+    StepFailed,
+    Undoing,
+    Verdict,
+)
+from nictop.changes.inbox import ChangeInbox, ChangeItem, Decision
+from nictop.changes.job import ChangeSpec
+from nictop.changes.progress import ChangeProgress
+from nictop.changes.recovery import DISCONNECTED_STATES, LostChange, wait_for_outcome
+from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
+from nictop.probe.records import LONGEST_KEPT, SHORTEST_KEPT, ChangeLine, ChangeRequest, Request
 from nictop.rules import HostFacts
+from nictop.wire.source import SourceState
+
+NO_DEADLINE = float("inf")
+FINAL_OUTCOMES: dict[str, Outcome] = {"kept": "kept", "undone": "undone", "refused": "refused"}
+
+Step = Literal["prepare", "apply", "keep", "undo"]
+
+
+def _write_to_log(change: LoggedChange) -> None:
+    write(change, log_path(os.environ))
 
 
 class ChangeSession:
-    """One job on the host of `session`, whose items the caller processes. The change is written to the audit log.
+    """One change of the host of `session`, whose items the caller processes.
 
-    `actions`: those of the fix, with everything filled in. `others`: the other watched hosts, for rules that compare.
-    `keep_within`: seconds until the host undoes what is not kept. Raises NictopError if they are out of range.
+    `others`: the other watched hosts, for rules that compare. `log`: called when the change begins and when it has
+    ended; if it raises NictopError the first time, nothing is changed. Raises NictopError if the time to keep it is out
+    of range.
     """
 
     def __init__(
         self,
         session: HostSession,
-        job: ChangeJob,
-        actions: Sequence[Action],
+        spec: ChangeSpec,
         *,
         others: Callable[[], Iterable[HostSession]] = tuple,
-        keep_within: float = DEFAULT_KEEP_WITHIN,
+        log: Callable[[LoggedChange], None] = _write_to_log,
+        limits: ChangeTimeouts | None = None,
     ) -> None:
-        self._session, self._others = session, others
-        spec = job.spec(actions, keep_within)
-        self._change = Change(spec, session.request, log=_write, others=self._other_facts)
-        self.job, self.progress = job, ChangeProgress(spec)
+        if not SHORTEST_KEPT <= spec.keep_within <= LONGEST_KEPT:
+            raise NictopError(f"a change waits {SHORTEST_KEPT:g} to {LONGEST_KEPT:g} seconds to be kept")
+        self.progress = ChangeProgress(spec)
+        self.id = uuid4().hex[:16]
+        self.outcome: Outcome | None = None
+        """None: it has not ended."""
+        self._session, self._others, self._log = session, others, log
+        self._limits = limits or ChangeTimeouts()
+        self._inbox = ChangeInbox(self.id, self._other_facts)
+        self._recoveries = 0
+        self._fingerprint = ""
+        self._twice = False
+        self._deadline: float | None = None
+        """When the host undoes it, seconds of this machine's CLOCK_MONOTONIC; None: it was never applied."""
+        self._begun = 0.0
+        self._logged = False
+        """It was written to the log: it may have been applied from then on."""
+        self._kept = False
+        """The host was requested to keep it."""
+        self._error = ""
+        self._failed = False
+        """The last reply of the host was "failed"."""
+        self._reply_deadline = 0.0
+        """Until when the next reply of the host is waited for, seconds of this machine's CLOCK_MONOTONIC."""
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early: what is not kept is undone
-        then."""
-        unsubscribe = self._session.subscribe(self._change.receive)
-        try:
-            async with aclosing(self._change.events()) as events:
-                async for event in events:
-                    self.progress = self.progress.after(event)
-                    yield event
-        finally:
-            unsubscribe()
+    @property
+    def spec(self) -> ChangeSpec:
+        return self.progress.spec
+
+    def _other_facts(self) -> Iterable[HostFacts]:
+        return (one.facts for one in self._others() if one.snapshot.inventory is not None)
 
     # ------------------------------------------------------------------------------------------------- decisions
 
     def apply(self, *, twice: bool = False) -> None:
-        """Apply it, if it is prepared; `twice`: the second question was answered with yes, too."""
-        if self._decide("apply", "prepared"):
-            self._change.apply(twice=twice)
+        """Apply it, if it is prepared. `twice`: the second question was answered with yes, too."""
+        if self.progress.stage == "prepared":
+            self._twice = twice
+            self._decide("apply")
 
     def keep(self) -> None:
         """Keep it, if it is applied."""
-        if self._decide("keep", "applied"):
-            self._change.keep()
+        if self.progress.stage == "applied":
+            self._decide("keep")
 
     def undo(self) -> None:
-        """Undo it now, or do not apply it."""
-        self.progress = self.progress.decided("undo")
-        self._change.undo()
+        """Undo it, or do not apply it."""
+        if self.outcome is None:
+            self._decide("undo")
 
     def set_keep_within(self, seconds: float) -> None:
         """Seconds until the host undoes what is not kept; no effect once it is applied."""
         if self.progress.stage == "prepared":
-            self._change.spec = replace(self._change.spec, keep_within=seconds)
-            self.progress = replace(self.progress, spec=self._change.spec)
+            self.progress = replace(self.progress, spec=replace(self.spec, keep_within=seconds))
 
-    def _decide(self, decision: Decision, stage: Stage) -> bool:
-        """Whether the change is in this stage."""
-        if self.progress.stage != stage:
-            return False
+    def _decide(self, decision: Decision) -> None:
         self.progress = self.progress.decided(decision)
-        return True
+        self._inbox.put(decision)
 
-    def _other_facts(self) -> Iterable[HostFacts]:
-        return tuple(one.facts for one in self._others() if one.snapshot.inventory is not None)
+    # --------------------------------------------------------------------------------------------------- the stages
 
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early, which undoes the change."""
+        unsubscribe = self._session.subscribe(self._inbox.receive)
+        try:
+            async for stage_event in self._stages():
+                event = self._log_end(stage_event) if isinstance(stage_event, ChangeEnded) else stage_event
+                self.progress = self.progress.after(event)
+                yield event
+        finally:
+            unsubscribe()
+            if self.outcome is None:
+                self._log_end(ChangeEnded("unknown", "nictop was left before the end: the host undoes it by itself"))
+                if self._logged:
+                    await self._send("undo")
 
-def _write(change: LoggedChange) -> None:
-    write(change, log_path(os.environ))
+    async def _stages(self) -> AsyncGenerator[Event, None]:
+        await self._send("prepare")
+        plan = await self._wait_for_plan()
+        yield plan
+        if isinstance(plan, ChangeEnded):
+            return
+        ended = await self._wait_for_decision()
+        if ended is not None:
+            yield ended
+            return
+        async for event in self._after_apply():
+            yield event
+
+    async def _wait_for_plan(self) -> Prepared | ChangeEnded:
+        deadline = time.monotonic() + self._limits.reply
+        while True:
+            item = await self._inbox.next(deadline)
+            if item is None:
+                return ChangeEnded("unreachable", f"no answer from the probe within {self._limits.reply:g} s")
+            if isinstance(item, SourceState) and item.state in DISCONNECTED_STATES:
+                return ChangeEnded("unreachable", item.message)
+            if item == "undo":
+                return ChangeEnded("cancelled")
+            if isinstance(item, ChangeLine) and item.kind in ("refused", "failed"):
+                return ChangeEnded("refused", item.text)
+            if isinstance(item, ChangeLine) and item.kind == "prepared":
+                self._fingerprint = item.fingerprint
+                return Prepared(item.plan, item.needs_second_yes)
+
+    async def _wait_for_decision(self) -> ChangeEnded | None:
+        """None: it is to be applied, and that is in the log."""
+        while True:
+            item = await self._inbox.next(NO_DEADLINE)
+            if isinstance(item, SourceState) and item.state in DISCONNECTED_STATES:
+                return ChangeEnded("unreachable", item.message)
+            if item == "undo":
+                return ChangeEnded("cancelled")
+            if item != "apply":
+                continue
+            if self.progress.needs_second_yes and not self._twice:
+                return ChangeEnded("refused", "it needs a second yes")
+            try:
+                self._begun = time.time()
+                self._log(self._entry("begun"))
+            except NictopError as error:
+                return ChangeEnded("refused", error.message)
+            self._logged = True
+            await self._send("apply")
+            return None
+
+    async def _after_apply(self) -> AsyncGenerator[Event, None]:
+        """From the request to apply it to the end."""
+        self._reply_deadline = time.monotonic() + self._limits.apply
+        while True:
+            item = await self._inbox.next(self._reply_deadline)
+            if item is None and self._failed:
+                yield ChangeEnded("failed", self._error)
+                return
+            if item is None or (isinstance(item, SourceState) and item.state in DISCONNECTED_STATES):
+                text = item.message if isinstance(item, SourceState) else "the host does not say how it has ended"
+                yield ConnectionLost(text)
+                yield await self._recover()
+                return
+            for event in await self._process(item):
+                yield event
+                if isinstance(event, ChangeEnded):
+                    return
+
+    async def _process(self, item: ChangeItem) -> list[Event]:
+        if isinstance(item, (ReadBack, GoalCheck, Verdict)):
+            return [item] if self._inbox.is_watching else []
+        if isinstance(item, ChangeLine):
+            return await self._process_line(item)
+        if item == "keep" and self._inbox.is_watching:
+            self._kept = True
+            await self._send("keep")
+        elif item == "undo":
+            await self._send("undo")
+        else:
+            return []
+        if self._deadline is not None:
+            self._reply_deadline = time.monotonic() + self._limits.settle
+        return []
+
+    async def _process_line(self, line: ChangeLine) -> list[Event]:
+        """A reply of the host about the change."""
+        now = time.monotonic()
+        self._failed = line.kind == "failed"
+        if line.kind == "applying":
+            self._reply_deadline = now + self._limits.apply
+            return [Applying()]
+        if line.kind == "applied":
+            self._begin_watching(line, now)
+            await self._session.request(Request(inventory=True))
+            return [Applied(self.progress.plan, self._deadline or now)]
+        self._inbox.end_watching()
+        self._reply_deadline = now + (self._limits.after_failure if self._failed else self._limits.settle)
+        if line.kind == "undoing":
+            return [Undoing(line.text)]
+        if line.kind == "failed":
+            self._error = "; ".join(part for part in (self._error, line.text) if part)
+            return [StepFailed(line.text)]
+        if line.kind == "refused" and self._kept:
+            return [ChangeEnded("unknown", line.text)]
+        outcome = FINAL_OUTCOMES.get(line.kind)
+        return [] if outcome is None else [ChangeEnded(outcome, self._error or line.text)]
+
+    def _begin_watching(self, line: ChangeLine, now: float) -> None:
+        """It was applied: watch the host from now on."""
+        host_deadline = line.time + self.spec.keep_within if line.deadline is None else line.deadline
+        self._deadline = now + host_deadline - line.time
+        snapshot = self._inbox.snapshot
+        if snapshot is not None and snapshot.clock is not None:  # without the delay of the line
+            self._deadline = min(self._deadline, host_deadline - snapshot.clock.offset)
+        self._reply_deadline = max(now, self._deadline) + self._limits.settle
+        self._inbox.begin_watching(line.time, self.spec.finding, self.spec.proof)
+
+    async def _recover(self) -> ChangeEnded:
+        self._inbox.end_watching()
+        due = self._deadline
+        if due is None:
+            due = time.monotonic() + self._limits.apply + self.spec.keep_within
+        lost = LostChange(self.progress.plan, self._kept, due)
+        return await wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits)
+
+    async def _prepare_again(self) -> None:
+        self._recoveries += 1
+        self._inbox.identity = f"{self.id}-{self._recoveries}"
+        await self._send("prepare")
+
+    # ------------------------------------------------------------------------------------------ requests and log
+
+    async def _send(self, step: Step) -> None:
+        actions = self.spec.actions if step in ("prepare", "apply") else ()
+        request = ChangeRequest(self._inbox.identity, step, actions, self.spec.keep_within)
+        if step == "apply":
+            request = replace(request, fingerprint=self._fingerprint, twice=self._twice)
+        await self._session.request(Request(change=request))
+
+    def _log_end(self, ended: ChangeEnded) -> ChangeEnded:
+        """Write the end into the log."""
+        self.outcome = ended.outcome
+        self._inbox.end_watching()
+        if not self._logged:
+            return ended
+        try:
+            self._log(replace(self._entry(ended.outcome), ended=time.time(), text=ended.text))
+        except NictopError as error:
+            return replace(ended, text="; ".join(part for part in (ended.text, error.message) if part))
+        return ended
+
+    def _entry(self, state: State) -> LoggedChange:
+        finding = self.spec.finding
+        actions = tuple(
+            LoggedAction(one.words, one.before, one.after, one.undo, one.subject, one.persistent)
+            for one in self.progress.plan
+        )
+        return LoggedChange(
+            id=self.id,
+            time=self._begun,
+            host=self.spec.host,
+            user=user_name(os.environ),
+            state=state,
+            title=self.spec.title,
+            rule=finding.rule if finding is not None else "",
+            subject=finding.subject if finding is not None else "",
+            actions=actions,
+            undo=self.spec.undo,
+        )

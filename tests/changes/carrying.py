@@ -8,8 +8,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from nictop.changes.audit_log import LoggedChange
-from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import ChangeEnded, ChangeTimeouts, Event
+from nictop.changes.job import ChangeSpec
+from nictop.changes.session import ChangeSession
 from nictop.hosts.session import running
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
 from nictop.wire.source import Source, SourceState
@@ -24,7 +25,7 @@ PLANNED = PlannedAction(MTU, "mtu 1500", "mtu 9000", (BACK,), "ens4")
 DONE = replace(PLANNED, before="mtu 9000", undo=())
 WISH = ChangeSpec("alma-load-001", (MTU,), "set it now", keep_within=5.0)
 
-Decide = Callable[[Event, Change], object]
+Decide = Callable[[Event, ChangeSession], object]
 Answer = ChangeLine | SourceState
 
 
@@ -32,7 +33,7 @@ Answer = ChangeLine | SourceState
 class Carried:
     """What came of it."""
 
-    change: Change
+    change: ChangeSession
     events: list[Event] = field(default_factory=list)
     log: list[LoggedChange] = field(default_factory=list)
 
@@ -57,14 +58,13 @@ async def carry(
 ) -> Carried:
     """The whole change. `decide` is called with each event. A real source is waited for until it is live."""
     entries: list[LoggedChange] = []
-    carried = Carried(Change(wish, source.request, log=log or entries.append, limits=limits), log=entries)
     session = session_of(source)
+    carried = Carried(ChangeSession(session, wish, log=log or entries.append, limits=limits), log=entries)
 
     def is_live() -> bool:
         return session.snapshot.state == "live" and session.snapshot.inventory is not None
 
     async with running(session):
-        session.subscribe(carried.change.receive)
         if not isinstance(source, ScriptedSource):
             assert await session.until(is_live, LIMIT)
         async with aclosing(carried.change.events()) as events:

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.changes.actions import Action, Actions, ByHand, actions_of
-from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressRequest
+from nictop.changes.job import ChangeSpec
 from nictop.changes.script import script
+from nictop.changes.session import ChangeSession
 from nictop.errors import NictopError
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules import HostFacts
@@ -262,7 +263,7 @@ def changing(manager: PrivateNetworkManager) -> LocalSource:
     return LocalSource(0.2, command=[*manager.prefix, *words], name="here")
 
 
-def keep(event: Event, change: Change) -> None:
+def keep(event: Event, change: ChangeSession) -> None:
     if isinstance(event, Prepared):
         change.apply(twice=True)
     if isinstance(event, ReadBack):

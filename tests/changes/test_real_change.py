@@ -13,8 +13,9 @@ from dataclasses import replace
 import pytest
 
 from nictop.changes.audit_log import LoggedChange
-from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Applied, ChangeTimeouts, ConnectionLost, Event, Prepared, ReadBack
+from nictop.changes.job import ChangeSpec
+from nictop.changes.session import ChangeSession
 from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
 from tests.support.namespaces import Namespace
@@ -70,14 +71,14 @@ def guards(place: Namespace) -> list[str]:
     return place.run(["ip", "netns", "pids", place.name]).split()
 
 
-def apply_and_keep(event: Event, change: Change) -> None:
+def apply_and_keep(event: Event, change: ChangeSession) -> None:
     if isinstance(event, Prepared):
         change.apply(twice=True)
     if isinstance(event, ReadBack):
         change.keep()
 
 
-def apply_only(event: Event, change: Change) -> None:
+def apply_only(event: Event, change: ChangeSession) -> None:
     if isinstance(event, Prepared):
         change.apply(twice=True)
 
@@ -103,7 +104,7 @@ async def test_what_nobody_keeps_is_undone_by_the_host(place: Namespace) -> None
     before = state(place)
     seen = []
 
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         apply_only(event, change)
         if isinstance(event, Applied):
             seen.append(state(place))
@@ -119,7 +120,7 @@ async def test_a_probe_that_only_reads_refuses(place: Namespace) -> None:
 
 
 async def test_a_precondition_that_changed_since_it_was_shown(place: Namespace) -> None:
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         if isinstance(event, Prepared):
             place.run(["ip", "link", "set", LINK, "mtu", "1450"])
         apply_and_keep(event, change)
@@ -134,7 +135,7 @@ async def test_a_connection_that_is_lost_undoes_it(place: Namespace, number: sig
     """The probe is killed; the host undoes it, and nictop reads that when a new probe is there."""
     before, there = state(place), changing(place)
 
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         apply_only(event, change)
         if isinstance(event, Applied):
             assert there.pid is not None and state(place) == NEW
@@ -150,7 +151,7 @@ async def test_a_connection_that_is_lost_with_the_yes_on_its_way(place: Namespac
     believed when the time of the change is over."""
     before, there = state(place), changing(place)
 
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         apply_only(event, change)
         if isinstance(event, ReadBack):
             change.keep()
@@ -168,7 +169,7 @@ async def test_a_link_with_the_default_route_takes_a_second_yes(place: Namespace
     place.run(["ip", "address", "add", "192.0.2.10/24", "dev", LINK])
     place.run(["ip", "route", "add", "default", "via", "192.0.2.1"])
 
-    def once(event: Event, change: Change) -> None:
+    def once(event: Event, change: ChangeSession) -> None:
         if isinstance(event, Prepared):
             assert event.needs_second_yes
             assert any("default route" in text for one in event.plan for text in one.disturbs)
@@ -187,13 +188,13 @@ async def test_two_nictops_at_one_link(place: Namespace) -> None:
     first_applied, second_ended = asyncio.Event(), asyncio.Event()
     log: list[LoggedChange] = []
 
-    def first(event: Event, change: Change) -> None:
+    def first(event: Event, change: ChangeSession) -> None:
         apply_only(event, change)
         if isinstance(event, Applied):
             first_applied.set()
             asyncio.ensure_future(keep_later(change))  # noqa: RUF006  (it ends before the change does)
 
-    async def keep_later(change: Change) -> None:
+    async def keep_later(change: ChangeSession) -> None:
         await second_ended.wait()
         change.keep()
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.changes.audit_log import LoggedChange
-from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Applied, ChangeTimeouts, Event, Prepared, Undoing, Verdict
+from nictop.changes.job import ChangeSpec
+from nictop.changes.session import ChangeSession
 from nictop.errors import NictopError
 from nictop.hosts.session import running
 from nictop.probe.records import ChangeLine, Line, PlannedAction
@@ -38,19 +39,19 @@ LOST = SourceState("lost", "the probe is gone", 0.1)
 LIVE = SourceState("live")
 
 
-def keep(event: Event, change: Change) -> None:
+def keep(event: Event, change: ChangeSession) -> None:
     if isinstance(event, Prepared):
         change.apply(twice=True)
     if isinstance(event, Applied):
         change.keep()
 
 
-def only_apply(event: Event, change: Change) -> None:
+def only_apply(event: Event, change: ChangeSession) -> None:
     if isinstance(event, Prepared):
         change.apply()
 
 
-def nothing(event: Event, change: Change) -> None:
+def nothing(event: Event, change: ChangeSession) -> None:
     pass
 
 
@@ -130,7 +131,7 @@ async def test_a_refusal_changes_nothing(step: str) -> None:
 async def test_other_changes_of_the_host_are_none_of_its_business() -> None:
     probe = ScriptedProbe(apply=[()])
 
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         keep(event, change)
         if isinstance(event, Prepared):
             probe.say(*(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept"))))
@@ -258,7 +259,7 @@ async def test_whether_the_finding_is_gone() -> None:
     probe.name = "kvm-guest"
     verdicts: list[Verdict] = []
 
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         only_apply(event, change)
         if isinstance(event, Applied):
             probe.say(*lines_of(healthy))
@@ -281,35 +282,31 @@ async def test_whether_the_finding_is_gone() -> None:
 async def test_whoever_leaves_takes_it_back() -> None:
     probe = ScriptedProbe()
     log: list[LoggedChange] = []
-    change = Change(WISH, probe.request, log=log.append, limits=PATIENT)
     session = session_of(probe)
-    async with running(session):
-        session.subscribe(change.receive)
-        async with aclosing(change.events()) as events:
-            async for event in events:
-                only_apply(event, change)
-                if isinstance(event, Applied):
-                    break
+    change = ChangeSession(session, WISH, log=log.append, limits=PATIENT)
+    async with running(session), aclosing(change.events()) as events:
+        async for event in events:
+            only_apply(event, change)
+            if isinstance(event, Applied):
+                break
     assert probe.steps == ["prepare", "apply", "undo"]
     assert [one.state for one in log] == ["begun", "unknown"] and change.outcome == "unknown"
 
 
 async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
     probe = ScriptedProbe()
-    change = Change(WISH, probe.request, log=lambda _: None, limits=PATIENT)
     session = session_of(probe)
-    async with running(session):
-        session.subscribe(change.receive)
-        async with aclosing(change.events()) as events:
-            async for _ in events:
-                break
+    change = ChangeSession(session, WISH, log=lambda _: None, limits=PATIENT)
+    async with running(session), aclosing(change.events()) as events:
+        async for _ in events:
+            break
     assert probe.steps == ["prepare"]
 
 
 @pytest.mark.parametrize("seconds", [4.9, 601.0, float("nan")])
 def test_limits_of_the_time_to_keep_it(seconds: float) -> None:
     with pytest.raises(NictopError):
-        Change(ChangeSpec("h", (MTU,), keep_within=seconds), ScriptedProbe().request, log=lambda _: None)
+        ChangeSession(session_of(ScriptedProbe()), ChangeSpec("h", (MTU,), keep_within=seconds))
 
 
 # ---------------------------------------------------------------------------------------------------------- any order
@@ -335,7 +332,7 @@ def test_any_host_comes_to_an_end(
     tiny = ChangeTimeouts(reply=0.01, apply=0.01, settle=0.01, rollback=0.0, after_failure=0.01, retry=0.001)
     probe = ScriptedProbe(prepare=prepare, apply=apply, keep=rest, undo=rest)
 
-    def decide(event: Event, change: Change) -> None:
+    def decide(event: Event, change: ChangeSession) -> None:
         if isinstance(event, Prepared):
             change.apply(twice=True)
         if isinstance(event, (Applied, Undoing)) and decision:

@@ -37,7 +37,7 @@ async def test_a_guided_set_up_that_reaches_its_goal_is_kept(monkeypatch: pytest
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     probe = ScriptedProbe(keep=[(line("kept"),)])
     host = session_of(probe)
-    session = ChangeSession(host, JOB, [MTU], keep_within=5.0)
+    session = ChangeSession(host, JOB.spec([MTU], 5.0))
     events: list[Event] = []
     async with running(host), aclosing(session.events()) as changing:
         async for event in changing:
@@ -64,7 +64,7 @@ async def test_the_time_to_keep_it_is_fixed_once_it_is_applied(monkeypatch: pyte
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     probe = ScriptedProbe(undo=[(line("undoing"), line("undone"))])
     host = session_of(probe)
-    session = ChangeSession(host, JOB, [MTU])
+    session = ChangeSession(host, JOB.spec([MTU]))
     async with running(host), aclosing(session.events()) as events:
         async for event in events:
             if isinstance(event, Prepared):

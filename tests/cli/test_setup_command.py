@@ -98,8 +98,8 @@ async def test_what_is_not_proven_is_not_kept(
         assert isinstance(actions, Actions)
         guided = replace(ChangeJob.of_set_up("here", job), proof=lambda _: GoalCheck(False, "nothing of the kind"))
         options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
-        change = ChangeSession(session, guided, actions.actions, keep_within=5.0)
-        assert await ChangeDialog(options, change).run() == 1
+        change = ChangeSession(session, guided.spec(actions.actions, 5.0))
+        assert await ChangeDialog(options, guided, change).run() == 1
     said = capsys.readouterr().err
     assert "not proven yet: nothing of the kind" in said and "undone" in said
     assert queues(host) == before

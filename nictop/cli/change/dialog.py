@@ -26,6 +26,7 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
+from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
 from nictop.changes.wording import event_text, plan_lines
 from nictop.cli import output
@@ -53,8 +54,8 @@ VERDICT_WAIT_SHARE = 0.5
 class ChangeDialog:
     """Prints the events of a change and asks for its decisions."""
 
-    def __init__(self, options: argparse.Namespace, change: ChangeSession) -> None:
-        self._options, self._change = options, change
+    def __init__(self, options: argparse.Namespace, job: ChangeJob, change: ChangeSession) -> None:
+        self._options, self._job, self._change = options, job, change
         self._question: asyncio.Future[None] | None = None
         self._signals: list[int] = []
         self._read_back, self._judged = asyncio.Event(), asyncio.Event()
@@ -91,7 +92,7 @@ class ChangeDialog:
         return EXIT_CODES[outcome]
 
     def _print(self, event: Event) -> None:
-        job = self._change.job
+        job = self._job
         if isinstance(event, Prepared):
             lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, output.columns())]
             if job.fix.note and not placeholders([job.fix.note]):  # a note with placeholders is about filling them in
@@ -133,7 +134,7 @@ class ChangeDialog:
 
     async def _ask_to_apply(self, event: Prepared, people: Prompts) -> None:
         confirmations = self._options.yes
-        sure = confirmations > 0 or await people.confirm(f"apply this on {clean(self._change.job.host)}?")
+        sure = confirmations > 0 or await people.confirm(f"apply this on {clean(self._job.host)}?")
         if sure and event.needs_second_yes and confirmations < 2:
             if confirmations:
                 output.narrate("it touches the link of an SSH connection or of a default route: that takes --yes twice")
@@ -161,7 +162,7 @@ class ChangeDialog:
     async def _is_good(self) -> bool:
         """Wait until the host is read again, and for a verdict; whether a guided job has reached its goal."""
         await self._read_back.wait()
-        job = self._change.job
+        job = self._job
         if job.finding is not None or job.proof is not None:
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait())

@@ -58,8 +58,8 @@ async def _run_change(
     others: Sequence[HostSession] = (),
 ) -> int:
     log_path(os.environ)  # raises NictopError before the host is asked for anything
-    change = ChangeSession(session, job, actions, others=lambda: others, keep_within=options.keep_within)
-    return await ChangeDialog(options, change).run()
+    change = ChangeSession(session, job.spec(actions, options.keep_within), others=lambda: others)
+    return await ChangeDialog(options, job, change).run()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ It uses the session of the watched host.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nictop.changes.job import ChangeJob
     from nictop.changes.progress import ChangeProgress
     from nictop.changes.session import ChangeSession
+    from nictop.hosts.session import HostSession
     from nictop.tui.controllers.hosts import WatchedHosts
     from nictop.tui.controllers.scheduler import Scheduler, Timer
 
@@ -35,12 +36,9 @@ class Changes:
         """`job` or `progress` is another one, or time has passed; the change has ended."""
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
+        self.job: ChangeJob | None = None
         self.session: ChangeSession | None = None
         """The change that runs, or the last one; None: there was none, or the user has seen its end."""
-
-    @property
-    def job(self) -> ChangeJob | None:
-        return None if self.session is None else self.session.job
 
     @property
     def progress(self) -> ChangeProgress | None:
@@ -74,10 +72,11 @@ class Changes:
         if host.snapshot.state != "live":
             return f"{job.host} is not live: {host.snapshot.state}"
 
-        self.session = session = ChangeSession(
-            host, job, actions, others=lambda: (one for one in self._hosts.sessions if one.name != job.host)
-        )
-        self._task = asyncio.create_task(self._run(session), name="change")
+        def others() -> Iterable[HostSession]:
+            return (one for one in self._hosts.sessions if one is not host)
+
+        self.job, self.session = job, ChangeSession(host, job.spec(actions), others=others)
+        self._task = asyncio.create_task(self._run(self.session), name="change")
         self._timer = self._scheduler.set_interval(CHANGE_COUNTDOWN_SECONDS, self.changed.publish, name="change")
         self.changed.publish()
         return ""
@@ -103,26 +102,26 @@ class Changes:
 
     def apply(self, *, twice: bool = False) -> None:
         """Apply it, if it is prepared; `twice`: the second question was answered with yes, too."""
-        if self.running and self.session is not None:
+        if self.session is not None:
             self.session.apply(twice=twice)
             self.changed.publish()
 
     def keep(self) -> None:
         """Keep it, if it is applied."""
-        if self.running and self.session is not None:
+        if self.session is not None:
             self.session.keep()
             self.changed.publish()
 
     def undo(self) -> None:
         """Undo it now, or do not apply it."""
-        if self.running and self.session is not None:
+        if self.session is not None:
             self.session.undo()
             self.changed.publish()
 
     def wait(self, step: int) -> None:
         """More or less time to keep it, by steps of `KEEP_SECONDS`. Does nothing once it is applied."""
-        if self.running and self.session is not None:
-            seconds = self.session.progress.spec.keep_within
+        if self.session is not None:
+            seconds = self.session.spec.keep_within
             nearest = min(range(len(KEEP_SECONDS)), key=lambda index: abs(KEEP_SECONDS[index] - seconds))
             self.session.set_keep_within(KEEP_SECONDS[max(0, min(len(KEEP_SECONDS) - 1, nearest + step))])
             self.changed.publish()
@@ -130,7 +129,7 @@ class Changes:
     def forget(self) -> None:
         """The user has seen its end."""
         if not self.running and self.session is not None:
-            self.session = None
+            self.session = self.job = None
             self.changed.publish()
 
     async def stop(self) -> None:
