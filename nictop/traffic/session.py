@@ -61,7 +61,7 @@ class RunSession:
         self.why = ""
         """Why it ended before its last step; "": it did not."""
         self.is_running = False
-        """There is an experiment that can be stopped, and has not ended."""
+        """An experiment has begun, and has not ended: it can be stopped."""
         self.stopping = asyncio.Event()
         self._sessions, self._change, self._timeout = sessions, change, timeout
 

@@ -128,7 +128,7 @@ _PARSERS: dict[str, Callable[[str, str], int | float]] = {
     "length": amounts.amount, "mss": amounts.amount, "window": amounts.amount, "dscp": amounts.dscp,
     "client_cpu": amounts.cpu, "server_cpu": amounts.cpu, "rest": amounts.seconds,
 }  # fmt: skip
-"""Option and field of the wish → what makes a value of the word."""
+"""Name of an option and field of the request → parser of its value."""
 
 
 def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:

@@ -104,7 +104,8 @@ class TrafficController:
         self.sentence = "stopping"
         self._stopped_at = monotonic()
         self.publish()
-        if self.session is not None and self.session.stop():
+        if self.session is not None and self.began is not None:
+            self.session.stop()
             await asyncio.wait({task}, timeout=RUN_STOP_TIMEOUT)
         task.cancel()
         await asyncio.wait({task})
@@ -192,10 +193,7 @@ class TrafficController:
                 self.sentence = ""
             if self._live is not None:
                 self._live.take(event)
-        if self.began is None:
-            self.publish()
-        else:
-            self._publish_soon()
+        self._publish_soon()
 
     async def _change(self, step: Step) -> bool:
         """Wait for `answer`."""

@@ -78,7 +78,7 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
     """The change described by the values. Raises NictopError for invalid ones, `Missing` for an empty one."""
     job = words["job"]
     if job == ADDRESS:
-        return give_address(place.host, place.link, _address_wish(words))
+        return give_address(place.host, place.link, _address_request(words))
     if job == QUEUES:
         return use_queues(place.host, place.link, _number(words["queues"], "how many queues"))
     if job == VFS:
@@ -94,7 +94,7 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
     return spread_interrupts(place.host, place.link, cpus)
 
 
-def _address_wish(words: Mapping[str, str]) -> AddressRequest:
+def _address_request(words: Mapping[str, str]) -> AddressRequest:
     routed, new = words["default_route"] == YES, words["profile"] == NEW
     if words["method"] == DHCP:
         return AddressRequest(None, default_route=routed, new_profile=new)

@@ -49,8 +49,8 @@ MIND_PREFIX = "     mind"
 class ChangePage:
     """Draws one change, `cells` cells wide."""
 
-    def __init__(self, errand: ChangeJob, progress: ChangeProgress, cells: int, *, glyphs: Glyphs) -> None:
-        self._errand, self._progress, self._cells, self._glyphs = errand, progress, cells, glyphs
+    def __init__(self, job: ChangeJob, progress: ChangeProgress, cells: int, *, glyphs: Glyphs) -> None:
+        self._job, self._progress, self._cells, self._glyphs = job, progress, cells, glyphs
 
     def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
         """`now`: CLOCK_MONOTONIC; `snapshot`: the newest picture of the host; `asks_twice`: the first yes was said, and
@@ -70,7 +70,7 @@ class ChangePage:
     # ------------------------------------------------------------------------------------------------- its head
 
     def _head(self, now: float) -> Iterator[SpanLine]:
-        host, progress = self._errand.host, self._progress
+        host, progress = self._job.host, self._progress
         if progress.stage == "preparing":
             yield from self._said("dim", f"{host} reads what is there now")
         elif progress.stage == "prepared":
@@ -93,23 +93,23 @@ class ChangePage:
             yield from self._said("warn", trouble)
 
     def _prepared(self) -> Iterator[SpanLine]:
-        finding = self._errand.finding
+        finding = self._job.finding
         if finding is not None:
             yield from self._text(f"{finding.subject or finding.host} {finding.title}".strip(), "title")
         for one in self._disturbed():
             yield from self._said("warn", one)
         wait = whole_seconds(self._progress.spec.keep_within)
-        text = f"Nothing is changed yet. When it is: {self._errand.host} takes it back by itself unless you keep it "
+        text = f"Nothing is changed yet. When it is: {self._job.host} takes it back by itself unless you keep it "
         yield from self._text(f"{text}within {wait}, and as soon as the connection is lost.", "")
-        if self._errand.fix.note:
-            yield from self._text(self._errand.fix.note, "dim")
+        if self._job.fix.note:
+            yield from self._text(self._job.fix.note, "dim")
 
     def _disturbed(self) -> tuple[str, ...]:
         """What the change may interrupt, each once."""
         return tuple(dict.fromkeys(text for action in self._progress.plan for text in action.disturbs))
 
     def _second_question(self) -> Iterator[SpanLine]:
-        yield from self._said("bad", f"this may cut {self._errand.host} off")
+        yield from self._said("bad", f"this may cut {self._job.host} off")
         for one in self._disturbed():
             yield from self._text(one, "warn", "   ")
         text = "If it does, the host takes the change back by itself, without being asked. Type yes to do it all the "
@@ -120,7 +120,7 @@ class ChangePage:
         if deadline is None:
             return
         left = max(0.0, deadline - now)
-        words = f"{self._errand.host} takes it back by itself in {math.ceil(left)} s"
+        words = f"{self._job.host} takes it back by itself in {math.ceil(left)} s"
         text = f" {self._glyphs.text(words)}  "
         length = min(MAX_COUNTDOWN_CELLS, self._cells - width(text) - 1)
         style = "warn" if left < URGENT_SECONDS else ""
@@ -142,7 +142,7 @@ class ChangePage:
             else:
                 yield from self._said("dim", "the host is listened to")
             yield from self._helped()
-        subjects = {one.subject for one in progress.plan} | {self._errand.subject}
+        subjects = {one.subject for one in progress.plan} | {self._job.subject}
         links = [link for link in snapshot.links.values() if link.name in subjects]
         for link in links:
             now = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
@@ -159,13 +159,13 @@ class ChangePage:
 
     def _helped(self) -> Iterator[SpanLine]:
         progress = self._progress
-        if self._errand.proof is not None:
+        if self._job.proof is not None:
             proof = progress.proof
             if proof is None:
                 yield from self._said("dim", "the check looks as soon as the host has been read again")
             else:
                 yield from self._said("good" if proof.proven else "warn", proof.text)
-        elif self._errand.finding is not None:
+        elif self._job.finding is not None:
             verdict = progress.verdict
             if verdict is None:
                 yield from self._said("dim", "the rule looks again as soon as it has new readings")
@@ -179,7 +179,7 @@ class ChangePage:
     # ------------------------------------------------------------------------------------------------------ its end
 
     def _ending(self) -> Iterator[SpanLine]:
-        progress, errand = self._progress, self._errand
+        progress, job = self._progress, self._job
         outcome = progress.outcome or "unknown"
         yield from self._said(
             OUTCOME_STYLES[outcome], f"{OUTCOME_TEXTS[outcome]}{f': {progress.text}' if progress.text else ''}"
@@ -191,9 +191,9 @@ class ChangePage:
             yield from self._helped()
         if outcome not in NOTHING_CHANGED:
             yield from self._text("It is in the log: nictop changes", "dim", "   ")
-        if outcome == "kept" and errand.lasting:
+        if outcome == "kept" and job.lasting:
             yield section_line("Gone after the next reboot; to make it last", self._cells)
-            for fix in errand.lasting:
+            for fix in job.lasting:
                 yield from draw_fix(fix, self._cells, glyphs=self._glyphs)
 
     # --------------------------------------------------------------------------------------------------- its parts
