@@ -28,7 +28,7 @@ class ChangeSpec:
     finding: Finding | None = None
     """It is checked whether it is still there after the change; None: the change is not a fix of a finding."""
     keep_within: float = DEFAULT_KEEP_WITHIN
-    """Seconds from "applied" until the host undoes it, `SHORTEST_KEPT` to `LONGEST_KEPT`."""
+    """Seconds from "applied" until the host undoes it, `MIN_KEEP_WITHIN` to `MAX_KEEP_WITHIN`."""
     undo: tuple[str, ...] = ()
     """Shell lines of the fix that restore the old state after the change was kept; for the log."""
     proof: Callable[[Snapshot], GoalCheck] | None = None

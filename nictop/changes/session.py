@@ -36,7 +36,7 @@ from nictop.changes.progress import ChangeProgress
 from nictop.changes.recovery import DISCONNECTED_STATES, LostChange, wait_for_outcome
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
-from nictop.probe.records import LONGEST_KEPT, SHORTEST_KEPT, ChangeLine, ChangeRequest, Request
+from nictop.probe.records import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, Request
 from nictop.rules import HostFacts
 from nictop.wire.source import SourceState
 
@@ -67,8 +67,8 @@ class ChangeSession:
         log: Callable[[LoggedChange], None] = _write_to_log,
         limits: ChangeTimeouts | None = None,
     ) -> None:
-        if not SHORTEST_KEPT <= spec.keep_within <= LONGEST_KEPT:
-            raise NictopError(f"a change waits {SHORTEST_KEPT:g} to {LONGEST_KEPT:g} seconds to be kept")
+        if not MIN_KEEP_WITHIN <= spec.keep_within <= MAX_KEEP_WITHIN:
+            raise NictopError(f"a change waits {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds to be kept")
         self.progress = ChangeProgress(spec)
         self.id = uuid4().hex[:16]
         self.outcome: Outcome | None = None

@@ -5,7 +5,7 @@ Strict: a request that changes a host must be valid as a whole.
 
 from __future__ import annotations
 
-from nictop.probe.records import LONGEST_KEPT, SHORTEST_KEPT
+from nictop.probe.records import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN
 from nictop.probe.traffic.requests import request_id
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ class ChangeCommand:
             raise ValueError(f"step is not one of {', '.join(CHANGE_STEPS)}")
         self.step = step
         self.actions: tuple[tuple[str, ...], ...] = ()
-        self.keep_within, self.fingerprint, self.twice = SHORTEST_KEPT, "", False
+        self.keep_within, self.fingerprint, self.twice = MIN_KEEP_WITHIN, "", False
         if step in ("prepare", "apply"):
             self.actions = checked_actions(request.get("actions"))
         if step == "apply":
@@ -37,8 +37,8 @@ class ChangeCommand:
         seconds = request.get("keep_within", 30.0)
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise ValueError("keep_within is not a number of seconds")
-        if not SHORTEST_KEPT <= seconds <= LONGEST_KEPT:
-            raise ValueError(f"keep_within is not from {SHORTEST_KEPT:g} to {LONGEST_KEPT:g} seconds")
+        if not MIN_KEEP_WITHIN <= seconds <= MAX_KEEP_WITHIN:
+            raise ValueError(f"keep_within is not from {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds")
         fingerprint, twice = request.get("fingerprint"), request.get("twice", False)
         if not isinstance(fingerprint, str) or not 0 < len(fingerprint) <= MAX_FINGERPRINT_CHARS:
             raise ValueError("fingerprint is not that of a prepared change")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nictop.probe.records.changes import LONGEST_KEPT, SHORTEST_KEPT, ChangeLine, ChangeRequest, PlannedAction
+from nictop.probe.records.changes import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, PlannedAction
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -95,11 +95,11 @@ __all__ = [
     "CHANNEL_COUNTERS",
     "CPU_TIMES",
     "LINK_COUNTERS",
-    "LONGEST_KEPT",
+    "MAX_KEEP_WITHIN",
     "MAX_LINE",
+    "MIN_KEEP_WITHIN",
     "PROTOCOL",
     "QUEUE_COUNTERS",
-    "SHORTEST_KEPT",
     "SOFTIRQS",
     "SOFTNET_COUNTERS",
     "THREAD_TIMES",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SHORTEST_KEPT, LONGEST_KEPT = 5.0, 600.0
+MIN_KEEP_WITHIN, MAX_KEEP_WITHIN = 5.0, 600.0
 """Seconds that a change may wait for its confirmation."""
 
 
@@ -26,8 +26,8 @@ class ChangeRequest:
     actions: tuple[tuple[str, ...], ...] = ()
     """prepare and apply: in the order of execution; they are undone in reverse order."""
     keep_within: float = 30.0
-    """apply: seconds from "applied" until the host undoes the change if it is not confirmed, `SHORTEST_KEPT`
-    to `LONGEST_KEPT`."""
+    """apply: seconds from "applied" until the host undoes the change if it is not confirmed, `MIN_KEEP_WITHIN`
+    to `MAX_KEEP_WITHIN`."""
     fingerprint: str = ""
     """apply: of the "prepared" line. Refused if the state of the host has changed since then."""
     twice: bool = False
