@@ -49,8 +49,7 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
 
 def allowed_by(options: argparse.Namespace, host: Host) -> bool:
     """Whether the probe is to be started so that it can prepare changes, and carry them out: a dry run ends when one is
-    prepared. Raises NictopError if that is needed and not
-    allowed."""
+    prepared. Raises NictopError if that is needed and not allowed."""
     if options.dry_run and options.script:
         raise NictopError("--dry-run asks the host, --script does not", "leave one of them away")
     allowed: bool = options.allow_changes or host.allow_changes or options.dry_run
