@@ -79,7 +79,7 @@ class RunSession:
             if sessions is None:
                 yield Stage("preparing", "making two ends on this machine")
                 pair = await stack.enter_async_context(self_test_pair(self.request))
-                self.request = pair.wish
+                self.request = pair.request
                 yield Note(pair.sentence)
                 sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in pair.sources]
                 await stack.enter_async_context(running(*sessions))

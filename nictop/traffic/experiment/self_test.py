@@ -47,17 +47,17 @@ class SelfTest:
 
     sources: tuple[LocalSource, ...]
     """Client and server; over loopback one source is both."""
-    wish: RunRequest
+    request: RunRequest
     """A run between them."""
     sentence: str
     """What it measures."""
 
 
 @asynccontextmanager
-async def self_test_pair(wish: RunRequest | None = None, *, netns: str = NETNS) -> AsyncGenerator[SelfTest, None]:
-    """Both ends; on exit the sources are closed and the namespaces removed. `wish`: the options of the run; its
+async def self_test_pair(request: RunRequest | None = None, *, netns: str = NETNS) -> AsyncGenerator[SelfTest, None]:
+    """Both ends; on exit the sources are closed and the namespaces removed. `request`: the options of the run; its
     endpoints are replaced. `netns`: directory in which namespaces of killed nictops are searched."""
-    wish = wish or RunRequest("", "")
+    request = request or RunRequest("", "")
     reason = "network namespaces need root" if os.geteuid() != 0 else ""
     names: tuple[str, str] | None = None
     try:
@@ -65,7 +65,7 @@ async def self_test_pair(wish: RunRequest | None = None, *, netns: str = NETNS) 
             remove_leftovers(netns)
             names = _new_names()
             reason = _create(names)
-        test = _over_loopback(wish, reason) if reason else _over_veth(wish, names or _new_names())
+        test = _over_loopback(request, reason) if reason else _over_veth(request, names or _new_names())
         try:
             yield test
         finally:
@@ -161,15 +161,15 @@ def _remove(name: str) -> None:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=IP_COMMAND_TIMEOUT, check=False)
 
 
-def _over_veth(wish: RunRequest, names: tuple[str, str]) -> SelfTest:
+def _over_veth(request: RunRequest, names: tuple[str, str]) -> SelfTest:
     probe = probe_command(sys.executable, "--interval", f"{INTERVAL:g}")
     sources = tuple(
         LocalSource(INTERVAL, name=side, command=["ip", "netns", "exec", name, *probe])
         for side, name in zip(ADDRESSES, names, strict=True)
     )
-    family = 1 if wish.ip_version == 6 else 0
+    family = 1 if request.ip_version == 6 else 0
     request = replace(
-        wish,
+        request,
         client="client",
         server="server",
         client_nic=LINK,
@@ -184,11 +184,11 @@ def _over_veth(wish: RunRequest, names: tuple[str, str]) -> SelfTest:
     )
 
 
-def _over_loopback(wish: RunRequest, reason: str) -> SelfTest:
+def _over_loopback(request: RunRequest, reason: str) -> SelfTest:
     source = LocalSource(INTERVAL)
-    address = LOOPBACK[1 if wish.ip_version == 6 else 0]
+    address = LOOPBACK[1 if request.ip_version == 6 else 0]
     request = replace(
-        wish,
+        request,
         client=source.name,
         server=source.name,
         client_nic="lo",

@@ -57,8 +57,8 @@ async def test_two_pairs_at_once_are_connected_and_separate() -> None:
             assert LINK in client[1] and LINK in server[1] and "eth0" not in client[1] + server[1]
             assert "198.18.0.1" in client[2] and "198.18.0.2" in server[2]
             assert test.sentence.endswith("measures this machine, no NIC")
-        assert (one.wish.client_nic, one.wish.server_address, one.wish.time) == (LINK, "198.18.0.2", 10)
-        assert (other.wish.server_address, other.wish.time) == ("fd6e:6963:746f:70::2", 3)
+        assert (one.request.client_nic, one.request.server_address, one.request.time) == (LINK, "198.18.0.2", 10)
+        assert (other.request.server_address, other.request.time) == ("fd6e:6963:746f:70::2", 3)
         assert LINK not in os.listdir("/sys/class/net"), "nothing is added to the machine's own namespace"
     assert own_namespaces() == set()
 
@@ -93,8 +93,8 @@ async def test_if_ip_fails_loopback_is_used_and_namespaces_are_removed(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     async with self_test_pair() as test:
         assert "no network namespaces can be made here: RTNETLINK answers: no veth" in test.sentence
-        assert [source.name for source in test.sources] == [test.wish.client] == [test.wish.server]
-        assert (test.wish.client_nic, test.wish.server_address) == ("lo", "127.0.0.1")
+        assert [source.name for source in test.sources] == [test.request.client] == [test.request.server]
+        assert (test.request.client_nic, test.request.server_address) == ("lo", "127.0.0.1")
     monkeypatch.undo()
     assert own_namespaces() == set()
 
