@@ -1,7 +1,7 @@
-"""Records of the probe that nobody would expect: any value that their types allow, here and there or throughout.
+"""Random records of the probe for fuzzing: any value that the field types allow, in a few fields or in all of them.
 
-Driven by the annotations of the record classes, so that a new field takes part by itself. All randomness comes from
-the `Random` that is handed in.
+Driven by the annotations of the record classes, so that a new field is included without a change here. All randomness
+comes from the `Random` that the caller passes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEXTS = (
     *("wired connection 1", "11111111-1111-4111-8111-111111111111", "802-3-ethernet", "*", "interface-name:en*", "!"),
 )
 MOST = 3
-"""Members of a made-up tuple or dictionary."""
+"""Number of members of a generated tuple or dictionary, exclusive."""
 
 
 @lru_cache
@@ -38,7 +38,7 @@ def fields_of(record: type) -> dict[str, Any]:
 
 
 def arbitrary(kind: Any, random: Random) -> Any:
-    """Any value of a type that occurs in the records."""
+    """A random value of any type that occurs in the records."""
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return arbitrary(random.choice(members), random)
@@ -62,7 +62,7 @@ def arbitrary(kind: Any, random: Random) -> Any:
 
 
 def disturbed(value: T, kind: Any, random: Random, share: float) -> T:
-    """`value` with about `share` of its parts replaced by arbitrary ones, left out, or there twice."""
+    """`value` with a share (0 to 1) of its parts replaced by arbitrary ones, removed or duplicated."""
     if random.random() < share:
         return arbitrary(kind, random)  # type: ignore[no-any-return]
     origin, members = typing.get_origin(kind), typing.get_args(kind)
@@ -73,11 +73,11 @@ def disturbed(value: T, kind: Any, random: Random, share: float) -> T:
             value, **{name: disturbed(getattr(value, name), one, random, share) for name, one in hints.items()}
         )
     elif isinstance(value, tuple):
-        endless = origin is tuple and len(members) == 2 and members[1] is Ellipsis
-        inner = [members[0]] * len(value) if endless else members
+        is_variadic = origin is tuple and len(members) == 2 and members[1] is Ellipsis
+        inner = [members[0]] * len(value) if is_variadic else members
         if len(inner) == len(value):
             parts = [disturbed(one, of, random, share) for one, of in zip(value, inner, strict=True)]
-            if endless and parts and random.random() < share:
+            if is_variadic and parts and random.random() < share:
                 parts.append(random.choice(parts)) if random.random() < 0.5 else parts.pop()
             changed = tuple(parts)
     elif isinstance(value, dict) and origin is dict:
@@ -91,7 +91,7 @@ def disturbed(value: T, kind: Any, random: Random, share: float) -> T:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """The value is of this alternative of a union."""
+    """Whether the value belongs to this member of a union."""
     origin = typing.get_origin(kind)
     if origin is Literal:
         return value in typing.get_args(kind)

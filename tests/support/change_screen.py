@@ -1,5 +1,5 @@
-"""The application with one real host that it may change: a probe in a network namespace of its own, with a veth pair of
-four queues (`tests.support.changes`), or beside a real NetworkManager."""
+"""The application with one real host on which changes are allowed: a probe in a network namespace with a veth pair of
+four queues (`tests.support.changes`), or in the namespace of a real NetworkManager."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ MTU = Fix(
 
 
 class Changed(Screen):
-    """The application, and what of its change is drawn."""
+    """The application, and the text of its change dialog."""
 
     patient = True
-    """A change waits ten minutes to be kept, so that a slow machine does not undo it before a key is pressed."""
+    """Select the longest time to confirm a change (ten minutes), so that it is not undone on a slow machine."""
 
     def page(self) -> str:
-        """What the dialog on top says, line by line."""
+        """Text of the topmost dialog, with its line ends."""
         views = self.app.screen.query(LineView)
         return "\n".join("".join(text for text, _ in line) for line in views.last().lines)
 
     def words(self) -> str:
-        """The same without its line ends."""
+        """The same text on one line, with single blanks."""
         return " ".join(self.page().split())
 
     async def until(self, text: str) -> None:
-        """The dialog says it."""
+        """Wait until the dialog contains `text`."""
         await wait_until(self, lambda: text in self.words())
         await self.settle()
 
     async def stage(self, stage: str) -> None:
-        """The change has come so far, and that is drawn."""
+        """Wait until the change has reached this stage and the dialog is drawn."""
         await wait_until(self, lambda: self.nictop.changes.progress is not None)
         await wait_until(self, lambda: getattr(self.nictop.changes.progress, "stage", "") == stage)
         if stage == "prepared" and self.patient:
@@ -61,27 +61,27 @@ class Changed(Screen):
         await self.settle()
 
     async def fix(self, fix: Fix = MTU, subject: str = LINK) -> None:
-        """As the key f does for a finding with this fix; its plan is shown afterwards."""
+        """Open the dialog for a fix, as the key f does, and wait until its plan is shown."""
         self.opener.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
         await self.stage("prepared")
         assert isinstance(self.app.screen, HostChangeScreen)
 
     async def gone(self) -> None:
-        """The dialog is closed."""
+        """Wait until the dialog is closed."""
         await wait_until(self, lambda: not isinstance(self.app.screen, HostChangeScreen))
         await self.settle()
 
 
 def mtu(namespace: Namespace, name: str = LINK) -> int:
-    said = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", name]))
-    return int(said[0]["mtu"])
+    output = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", name]))
+    return int(output[0]["mtu"])
 
 
 @asynccontextmanager
 async def changed(
     prefix: Sequence[str], size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[Changed]:
-    """`prefix`: words before the command of the probe, which bring it to its host."""
+    """`prefix`: arguments before the command of the probe that start it on its host, such as ``ip netns exec NAME``."""
     options = ["--interval", "0.2", "--eager", *(["--allow-changes"] if allow_changes else [])]
     command = [*prefix, *probe_command(sys.executable, *options)]
 
@@ -104,7 +104,7 @@ async def changed(
 async def in_namespace(
     size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[tuple[Changed, Namespace]]:
-    """With the links of `tests.support.changes`. Nothing is left in the namespace afterwards."""
+    """With the links of `tests.support.changes`; asserts that no process is left in the namespace afterwards."""
     namespace = Namespace()
     try:
         prepare_host(namespace)

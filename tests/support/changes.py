@@ -1,5 +1,5 @@
-"""A host that may be changed: a network namespace with a veth pair of four queues, a probe that is allowed to, and the
-processes that belong to it; what it is like is told by ip, ethtool and grep, not by our own readers."""
+"""A host on which changes are allowed: a network namespace with a veth pair of four queues, and a probe started with
+``--allow-changes``. Its state is read with ip, ethtool and grep, not with nictop's own readers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KINDS: dict[str, Actions] = {
 
 
 def prepare_host(namespace: Namespace) -> None:
-    """Make the links; `LINK` steers by queue 2, and has an address."""
+    """Make the links; `LINK` has an address, and RPS on its receive queue 2."""
     namespace.silence()
     queues = ["numrxqueues", "4", "numtxqueues", "4"]
     namespace.run(["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", PEER, *queues])
@@ -56,19 +56,19 @@ def prepare_host(namespace: Namespace) -> None:
 
 
 def state_of(namespace: Namespace, name: str = LINK) -> str:
-    """All that the kinds of change may touch, as other tools say it."""
+    """Everything that the kinds of change can modify, as printed by other tools."""
     files = f"{QUEUES}/*/rps_cpus {QUEUES}/*/rps_flow_cnt {QUEUES}/*/xps_cpus"
     tools = f"ip -j address show dev {name} && ethtool -l {name} && ethtool -k {name}"
-    said = namespace.run(["sh", "-c", f"{{ {tools}; }} || exit 1; grep -sH . {files} || true"])
-    shown, _, rest = said.partition("\n")
-    rest = re.sub(rf"^({QUEUES}/[^:]*):", r"\1\n", rest, flags=re.MULTILINE)  # a file's name, then what is in it
+    output = namespace.run(["sh", "-c", f"{{ {tools}; }} || exit 1; grep -sH . {files} || true"])
+    shown, _, rest = output.partition("\n")
+    rest = re.sub(rf"^({QUEUES}/[^:]*):", r"\1\n", rest, flags=re.MULTILINE)  # file name, then its content
     (link,) = json.loads(shown)
     addresses = sorted((one["local"], one["prefixlen"]) for one in link["addr_info"])
     return f"{(link['mtu'], sorted(link['flags']), addresses)}\n{rest}"
 
 
 def processes_in(namespace: Namespace) -> dict[int, int]:
-    """Processes of the namespace that live: pid → session."""
+    """Running processes of the namespace: pid → session id."""
     inode = os.stat(f"/run/netns/{namespace.name}").st_ino
     found = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
@@ -81,25 +81,25 @@ def processes_in(namespace: Namespace) -> dict[int, int]:
 
 
 def guards_in(namespace: Namespace) -> list[int]:
-    """Processes whose session has lost its leader, and what they run: no others are made so."""
+    """Guard processes and their children: the only processes whose session leader has ended."""
     found = processes_in(namespace).items()
     return [pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")]
 
 
 def other_tools(namespace: Namespace, actions: Actions) -> None:
-    """Do it without nictop."""
+    """Carry out the actions without nictop."""
     for words in actions:
         whole = ["sh", "-c", f"echo {words[2]} > {words[1]}"] if words[0] == "write" else words
         namespace.run(whole)
 
 
 def states_after(namespace: Namespace) -> dict[str, str]:
-    """What the host is like with each kind of change, made by other tools; afterwards it is as before."""
+    """State of the host after each kind of change, made without nictop; the links are restored afterwards."""
     return {kind: state_after(namespace, kind) for kind in KINDS}
 
 
 def state_after(namespace: Namespace, kind: str) -> str:
-    """What the host is like with one kind of change, made by other tools; afterwards it is as before."""
+    """State of the host after one kind of change, made without nictop; the links are restored afterwards."""
     other_tools(namespace, KINDS[kind])
     found = state_of(namespace)
     make_links_anew(namespace)
@@ -107,13 +107,13 @@ def state_after(namespace: Namespace, kind: str) -> str:
 
 
 def make_links_anew(namespace: Namespace) -> None:
-    """Links as `prepare_host` makes them, without what was set on the old ones."""
+    """Replace the links by new ones as `prepare_host` makes them."""
     namespace.run(["ip", "link", "del", "dev", LINK])
     prepare_host(namespace)
 
 
 class Changing:
-    """Requests to one probe, and its answers."""
+    """Sends change requests to one probe and reads its replies."""
 
     def __init__(self, probe: Probe, name: str = "change-1") -> None:
         self.probe, self.name = probe, name
@@ -124,7 +124,7 @@ class Changing:
         self.probe.ask({"change": {"id": self.name, "step": step, **fields}})
 
     def said(self, *kinds: str) -> ChangeLine:
-        """The next line of one of these kinds; AssertionError when another one comes that ends the matter."""
+        """The next line of one of these kinds; AssertionError when a line of another kind ends the change."""
 
         def fits(line: Any) -> bool:
             if line.change is None or line.change.id != self.name:
@@ -142,16 +142,16 @@ class Changing:
         return self.said("prepared")
 
     def apply(self, actions: Sequence[Sequence[str]], keep_within: float = 60.0, *, twice: bool = False) -> None:
-        """Prepare it and send the wish to apply it."""
+        """Prepare the change and send the request to apply it."""
         fingerprint = self.prepared(actions).fingerprint
         self.ask("apply", actions=actions, fingerprint=fingerprint, keep_within=keep_within, twice=twice)
 
     def end(self) -> str:
-        """The word that the change has ended with: kept or undone."""
+        """Wait for the end of the change: "kept" or "undone"."""
         return self._outcome or self.said("kept", "undone").kind
 
     def has_ended(self) -> bool:
-        """Whether that word has come already; does not wait for it."""
+        """Whether the end of the change was already received; does not wait."""
         try:
             for raw in self.probe.raw_lines(0.0):
                 line = decode(raw).change
@@ -165,21 +165,21 @@ class Changing:
 
 @contextmanager
 def changing(namespace: Namespace, *arguments: str, **options: Any) -> Iterator[Changing]:
-    """A probe in the namespace that may change it."""
+    """A client of a probe in the namespace that is started with ``--allow-changes``."""
     with Probe("--interval", "60", "--allow-changes", *arguments, namespace=namespace, **options) as probe:
         yield Changing(probe)
 
 
 def wait_for_no_process_left(namespace: Namespace, *known: int) -> None:
-    """Wait until no process is left in the namespace but `known` ones."""
+    """Wait until no process but those in `known` is left in the namespace."""
     wait_until(lambda: not set(processes_in(namespace)) - set(known), 2 * LIMIT)
 
 
 class ProbeBySsh(Probe):
-    """A probe that ssh brings to a host: the same lines, over a connection that can be cut."""
+    """A probe started over ssh: the same lines, over a connection that can be interrupted."""
 
     def __init__(self, client: Sequence[str], arguments: Sequence[str]) -> None:
-        """`client`: the command line of ssh, up to the command that is run there."""
+        """`client`: command line of ssh without the remote command."""
         packed = bundle(allow_changes="--allow-changes" in arguments)
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         self.process = subprocess.Popen(
@@ -198,13 +198,13 @@ class ProbeBySsh(Probe):
                 break
 
     def kill(self) -> None:
-        """The client's end, without a word."""
+        """Kill the ssh client with SIGKILL."""
         self.process.kill()
         wait_until(lambda: not alive(self.process.pid) or self.process.poll() is not None)
 
 
 def ssh_command(address: str, port: int, user: str, key: Path, known_hosts: Path) -> list[str]:
-    """Of the OpenSSH client, without anybody's configuration."""
+    """Command line of the OpenSSH client, without any user or system configuration."""
     options = ["BatchMode=yes", f"UserKnownHostsFile={known_hosts}", "GlobalKnownHostsFile=none", "IdentityAgent=none"]
     words = ["ssh", "-F", "none", "-T", "-i", str(key), "-p", str(port), "-l", user]
     return [*words, *(word for option in options for word in ("-o", option)), address]

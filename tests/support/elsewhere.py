@@ -1,12 +1,12 @@
-"""``python -m tests.support.elsewhere WORDS``: nictop as it would meet a Unix that is not Linux.
+"""``python -m tests.support.elsewhere ARGUMENTS``: nictop on a simulated Unix that is not Linux.
 
-What only Linux has is taken out of the standard library, modules that need it cannot be imported, and /proc and /sys
-cannot be opened, but by psutil, which has other ways there.
+Names that only Linux has are removed from the standard library, modules that need them cannot be imported, and files
+below /proc and /sys cannot be opened, except by psutil, which does not use them on other systems.
 """
 
 from __future__ import annotations
 
-import asyncio.unix_events  # noqa: F401  (what a system has is asked while these are imported)
+import asyncio.unix_events  # noqa: F401  (the imports below check for Linux names)
 import os
 import select
 import signal
@@ -34,7 +34,7 @@ OWN_WAYS = os.path.dirname(psutil.__file__)
 
 
 def refuse(event: str, arguments: tuple[object, ...]) -> None:
-    """An audit hook: a file that is not there on other systems."""
+    """Audit hook: raises FileNotFoundError for files that other systems do not have."""
     if event != "open" or not str(arguments[0]).startswith(("/proc", "/sys")):
         return
     frame = sys._getframe()

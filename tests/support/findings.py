@@ -1,4 +1,4 @@
-"""Small literal findings, and hosts of rule cases as what their probe says."""
+"""Small literal findings, and hosts of rule cases as lines of their probe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.rule_cases import RULES, heard
 
 
 def commands(*lines: str) -> tuple[Command, ...]:
-    """Commands as a person writes them, some with ``> FILE`` at the end."""
+    """Commands from shell lines; ``> FILE`` at the end becomes `Command.write_to`."""
     return tuple(map(_command, lines))
 
 
@@ -24,7 +24,7 @@ def _command(line: str) -> Command:
 
 
 def printed(steps: Iterable[Step]) -> list[str]:
-    """The lines of a fix as text."""
+    """The steps of a fix as text."""
     return [str(step) for step in steps]
 
 
@@ -60,5 +60,5 @@ def host_of_case(family: str, rule: str, number: int = 0, kind: str = "fires") -
 
 
 def lines_of_case(family: str, rule: str, number: int = 0, kind: str = "fires") -> list[Line]:
-    """What the probe of that host says."""
+    """The lines that the probe of that host sends."""
     return heard(host_of_case(family, rule, number, kind))

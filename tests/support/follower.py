@@ -1,7 +1,7 @@
-"""``python -m tests.support.follower OPTIONS``: sources in a process of their own, which tests may stop and kill.
+"""``python -m tests.support.follower OPTIONS``: SSH sources in a separate process, which tests can stop and kill.
 
-OPTIONS is JSON: the fields of `SshTarget`, how many sources, and constants to be set. Prints one JSON line per hello
-and per state: number of the source, what, and the probe's pid or the message.
+OPTIONS is JSON: the fields of `SshTarget`, the number of sources, and constants to set. Prints one JSON list per hello
+and per state: number of the source, "hello" or the state, and the probe's pid or the message.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ def say(number: int, what: str, detail: object) -> None:
 
 
 async def main(options: str) -> None:
-    wanted = json.loads(options)
-    for name, value in wanted["constants"].items():
+    given = json.loads(options)
+    for name, value in given["constants"].items():
         for module in (remote_probe, ssh):
             if hasattr(module, name):
                 setattr(module, name, value)
-    target = msgspec.convert(wanted["target"], SshTarget)
-    sources = [SshSource(target, 0.2, retry=(0.1, 0.3)) for _ in range(wanted["count"])]
+    target = msgspec.convert(given["target"], SshTarget)
+    sources = [SshSource(target, 0.2, retry=(0.1, 0.3)) for _ in range(given["count"])]
     await asyncio.gather(*(follow(number, source) for number, source in enumerate(sources)))
 
 
 class Follower:
-    """Such a process, as a context manager that leaves none behind; `events` is what it has said."""
+    """Runs this module as a process; a context manager that kills it. `events`: the lines that were read so far."""
 
     def __init__(
         self, target: SshTarget, count: int = 1, *, namespace: Namespace | None = None, **constants: float
@@ -87,12 +87,12 @@ class Follower:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait(LIMIT)
 
-    def until(self, fact: Callable[[], object], limit: float = LIMIT) -> None:
-        """Read until `fact` is true; AssertionError when it is not within `limit` seconds."""
+    def until(self, condition: Callable[[], object], limit: float = LIMIT) -> None:
+        """Read until `condition` is true; AssertionError after `limit` seconds."""
         assert self.process.stdout is not None
         descriptor, end = self.process.stdout.fileno(), time.monotonic() + limit
-        while not fact():
-            assert time.monotonic() < end, f"did not come true; last events: {self.events[-5:]}"
+        while not condition():
+            assert time.monotonic() < end, f"condition not reached; last events: {self.events[-5:]}"
             if select.select([descriptor], [], [], 0.02)[0]:
                 part = os.read(descriptor, 65536)
                 assert part, f"the follower ended; last events: {self.events[-5:]}"
@@ -100,11 +100,11 @@ class Follower:
                 self.events += [(number, what, detail) for number, what, detail in map(json.loads, lines)]
 
     def said(self, what: str) -> Sequence[object]:
-        """Details of every such event so far."""
+        """Details of every event of this kind so far."""
         return [detail for _, event, detail in self.events if event == what]
 
     def sources(self, what: str) -> set[int]:
-        """Which of them have said it."""
+        """Numbers of the sources that have printed this kind of event."""
         return {number for number, event, _ in self.events if event == what}
 
 

@@ -1,7 +1,7 @@
-"""Inventories of the place where a private NetworkManager works, taken by a process that has everything loaded.
+"""Inventories taken inside the namespaces of a private NetworkManager, by a server process that has all modules loaded.
 
-``python -m tests.support.inside`` is that process: it forks for each request, the child enters the place, takes the
-inventory as the probe's child does, and ends. Starting a Python for each one would cost ten times as much.
+``python -m tests.support.inside`` is that process: it forks for each request, the child enters the namespaces, takes
+the inventory as the probe's child does, and exits. Starting a Python for each inventory would cost ten times as much.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tests.support.probe import LIMIT
 def inventory_inside(
     manager: PrivateNetworkManager, *, user: int | None = None, patience: float | None = LIMIT
 ) -> Inventory:
-    """The whole inventory, decoded as the reader of the wire does, all types checked.
+    """The whole inventory, decoded and type-checked as lines of a probe are.
 
-    `user`: who takes it, root otherwise. `patience`: seconds that NetworkManager has to answer; None: as many as the
-    probe gives it.
+    `user`: effective user id while it is taken, default root. `patience`: timeout in seconds for replies of
+    NetworkManager; None: that of the probe.
     """
     _, target, _, _, _, _, *environment = manager.prefix
     request = {
@@ -44,9 +44,9 @@ def inventory_inside(
     assert server.stdin is not None and server.stdout is not None
     server.stdin.write(json.dumps(request).encode() + b"\n")
     server.stdin.flush()
-    said = server.stdout.readline()
-    assert said.startswith(b"{"), said.decode()
-    found = msgspec.json.decode(said, type=Line).inventory
+    reply = server.stdout.readline()
+    assert reply.startswith(b"{"), reply.decode()
+    found = msgspec.json.decode(reply, type=Line).inventory
     assert found is not None
     return found
 
@@ -61,12 +61,12 @@ def _server() -> subprocess.Popen[bytes]:
 
 
 def _take(request: dict[str, Any]) -> str:
-    """In the child."""
+    """Take the inventory, in the forked child; a JSON line."""
     libc = ctypes.CDLL(None, use_errno=True)
-    places = [os.open(f"/proc/{request['pid']}/ns/{name}", os.O_RDONLY) for name in ("mnt", "net", "uts")]
-    for place in places:
-        enter(libc, place, 0)
-        os.close(place)
+    namespaces = [os.open(f"/proc/{request['pid']}/ns/{name}", os.O_RDONLY) for name in ("mnt", "net", "uts")]
+    for descriptor in namespaces:
+        enter(libc, descriptor, 0)
+        os.close(descriptor)
     os.chdir("/")
     os.environ.update(request["environment"])
     if request["patience"] is not None:
@@ -77,15 +77,15 @@ def _take(request: dict[str, Any]) -> str:
 
 
 def _serve() -> None:
-    inventory.take_inventory("warm")  # what is loaded when it is needed is loaded now, and belongs to root
+    inventory.take_inventory("warm")  # loads the deferred imports now, as root
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
             try:
-                said = _take(json.loads(line))
+                reply = _take(json.loads(line))
             except BaseException as error:
-                said = repr(error)
-            os.write(1, said.replace("\n", " ").encode() + b"\n")
+                reply = repr(error)
+            os.write(1, reply.replace("\n", " ").encode() + b"\n")
             os._exit(0)
         os.waitpid(pid, 0)
 

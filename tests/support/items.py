@@ -1,4 +1,4 @@
-"""Taking items from a source under test, with a limit on every wait."""
+"""Read items from a source under test; every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ LIMIT = 90.0
 
 
 async def until(items: AsyncIterator[Item], wanted: Callable[[Item], object], limit: float = LIMIT) -> list[Item]:
-    """Items up to the first that `wanted` is true of."""
-    heard: list[Item] = []
+    """Items up to and including the first for which `wanted` is true."""
+    received: list[Item] = []
 
-    async def listen() -> None:
+    async def receive() -> None:
         async for item in items:
-            heard.append(item)
+            received.append(item)
             if wanted(item):
                 return
-        raise AssertionError(f"the source ended; heard: {heard[-5:]}")
+        raise AssertionError(f"the source ended; received: {received[-5:]}")
 
     try:
-        await asyncio.wait_for(listen(), limit)
+        await asyncio.wait_for(receive(), limit)
     except asyncio.TimeoutError:
-        raise AssertionError(f"not heard within {limit} s; heard: {[str(item)[:300] for item in heard[-5:]]}") from None
-    return heard
+        raise AssertionError(
+            f"not received within {limit} s; received: {[str(item)[:300] for item in received[-5:]]}"
+        ) from None
+    return received
 
 
 async def state(items: AsyncIterator[Item], name: str, limit: float = LIMIT) -> SourceState:
-    """The next state of this name."""
+    """The next `SourceState` with this state."""
     last = (await until(items, is_state(name), limit))[-1]
     assert isinstance(last, SourceState)
     return last

@@ -48,7 +48,7 @@ def inventory(*links: Link, time: float = 0.0) -> Line:
 
 
 def counters(time: float, links: dict[int, tuple[int, int]], cpus: Iterable[tuple[int, ...]] = ()) -> Line:
-    """`links`: ifindex → (received bytes, sent bytes); a packet for every 1000 of them."""
+    """`links`: ifindex → (received bytes, sent bytes); one packet per 1000 bytes."""
     values = {}
     for ifindex, (received, sent) in links.items():
         row = dict.fromkeys(LINK_COUNTERS, 0) | {

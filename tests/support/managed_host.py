@@ -1,4 +1,4 @@
-"""The host of a real NetworkManager in a namespace, as the rules see it."""
+"""Findings about the host of a real NetworkManager in a namespace."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FAMILY = "profiles and names"
 
 
 def watched(manager: PrivateNetworkManager) -> HostFacts:
-    """A new inventory, taken inside."""
+    """The host with a new inventory, taken in the namespace."""
     inventory = inventory_inside(manager)
     assert "networkmanager" not in inventory.unreadable
     return HostFacts(advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory)))
 
 
 def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
-    """(Rule, subject) → what the rules on profiles and names say; none of them may have failed."""
+    """(Rule, subject) → finding of the rules on profiles and names; asserts that none was skipped."""
     rules = [rule for rule in RULES.values() if rule.family == FAMILY]
     diagnosis = diagnose([watched(manager)], rules)
     assert not diagnosis.skipped, diagnosis.skipped
@@ -30,11 +30,11 @@ def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
 
 
 def type_in(manager: PrivateNetworkManager, lines: Iterable[Step | str], **filled: str) -> None:
-    """The lines as they were printed, typed into bash one after another; `filled`: what a person puts in for a place
-    in capitals, ``ADDRESS`` for ``<ADDRESS/PREFIX>``."""
+    """Run the printed lines in bash, one after another; `filled`: placeholder → text to fill in, ``ADDRESS`` for
+    ``<ADDRESS/PREFIX>``."""
     for printed in lines:
         line = str(printed)
         for name, value in filled.items():
             line = line.replace(f"<{name}/PREFIX>", value).replace(f"<{name}>", value)
-        assert "<" not in line, f"to be filled in: {line}"
+        assert "<" not in line, f"placeholder not filled in: {line}"
         manager.run(["bash", "-c", line])

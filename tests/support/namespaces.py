@@ -1,4 +1,4 @@
-"""Network namespaces of our own, for tests that need real links: made here, entered by command, removed afterwards."""
+"""Network namespaces for tests that need real links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLONE_NEWNET = 0x40000000
 
 
 class Namespace:
-    """One network namespace with lo up; everything in it vanishes with it."""
+    """One network namespace with lo up."""
 
     def __init__(self) -> None:
         self.name = f"nictop-{uuid.uuid4().hex[:10]}"
@@ -25,31 +25,31 @@ class Namespace:
         self.run(["ip", "link", "set", "lo", "up"])
 
     def run(self, argv: list[str], *, check: bool = True, input: str | None = None) -> str:
-        """Standard output of a command run inside. CalledProcessError when it fails and `check` is set."""
+        """Standard output of a command run in the namespace. CalledProcessError when it fails and `check` is set."""
         whole = ["ip", "netns", "exec", self.name, *argv]
         return subprocess.run(whole, check=check, capture_output=True, input=input, text=True, timeout=60).stdout
 
     def python(self, code: str, *, interpreter: str = sys.executable) -> str:
-        """Standard output of Python code run inside, with the project importable."""
+        """Standard output of Python code run in the namespace, with the project on sys.path."""
         return self.run([interpreter, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"])
 
     def inside(self, function: Callable[[], Result]) -> Result:
-        """Call a function of this process inside; only this thread enters, and leaves again."""
+        """Call a function in the namespace; only this thread enters it, and returns to its own namespace afterwards."""
         libc = ctypes.CDLL(None, use_errno=True)
-        with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.name}") as away:
-            enter(libc, away.fileno())
+        with open("/proc/thread-self/ns/net") as original, open(f"/run/netns/{self.name}") as target:
+            enter(libc, target.fileno())
             try:
                 return function()
             finally:
-                enter(libc, home.fileno())
+                enter(libc, original.fileno())
 
     def silence(self) -> None:
-        """No IPv6 on links made from now on, so that nothing moves by itself (duplicate address detection, routers)."""
+        """Disable IPv6 on links made later, so that their state is stable (no duplicate address detection)."""
         for scope in ("all", "default"):
             self.run(["sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{scope}/disable_ipv6"])
 
     def try_link(self, *arguments: str) -> bool:
-        """``ip link add …``; False when this kernel has no such kind of link."""
+        """``ip link add …``; False when this kernel does not support the kind of link."""
         whole = ["ip", "-n", self.name, "link", "add", *arguments]
         done = subprocess.run(whole, capture_output=True, text=True, check=False)
         if done.returncode and ("not supported" in done.stderr or "Unknown device type" in done.stderr):
@@ -62,13 +62,13 @@ class Namespace:
 
 
 def enter(libc: ctypes.CDLL, descriptor: int, kind: int = CLONE_NEWNET) -> None:
-    """setns(2). `kind` 0: of whatever kind it is."""
+    """setns(2). `kind` 0: any kind of namespace."""
     if libc.setns(descriptor, kind):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def why_impossible() -> str | None:
-    """Why no namespace can be made here; None when it can."""
+    """The reason why network namespaces cannot be made here; None when they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     try:

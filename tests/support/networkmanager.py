@@ -1,10 +1,9 @@
-"""A real NetworkManager on a bus of its own, in a network namespace: it sees no link of this machine and writes nothing
-outside.
+"""A real NetworkManager on a private D-Bus, in a network namespace: isolated from the links and files of this machine.
 
-Inside, /run, /etc/NetworkManager and /var/lib/NetworkManager are empty file systems in memory, what is written to /etc
-stays in memory, too, the host name is a copy (UTS namespace), resolv.conf is left alone, and /sys is read-only, so that
-NetworkManager does not wait for udev. Links whose names begin with ``far`` are left unmanaged: other ends of veth
-pairs.
+In its mount namespace /run, /etc/NetworkManager and /var/lib/NetworkManager are empty tmpfs mounts, and writes to /etc
+go to an overlay in memory. The host name is a copy (UTS namespace), resolv.conf is not modified, and /sys is read-only,
+so that NetworkManager does not wait for udev. Links whose names begin with ``far``, the peers of veth pairs, are
+unmanaged.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from tests.support.probe import LIMIT, wait_until
 DAEMON = "NetworkManager"
 PLACES = ("/etc/NetworkManager", "/var/lib/NetworkManager", "/run")
 PAUSE = 0.05
-"""Seconds between two looks: some of them start a program."""
+"""Interval of `wait_for`: some conditions start a program."""
 SERVICE, ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 STARTED = 10
-"""NM_STATE_ASLEEP: the least state of a NetworkManager that runs."""
+"""The lowest state of a NetworkManager that has started."""
 SEARCH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 BUS_CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -94,7 +93,7 @@ class Bus:
             start_new_session=True,
         )
         assert self.process.stdout is not None
-        if not self.process.stdout.readline():  # the address is printed when it listens
+        if not self.process.stdout.readline():  # dbus-daemon prints its address once it accepts connections
             self.end()
             raise AssertionError("dbus-daemon did not start")
 
@@ -107,8 +106,8 @@ class Bus:
 
 
 class PrivateNetworkManager:
-    """`namespace`: where it works. `start` and `stop` may be called again and again; `remove` ends everything.
-    `writable_sys`: for a place in which it is not started."""
+    """`namespace`: its network namespace. `start` and `stop` can be called repeatedly; `remove` ends everything.
+    `writable_sys`: leave /sys writable, when NetworkManager is not started."""
 
     def __init__(self, namespace: Namespace, *, no_auto_default: str = "", writable_sys: bool = False) -> None:
         self.namespace = namespace
@@ -127,12 +126,12 @@ class PrivateNetworkManager:
         assert self._holder.stdout is not None
         if self._holder.stdout.readline() != b"ready\n":
             self.remove()
-            raise AssertionError("no place of its own could be made for NetworkManager")
+            raise AssertionError("the mount namespace of NetworkManager could not be set up")
         self.write("/etc/NetworkManager/NetworkManager.conf", CONFIGURATION.format(no_auto_default=no_auto_default))
 
     @property
     def prefix(self) -> list[str]:
-        """Words to put before a command that shall see this NetworkManager, its files and its links."""
+        """Arguments before a command that run it in the namespaces and on the bus of this NetworkManager."""
         enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--net", "--uts"]
         return [*enter, "env", f"DBUS_SYSTEM_BUS_ADDRESS={self.bus.address}", f"PATH={SEARCH}", "LC_ALL=C.UTF-8"]
 
@@ -142,7 +141,7 @@ class PrivateNetworkManager:
         return self.daemon.pid
 
     def start(self) -> None:
-        """Start it and wait until it answers on the bus; links found by then are being set up."""
+        """Start NetworkManager and wait until it answers on the bus; it has then begun to set up the links."""
         with self._log.open("ab") as log:
             self.daemon = subprocess.Popen(
                 [*self.prefix, DAEMON, "--no-daemon"],
@@ -154,7 +153,7 @@ class PrivateNetworkManager:
         self.wait_for(self.answers)
 
     def stop(self) -> None:
-        """End the daemon as if it had been killed: what it set up stays, what it kept in memory only is lost."""
+        """Kill the daemon: its link configuration stays, state that is only in its memory is lost."""
         if self.daemon is not None:
             _end(self.daemon)
             self.daemon = None
@@ -167,8 +166,8 @@ class PrivateNetworkManager:
         return isinstance(state, int) and state >= STARTED
 
     def call(self, path: str, interface: str, method: str, signature: str = "", *body: object) -> tuple[Any, ...]:
-        """The body of NetworkManager's answer over the bus, empty when it refuses or does not run: for what is looked
-        at again and again, since it costs a tenth of a program."""
+        """Body of NetworkManager's D-Bus reply; empty on an error reply or when it does not run. For polling: ten
+        times cheaper than nmcli."""
         message = jeepney.new_method_call(
             jeepney.DBusAddress(path, SERVICE, interface), method, signature or None, body
         )
@@ -181,12 +180,12 @@ class PrivateNetworkManager:
         return () if answer.header.message_type is jeepney.MessageType.error else tuple(answer.body)
 
     def property(self, path: str, interface: str, name: str) -> Any:
-        """One property of an object of NetworkManager's; None when there is no such object."""
+        """One property of a D-Bus object of NetworkManager; None when the object does not exist."""
         body = self.call(path, PROPERTIES, "Get", "ss", interface, name)
         return body[0][1] if body else None
 
     def run(self, argv: list[str], *, check: bool = True, input: str | None = None) -> str:
-        """Standard output of a command run inside; AssertionError with its complaint when it fails."""
+        """Standard output of a command run in the namespaces; AssertionError with its error output when it fails."""
         whole = [*self.prefix, *argv]
         done = subprocess.run(whole, capture_output=True, input=input, text=True, check=False, timeout=60)
         if check and done.returncode:
@@ -194,68 +193,68 @@ class PrivateNetworkManager:
         return done.stdout
 
     def shell(self, line: str) -> str:
-        """A line typed into a shell inside, for example one that nictop printed."""
+        """Run one shell line in the namespaces, for example one that nictop printed."""
         return self.run(["sh", "-c", line])
 
     def nmcli(self, *words: str, check: bool = True) -> str:
-        """nmcli, terse."""
+        """Output of ``nmcli --terse``."""
         return self.run(["nmcli", "--terse", *words], check=check)
 
     def write(self, path: str, text: str) -> None:
-        """A file inside, readable by its owner only, as NetworkManager wants its profiles."""
+        """Write a file in the mount namespace with mode 0600, which NetworkManager requires for profiles."""
         place = self.inside(path)
         place.touch(0o600)
         place.write_text(text)
 
     def inside(self, path: str) -> Path:
-        """Where a file that is inside is for programs outside."""
+        """The path by which processes outside reach a file of the mount namespace."""
         return Path(f"/proc/{self._holder.pid}/root{path}")
 
     def add_link(self, name: str, *, peer_up: bool = True) -> None:
-        """A veth whose other end is ``far…``; with `peer_up` it has a carrier as soon as it is up itself."""
+        """Add a veth whose peer is named ``far…``; with `peer_up` the link has a carrier as soon as it is up itself."""
         peer = f"far{name}"[:15]
         self.namespace.run(["ip", "link", "add", "name", name, "type", "veth", "peer", "name", peer])
         if peer_up:
             self.namespace.run(["ip", "link", "set", "dev", peer, "up"])
 
     def device(self, name: str, what: str) -> Any:
-        """A property of a device; None: no such device."""
+        """A property of a device; None when the device does not exist."""
         path = self.call(ROOT, SERVICE, "GetDeviceByIpIface", "s", name)
         return self.property(path[0], f"{SERVICE}.Device", what) if path else None
 
     def device_state(self, name: str) -> int:
-        """NM_DEVICE_STATE_*; 0: no such device."""
+        """NM_DEVICE_STATE_*; 0 when the device does not exist."""
         return int(self.device(name, "State") or 0)
 
     def active_profile(self, name: str, what: str = "Uuid") -> str:
-        """UUID (or Id) of the profile that is up or coming up on a device; empty: none."""
+        """UUID (or Id) of the profile that is active or being activated on a device; empty: none."""
         active = self.device(name, "ActiveConnection")
         return str(self.property(active, f"{SERVICE}.Connection.Active", what) or "") if active else ""
 
     def is_at_rest(self) -> bool:
-        """Whether it has done what there was to do at its start."""
+        """Whether NetworkManager has finished its start-up (property Startup)."""
         return self.property(ROOT, SERVICE, "Startup") is False
 
     def profiles(self) -> list[str]:
-        """UUIDs of all profiles but that of lo."""
+        """UUIDs of all profiles except that of lo."""
         found = []
         for path in self.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "ListConnections")[0]:
             settings = self.call(path, f"{SERVICE}.Settings.Connection", "GetSettings")
-            if settings and settings[0]["connection"]["type"][1] != "loopback":  # else deleted meanwhile
+            if settings and settings[0]["connection"]["type"][1] != "loopback":  # empty: deleted since ListConnections
                 found.append(settings[0]["connection"]["uuid"][1])
         return found
 
-    def wait_for(self, fact: Callable[[], object], limit: float = LIMIT) -> None:
-        """Look again and again until `fact` is true; AssertionError with the end of the log after `limit` seconds."""
+    def wait_for(self, condition: Callable[[], object], limit: float = LIMIT) -> None:
+        """Poll until `condition` is true; AssertionError with the end of the log after `limit` seconds."""
         try:
-            wait_until(fact, limit, PAUSE)
+            wait_until(condition, limit, PAUSE)
         except AssertionError as error:
             raise AssertionError(f"{error}; {self._log.read_text(errors='replace')[-3000:]}") from None
 
     def remove(self) -> None:
         self.stop()
         assert self._holder.stdin is not None
-        self._holder.stdin.close()  # the holder is a cat by then, or has ended
+        self._holder.stdin.close()  # the holder runs cat, which ends with its input
         _end(self._holder)
         self.bus.end()
         self._directory.cleanup()
@@ -263,7 +262,7 @@ class PrivateNetworkManager:
 
 @contextmanager
 def private_networkmanager(*links: str, no_auto_default: str = "") -> Iterator[PrivateNetworkManager]:
-    """A running NetworkManager in a namespace of its own with `links`, whose other ends are up."""
+    """A running NetworkManager in a new namespace with `links`, whose peers are up."""
     namespace = Namespace()
     try:
         manager = PrivateNetworkManager(namespace, no_auto_default=no_auto_default)
@@ -280,7 +279,7 @@ def private_networkmanager(*links: str, no_auto_default: str = "") -> Iterator[P
 
 @functools.lru_cache
 def why_no_networkmanager() -> str | None:
-    """Why no NetworkManager can be started here; None when one can."""
+    """The reason why NetworkManager cannot be started here; None when it can."""
     reason = why_impossible()
     if reason is not None:
         return reason
@@ -293,7 +292,7 @@ def why_no_networkmanager() -> str | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL also ends what is stopped; the process leads a session of its own and leaves nothing behind."""
+    """SIGKILL also ends a stopped process."""
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
     process.wait(LIMIT)

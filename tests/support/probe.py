@@ -1,4 +1,4 @@
-"""A real probe as a child process: what it says, line by line, with a limit on every wait."""
+"""A real probe as a child process: its output, line by line; every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nictop.wire.local import probe_command
 from tests.support.namespaces import Namespace
 
 LIMIT = 90.0
-"""Seconds that a test waits for what must come in one."""
+"""Seconds that a test waits for something that normally takes less than one."""
 
 
 class Probe:
-    """The probe under test; a context manager that leaves no process behind. `prefix`: words before its command;
-    `command`: another one in place of the probe's own."""
+    """The probe under test; a context manager that ends the process. `prefix`: arguments before its command; `command`:
+    replaces the probe's command."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Probe:
             self.process.stderr.close()
 
     def raw_lines(self, limit: float = LIMIT) -> Iterator[bytes]:
-        """Lines as they come, until the probe ends; TimeoutError when none comes within `limit` seconds."""
+        """Lines as they are received, until the probe ends; TimeoutError when none comes within `limit` seconds."""
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         end = time.monotonic() + limit
@@ -74,24 +74,24 @@ class Probe:
                 end = time.monotonic() + limit
             readable, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
             if not readable:
-                raise TimeoutError("the probe is silent")
+                raise TimeoutError(f"no line from the probe within {limit} s")
             part = os.read(descriptor, 1 << 20)
             if not part:
                 return
             self._buffer += part
 
     def until(self, wanted: Callable[[Line], object], limit: float = LIMIT) -> Line:
-        """The first line that `wanted` is true of; AssertionError when it does not come in time."""
+        """The first line for which `wanted` is true; AssertionError when it is not received in time."""
         end = time.monotonic() + limit
-        heard = []
+        received = []
         for raw in self.raw_lines(limit):
             line = decode(raw)
             if wanted(line):
                 return line
-            heard.append(raw[:300])
+            received.append(raw[:300])
             if time.monotonic() > end:
                 break
-        raise AssertionError(f"not heard within {limit} s; heard: {heard[-8:]}")
+        raise AssertionError(f"not received within {limit} s; received: {received[-8:]}")
 
     def ask(self, request: dict[str, Any] | bytes) -> None:
         assert self.process.stdin is not None
@@ -106,7 +106,7 @@ class Probe:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -114,17 +114,17 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(fact: Callable[[], object], limit: float = LIMIT, pause: float = 0.002) -> None:
-    """Look again and again until `fact` is true, with a pause after each look; AssertionError after `limit` seconds."""
+def wait_until(condition: Callable[[], object], limit: float = LIMIT, pause: float = 0.002) -> None:
+    """Poll `condition` every `pause` seconds until it is true; AssertionError after `limit` seconds."""
     end = time.monotonic() + limit
-    while not fact():
+    while not condition():
         if time.monotonic() > end:
-            raise AssertionError("did not come true in time")
+            raise AssertionError(f"condition not reached within {limit} s")
         select.select([], [], [], pause)
 
 
 def interpreters(names: Sequence[str]) -> list[str]:
-    """Paths of those Pythons that are installed and really start; version managers put names into PATH that do not."""
+    """Paths of the Pythons that are installed and start; version managers put names into PATH that do not start."""
     found = []
     for name in names:
         path = shutil.which(name)
@@ -144,5 +144,5 @@ def interpreters(names: Sequence[str]) -> list[str]:
 
 
 def failures(record: Inventory) -> dict[str, Unreadable]:
-    """What an inventory could not read, without what only root may read (the kernel's messages, netplan's files)."""
+    """Unreadable parts of an inventory; unless run as root, without those that need root (kernel log, netplan)."""
     return {part: why for part, why in record.unreadable.items() if why.reason != "needs_root" or os.geteuid() == 0}

@@ -1,4 +1,4 @@
-"""Lines that a real probe said on a real guest, as records."""
+"""Lines captured from real probes on real guests, as records."""
 
 from __future__ import annotations
 

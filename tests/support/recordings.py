@@ -1,4 +1,4 @@
-"""Recordings for tests: made by a real recorder, and everything that is in one."""
+"""Write recordings with a real recorder, and read them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.support.lines import counters, hello, inventory, link
 
 Item = Line | SourceState | Request
 Told = tuple[str, Item, float]
-"""Host, what is heard of it, when."""
+"""(Host, item, time)."""
 
 
-def record(path: Path, told: Iterable[Told]) -> Recorder:
-    """A closed recording of all this."""
+def record(path: Path, items: Iterable[Told]) -> Recorder:
+    """Write these items to a recording; the closed recorder."""
 
     async def made() -> Recorder:
         recorder = Recorder(str(path))
-        for host, item, time in told:
+        for host, item, time in items:
             recorder.hear(host, item, time)
         await recorder.close()
         return recorder
@@ -33,8 +33,8 @@ def record(path: Path, told: Iterable[Told]) -> Recorder:
 
 
 def a_host(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -> list[Told]:
-    """A live host with two links, one of which carries more with every second."""
-    told: list[Told] = [
+    """The items of a live host with two links, the rate of one of which increases with every second."""
+    items: list[Told] = [
         (name, SourceState("connecting"), begin),
         (name, SourceState("live"), begin),
         (name, hello(), begin),
@@ -43,18 +43,18 @@ def a_host(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -
     for number in range(seconds):
         time = begin + 0.6 + number * step
         sent = number * (number + 1) // 2 * 125_000
-        told.append((name, counters(time, {1: (0, 0), 2: (7 * sent, sent)}), time))
-    return told
+        items.append((name, counters(time, {1: (0, 0), 2: (7 * sent, sent)}), time))
+    return items
 
 
 def everything(recording: Recording, host: str, since: float | None = None) -> list[RecordedItem]:
-    """What a reader says of a host, to the end of the file."""
+    """All items of a host from `since` (default: the begin) to the end of the file."""
     reader = recording.reader(host, recording.begin if since is None else since)
-    heard = []
+    found = []
     while (one := reader.next()) is not None:
-        heard.append(one)
-    return heard
+        found.append(one)
+    return found
 
 
-def lines(heard: Iterable[RecordedItem]) -> list[Line]:
-    return [one.item for one in heard if isinstance(one.item, Line)]
+def lines(found: Iterable[RecordedItem]) -> list[Line]:
+    return [one.item for one in found if isinstance(one.item, Line)]

@@ -1,4 +1,4 @@
-"""The application on a recording, headless."""
+"""The application with a recording, without a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.sources import ScriptedSource
 
 
 class Clock:
-    """Time passes only when it is told to."""
+    """A clock that the test moves by setting `now`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -29,14 +29,14 @@ class Clock:
 
 
 class Told(Playback):
-    """Its clock stands still until `Replayed.pass_time` moves it and wakes everybody who waits for a moment."""
+    """A playback whose waits end only when `Replayed.pass_time` moves the clock and wakes them."""
 
     def seconds_until(self, moment: float) -> float | None:
         return 0.0 if moment <= self.now() else None
 
 
 class Replayed(Screen):
-    """The screens of a recording, and the clock that moves it."""
+    """The screens of a recording, and its clock."""
 
     clock: Clock
     replay: Replay
@@ -46,7 +46,7 @@ class Replayed(Screen):
         await self.settle()
 
     async def at(self, moment: float) -> None:
-        """Jump, and wait until that is shown."""
+        """Seek to a time of the recording, and wait until it is shown."""
         self.replay.seek(moment)
         await self.shown()
 
@@ -63,12 +63,12 @@ class Replayed(Screen):
         return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
     def said(self) -> list[str]:
-        """Notices, title and text."""
+        """Notifications as ``TITLE: TEXT``."""
         return [f"{one.title}: {one.message}" for one in self.app._notifications]
 
 
 def refuse(host: Host, ask: object) -> Source:
-    raise AssertionError("nothing is connected to")
+    raise AssertionError("a replay connects to no host")
 
 
 @asynccontextmanager
@@ -81,7 +81,7 @@ async def replayed(
     banner: str = "",
     glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[Replayed]:
-    """`start`: seconds after the begin of the recording. It plays when the clock is moved."""
+    """`start`: seconds after the begin of the recording. Playback advances only when the test moves the clock."""
     clock = Clock()
     with Recording.open(str(path)) as recording:
         app = NictopApp(refuse, (), glyphs=glyphs)

@@ -1,4 +1,4 @@
-"""What a report is made of: recorded hosts, runs with intervals, and values in which every text is hostile."""
+"""Data for reports: captured hosts, runs with intervals, and records in which every text is hostile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOSTILE = (
 
 
 def recorded_answer(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
-    """A recorded guest, watched under that name."""
+    """Last snapshot and rates of a captured guest, under the name `host`."""
     snapshot, window = with_state(Snapshot.empty(host), "live", ""), RatesWindow()
     for line in recorded(name):
         snapshot = advance(snapshot, line)
@@ -42,7 +42,7 @@ def recorded_answer(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
 
 
 def full_result(gigabits: float, seconds: int = 4) -> Result:
-    """A run from a to b with intervals of half a second, two omitted ones, and CPUs over time."""
+    """A run from a to b with intervals of half a second, two of them omitted, and a CPU time series."""
     points = tuple(
         IntervalPoint(
             number / 2 + 0.5,
@@ -64,7 +64,7 @@ def kept(number: int, experiment: str, of: Result, kind: ExperimentKind = "run",
 
 
 def experiments() -> list[StoredRun]:
-    """One run, a sweep with a failed run, a comparison of three and three."""
+    """One run, a sweep with four runs, a comparison of three and three."""
     runs = [kept(1, "one", full_result(5.0))]
     for number, (value, gigabits) in enumerate((("512", 0.4), ("4K", 2.1), ("4K", 2.4), ("128K", 8.8)), 1):
         runs.append(kept(number, "sweep", full_result(gigabits), "sweep", variable="length", value=value))
@@ -76,13 +76,13 @@ def experiments() -> list[StoredRun]:
 
 
 def rich_report() -> Report:
-    """Two recorded guests, an unreachable host, and every kind of experiment."""
+    """Two captured guests, an unreachable host, and every kind of experiment."""
     answers = [recorded_answer(name, f"guest-{number}") for number, name in enumerate(RECORDED[:2], 1)]
     return report_of([*answers, Unreachable("vm3", "203.0.113.7 port 22 does not answer")], experiments(), wall=WALL)
 
 
 def hostile_report() -> Report:
-    """Every text of a recorded guest and of a run that is no word of the program is hostile."""
+    """A report in which every text of hosts and runs that is not from a fixed set of words is hostile."""
     snapshot, window = recorded_answer(RECORDED[0], "guest")
     runs = [hostile(one) for one in experiments()[:1]]
     fix = replace(
@@ -99,7 +99,7 @@ def hostile_report() -> Report:
 
 
 def hostile(value: T, text: str = HOSTILE) -> T:
-    """`value` with `text` in every field that may hold any text."""
+    """`value` with `text` in every field that can contain any text."""
     return _hostile(value, type(value), text)  # type: ignore[no-any-return]
 
 
@@ -120,10 +120,10 @@ def _hostile(value: Any, kind: Any, text: str) -> Any:
 
 
 def _is_word(kind: Any) -> bool:
-    """The annotation allows certain words alone."""
+    """Whether the annotation allows only a fixed set of words."""
     return typing.get_origin(kind) is Literal or any(map(_is_word, typing.get_args(kind)))
 
 
 def _names(kind: type) -> dict[str, Any]:
-    """What its annotations name although its module imports it for the type checker alone."""
+    """Names in the annotations that the module imports only for the type checker."""
     return {"LinkConfiguration": object} if kind is Snapshot else {}

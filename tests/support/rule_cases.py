@@ -1,12 +1,12 @@
-"""Cases of rules are files: hosts in a short notation, and what nictop has to say about them.
+"""Hosts of rule cases, which are files in a short notation: a host is a JSON object.
 
-A host is a JSON object. ``base`` names a host in tests/data/rules/bases that the rest changes: objects are merged,
-``null`` removes, anything else replaces.
+``base`` names a host in tests/data/rules/bases into which the other keys are merged: objects are merged, ``null``
+removes, anything else replaces (JSON merge patch).
 
     base                                      name of another host
     time                                      of the inventory: seconds since boot
     name, hello, platform, services, settings as the records of the same names
-    links    {"ens224": {fields of Link}}     ifindex is given by order unless set; up, Ethernet, 1500 unless said
+    links    {"ens224": {fields of Link}}     default: ifindex by order, Ethernet, up, MTU 1500
     pci      {"0000:02:00.0": {...}}          PciFunction
     interrupts {"44": {...}}, threads {"81": {...}}
     networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
@@ -16,7 +16,7 @@ A host is a JSON object. ``base`` names a host in tests/data/rules/bases that th
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
 queues by interface and "rx 0", vfs by interface and VF number, channels by interface and channel id, threads by id
-([user, system, cpu]). The host is then heard through `advance`, line after line, one second apart, as a live one is.
+([user, system, cpu]). The lines of the host, one second apart, then go through `advance`, as those of a live host.
 """
 
 from __future__ import annotations
@@ -117,14 +117,14 @@ def base(name: str) -> dict[str, Any]:
 
 
 def complete(host: dict[str, Any]) -> dict[str, Any]:
-    """A host with its bases merged in."""
-    below = host.get("base")
-    whole: dict[str, Any] = merged(base(below), host) if below else host
+    """A host merged into its base."""
+    base_name = host.get("base")
+    whole: dict[str, Any] = merged(base(base_name), host) if base_name else host
     return {key: value for key, value in whole.items() if key != "base"}
 
 
 def watched(host: dict[str, Any]) -> HostFacts:
-    """The host as the rules see it."""
+    """The host as input of the rules."""
     lines = heard(host)
     hello = lines[0].hello
     assert hello is not None
@@ -132,7 +132,7 @@ def watched(host: dict[str, Any]) -> HostFacts:
 
 
 def watched_after(lines: Iterable[Line], name: str) -> HostFacts:
-    """The host of that name after what its probe said."""
+    """The host of that name after these lines."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     window: deque[Any] = deque(maxlen=60)
     for line in lines:
@@ -143,7 +143,7 @@ def watched_after(lines: Iterable[Line], name: str) -> HostFacts:
 
 
 def heard(host: dict[str, Any]) -> list[Line]:
-    """What its probe says: hello, inventory, counters."""
+    """The lines of the host's probe: hello, inventory, counters."""
     host = complete(host)
     inventory, ifindexes = inventory_of(host)
     hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
@@ -205,14 +205,14 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
     return msgspec.convert(written, Inventory, strict=False), ifindexes
 
 
-def counters_of(said: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:
+def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:
     """One record per second: start + number × per_second."""
-    if not said:
+    if not rates:
         return []
-    start, step = said.get("start", {}), said.get("per_second", {})
+    start, step = rates.get("start", {}), rates.get("per_second", {})
     return [
         raw_counters(float(number), summed(start, step, number), ifindexes, inventory)
-        for number in range(said.get("samples", 10) + 1)
+        for number in range(rates.get("samples", 10) + 1)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The live application under test: fed by a source, read as text."""
+"""The live application under test: scripted sources as input, the screen as text."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from tests.support.sources import ScriptedSource
 
 WIDE, NARROW = (120, 36), (80, 24)
 LIMIT = 120.0
-"""Seconds that a condition may take to come true; a starved machine needs many."""
+"""Seconds until a condition must be true; a machine under load needs many."""
 STEP = 0.02
-"""Seconds between two looks at a condition."""
+"""Interval at which a condition is checked."""
 AT_ONCE = 0.1
-"""Seconds of CPU time that the application is given meanwhile, if it does not wait before."""
+"""Seconds of CPU time for the application between two checks, unless it becomes idle earlier."""
 STANDS_STILL = 1000.0
-"""The clock of scripted hosts: they never fall silent because the machine is slow."""
+"""Value of the clock for scripted hosts, so that none is shown as silent because the machine is slow."""
 
 
 async def settle(app: App[Any], most: float = 3.0) -> None:
-    """Let the application run until each of its tasks waits for something from outside, and all of it is drawn. `most`:
-    seconds of CPU time, after which it is left: on a starved machine real hosts may speak faster than it can listen.
+    """Run the application until all of its tasks wait for external events and the screen is drawn, or until `most`
+    seconds of CPU time are used: on a machine under load real hosts can send faster than the application reads.
 
-    Textual's `Pilot.pause` judges by the CPU time of the process whether there is something left to do, and has every
-    widget of the screen handle a message of its own.
+    Textual's `Pilot.pause` is slower: it infers from the CPU time of the process whether work is left, and sends a
+    message to every widget of the screen.
     """
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # callbacks that can run now
     end = process_time() + most
@@ -54,11 +54,11 @@ async def settle(app: App[Any], most: float = 3.0) -> None:
         if app.animator._animations or app.animator._scheduled:
             await app.animator.wait_until_complete()
         elif app._resize_event is not None:
-            app._check_resize()  # as its timer would do it
+            app._check_resize()  # as its timer does
         elif app.is_running and _is_undrawn(app):
             app.screen._on_timer_update()  # the same
             if not ready and _is_undrawn(app):
-                return  # it is covered
+                return  # covered by another screen
         else:
             return
 
@@ -80,17 +80,17 @@ _PARSED: dict[tuple[object, ...], list[RuleSet]] = {}
 
 @contextmanager
 def css_parsed_once() -> Iterator[None]:
-    """Applications of this process share what has been parsed: it is the same for the same text and variables."""
+    """Cache parsed CSS for all applications of this process, by text and variables."""
     parse = Stylesheet._parse_rules
 
-    def known(self: Stylesheet, css: str, read_from: CSSLocation, *given: Any, **named: Any) -> list[RuleSet]:
+    def parse_cached(self: Stylesheet, css: str, read_from: CSSLocation, *given: Any, **named: Any) -> list[RuleSet]:
         key = (css, read_from, given, *named.items(), *self._variables.items())
         if key not in _PARSED:
             _PARSED[key] = parse(self, css, read_from, *given, **named)
         return _PARSED[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stylesheet, "_parse_rules", known)
+        patch.setattr(Stylesheet, "_parse_rules", parse_cached)
         yield
 
 
@@ -98,7 +98,7 @@ def css_parsed_once() -> Iterator[None]:
 async def running(
     app: App[Any], size: tuple[int, int] = WIDE, *, notifications: bool = True
 ) -> AsyncIterator[Pilot[Any]]:
-    """The application without a terminal; its pilot waits by `settle`."""
+    """Run the application without a terminal, with a pilot that waits by `settle`."""
 
     async def settled(*given: object) -> bool:
         await settle(app)
@@ -116,7 +116,7 @@ async def running(
 
 
 class Screen:
-    """The app under test, its source, and what can be read off it."""
+    """The application under test, its scripted source, and the text on the screen."""
 
     def __init__(self, app: NictopApp, source: ScriptedSource, pilot: Pilot[None]) -> None:
         self.app, self.source, self.pilot = app, source, pilot
@@ -124,7 +124,7 @@ class Screen:
         self.opener: Opener = app
 
     async def hear(self, *items: Line | SourceState) -> None:
-        """Let the source say `items`, and wait until the screen has them."""
+        """Send `items` from the source, and wait until the screen shows them."""
         self.source.say(*items)
         await self.settle()
 
@@ -135,7 +135,7 @@ class Screen:
         await self.pilot.press(*keys)
 
     def lines(self, widget: type[LineView] = DeviceTable) -> list[str]:
-        views = self.app.screen.query(widget)  # none yet while the live screen is being opened
+        views = self.app.screen.query(widget)  # none while the live screen is being opened
         return ["".join(text for text, _ in line) for line in views.first().lines] if views else []
 
     def chosen(self) -> str | None:
@@ -143,7 +143,7 @@ class Screen:
         return None if row is None else row.title
 
     def drawn(self) -> list[str]:
-        """The whole screen as text, row by row, as the compositor has it."""
+        """The whole screen as text, row by row, from the compositor."""
         width, height = self.app.size
         rows = self.app.screen._compositor.render_strips()
         assert len(rows) == height
@@ -152,7 +152,7 @@ class Screen:
 
 @contextmanager
 def still_clock() -> Iterator[None]:
-    """No time passes for hosts, unless the test has given them a clock."""
+    """Stop the clock by which hosts are judged silent, unless the test has replaced that clock."""
     with pytest.MonkeyPatch.context() as patch:
         if vars(nictop.tui.controllers.nictop)["monotonic"] is monotonic:
             patch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: STANDS_STILL)
@@ -174,7 +174,7 @@ async def live(
 
 
 class Hosts:
-    """Scripted hosts by name, made when the application connects to them."""
+    """Scripted sources by host name, made when the application connects to the hosts."""
 
     def __init__(self) -> None:
         self.made: list[ScriptedSource] = []
@@ -187,7 +187,7 @@ class Hosts:
         return source
 
     def __getitem__(self, name: str) -> ScriptedSource:
-        """The newest source of a host."""
+        """The latest source of a host."""
         return next(source for source in reversed(self.made) if source.name == name)
 
 
@@ -195,7 +195,7 @@ class Hosts:
 async def several(
     *names: str, size: tuple[int, int] = WIDE, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[tuple[Screen, Hosts]]:
-    """The application with a scripted host of each name."""
+    """The application with one scripted host for each name."""
     hosts = Hosts()
     app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], glyphs=glyphs)
     with still_clock():
@@ -208,9 +208,9 @@ async def several(
 
 
 async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:
-    """Let the app run until `condition` holds."""
+    """Run the application until `condition` is true."""
     end = monotonic() + LIMIT
     while not condition():
-        assert monotonic() < end, f"never came true; on the screen: {screen.lines()}"
+        assert monotonic() < end, f"condition not reached; on the screen: {screen.lines()}"
         await asyncio.sleep(STEP)
         await settle(screen.app, AT_ONCE)

@@ -1,4 +1,4 @@
-"""What a shell makes of a line."""
+"""Parse command lines with a real shell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import subprocess
 
 
 def words_in_bash(line: str) -> list[str]:
-    """The words of a command as bash passes them to a program."""
+    """The arguments that bash passes to a program for this command line."""
     done = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True, timeout=60)
     return done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]

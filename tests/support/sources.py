@@ -1,4 +1,4 @@
-"""A source that says what a test tells it, through the same shape as a live host."""
+"""A source whose items come from the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def session_of(source: Source, **options: Any) -> HostSession:
 
 
 class ScriptedSource:
-    """Yields what `say` was given, in order; keeps the requests."""
+    """Yields the items passed to `say`, in order; stores the requests."""
 
     pids: tuple[int, ...] = ()
 
@@ -34,7 +34,7 @@ class ScriptedSource:
 
     @property
     def said_all(self) -> bool:
-        """Everything has been taken."""
+        """Whether all items have been read."""
         return self._queue.empty()
 
     async def items(self) -> AsyncIterator[Line | SourceState]:

@@ -1,4 +1,4 @@
-"""A real sshd of one's own: keys, configuration and port belong to the test, and it ends with it, sessions included."""
+"""A real sshd for one test, with its own keys, configuration and port."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from tests.support.probe import LIMIT, alive, wait_until
 
 PLACES = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
 SEPARATION = "/run/sshd"
-"""Where sshd of Debian locks up the part that is not logged in yet; its service makes it."""
+"""Privilege separation directory of Debian's sshd (chroot before login), normally made by its systemd unit."""
 
 
 def why_no_sshd() -> str | None:
-    """Why no sshd can be started here; None when it can."""
+    """The reason why sshd cannot be started here; None when it can."""
     if shutil.which("sshd", path=PLACES) is None or shutil.which("ssh-keygen") is None:
         return "openssh-server is not installed"
     if os.path.basename(pwd.getpwuid(os.geteuid()).pw_shell) in ("nologin", "false"):
-        return "the present user has no shell to log in with"
+        return "the current user has no login shell"
     if os.geteuid() == 0 and not os.path.isdir(SEPARATION):
         try:
             os.mkdir(SEPARATION, 0o755)
         except OSError as error:
-            return f"sshd wants {SEPARATION}: {error}"
+            return f"sshd needs {SEPARATION}: {error}"
     return None
 
 
 def new_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
-    """A private key, with its public part beside it."""
+    """Generate a key pair: `path` and ``path.pub``."""
     command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "nictop-test", "-f", str(path)]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return path
 
 
 def public(path: Path) -> str:
-    """``type base64`` of a private key's public part."""
+    """``TYPE BASE64`` of the public key of a private key."""
     return " ".join(path.with_name(path.name + ".pub").read_text().split()[:2])
 
 
@@ -60,9 +60,9 @@ def free_port() -> int:
 
 
 class Sshd:
-    """Lets the present user in with `key`. `home` is HOME and TMPDIR of its sessions, `tools` comes first in PATH.
+    """Accepts the current user with `key`. `home` is HOME and TMPDIR of its sessions, `tools` is first in PATH.
 
-    `options` are lines of sshd_config that come before the usual ones, and win.
+    `options`: lines of sshd_config before the default ones, which they override.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Sshd:
         self.start()
 
     def start(self) -> None:
-        """Listen, with everything as it was before."""
+        """Start the listener, with the configuration of before."""
         program = shutil.which("sshd", path=PLACES)
         assert program is not None
         log = self.folder / "log"
@@ -136,20 +136,20 @@ class Sshd:
         assert self.process.poll() is None, log.read_text()
 
     def stop(self) -> None:
-        """End the listener and every session it has started."""
+        """Stop the listener and all of its sessions."""
         if self.process is None:
             return
-        everybody = descendants(self.process.pid)
+        pids = descendants(self.process.pid)
         self.process.terminate()
         self.process.wait(LIMIT)
         self.process = None
-        for pid in reversed(everybody):
+        for pid in reversed(pids):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not any(map(alive, everybody)))
+        wait_until(lambda: not any(map(alive, pids)))
 
     def target(self, *, user: str | None = None, label: str = "", sudo: bool = False) -> SshTarget:
-        """How nictop is told to go there."""
+        """Target of a connection of nictop to this sshd."""
         return SshTarget(
             self.address,
             user or self.user,
@@ -174,7 +174,7 @@ class Sshd:
         return {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "SSH_AUTH_SOCK": ""}
 
     def named_host(self, name: str, command: str) -> None:
-        """`name` in an ssh_config of `home` leads here, and whatever is asked for, `command` is run."""
+        """Add `name` to the ssh_config of `home` for a login to this sshd that runs `command` (forced command)."""
         key = new_key(self.folder / f"key-{name}")
         with self.authorized.open("a") as file:
             file.write(f'restrict,command="{command}" {public(key)}\n')
@@ -185,28 +185,28 @@ class Sshd:
             file.write("\n  ".join(lines) + "\n")
 
     def sessions(self) -> list[int]:
-        """Processes below the listener: those of sshd and what they run."""
+        """Descendants of the listener: session processes of sshd and their children."""
         return descendants(self.process.pid) if self.process is not None else []
 
     def probes(self) -> list[int]:
-        """Those of them that are Pythons, the probe and its child."""
+        """The descendants that are probes or children of probes."""
         return [pid for pid in self.sessions() if b"-I\0-S\0-c\0" in command_line(pid)]
 
     def tool(self, name: str, text: str) -> None:
-        """A script that is found first in PATH there."""
+        """Install an executable script that is first in PATH of the sessions."""
         path = self.tools / name
         path.write_text(text)
         path.chmod(0o755)
 
     def python(self, interpreter: str) -> None:
-        """From now on ``python3`` is this one there."""
+        """Make ``python3`` of the sessions this interpreter."""
         link = self.tools / "python3"
         link.unlink(missing_ok=True)
         link.symlink_to(interpreter)
 
 
 def descendants(pid: int) -> list[int]:
-    """Children first found first."""
+    """Descendants of a process, in breadth-first order."""
     found = []
     waiting = [pid]
     while waiting:
@@ -226,7 +226,7 @@ def command_line(pid: int) -> bytes:
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is given up over ssh, neither host nor probe nor watching side, however little CPU they get."""
+    """Raise all timeouts of SSH sources, so that a slow machine does not end a connection."""
     monkeypatch.setattr(remote_probe, "FIRST_WORD", 3600.0)
     monkeypatch.setattr(remote_probe, "DEAF", 1_000_000)
     monkeypatch.setattr(ssh, "HEARTBEAT", 60.0)
@@ -235,7 +235,7 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skip_without_sshd() -> None:
-    """Skip the present test with the reason."""
+    """Skip the current test when sshd cannot be started, with the reason."""
     reason = why_no_sshd()
     if reason is not None:
         pytest.skip(reason)

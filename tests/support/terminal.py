@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what it draws is waited for, keys are typed, and it is gone afterwards."""
+"""A program in a pseudo-terminal: wait for its output, type keys, wait for its end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from types import TracebackType
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>])")
 LIMIT = 40.0
-"""Seconds for anything to appear, or for the program to end."""
+"""Seconds until text must appear, or until the program must end."""
 
 
 class OnTerminal:
-    """The program, as a context manager."""
+    """The program; a context manager that kills it."""
 
     def __init__(
         self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], size: tuple[int, int]
@@ -52,14 +52,14 @@ class OnTerminal:
 
     @property
     def text(self) -> str:
-        """Everything that was drawn so far, without how."""
+        """The output so far without escape sequences."""
         return ESCAPES.sub("", self._said.decode("utf-8", "replace"))
 
     def until(self, words: str) -> None:
-        """Wait until it has drawn these words."""
+        """Wait until the output contains `words`."""
         end = time.monotonic() + LIMIT
         while words not in self.text:
-            assert self._read(end), f"{words!r} was never drawn; this was: {self.text[-3000:]}"
+            assert self._read(end), f"{words!r} not in the output: {self.text[-3000:]}"
 
     def until_after(self, position: int, words: str) -> None:
         """Wait until it has drawn these words behind a position in `text`."""
@@ -69,7 +69,7 @@ class OnTerminal:
 
     @property
     def said(self) -> bytes:
-        """Everything that was drawn so far, as it came."""
+        """The output so far, raw."""
         return self._said
 
     @property
@@ -83,7 +83,7 @@ class OnTerminal:
         os.write(self._terminal, data)
 
     def ended(self, modes: list[object] | None = None) -> int:
-        """Wait for its end; its exit code. `modes`: takes the modes that the terminal is left with."""
+        """Wait for the end of the program; its exit code. The final terminal modes are appended to `modes`."""
         end = time.monotonic() + LIMIT
         while self._read(end):
             pass
@@ -94,12 +94,12 @@ class OnTerminal:
         return self._status
 
     def hang_up(self) -> None:
-        """Close the terminal, as a window is closed."""
+        """Close the terminal, as when its window is closed."""
         os.close(self._terminal)
         self._terminal = -1
 
     def has_ended(self) -> bool:
-        """Whether it is gone; what it draws until then is read and forgotten."""
+        """Whether the program has ended; reads and discards its output."""
         if self._status is None:
             while self._terminal >= 0 and select.select([self._terminal], [], [], 0)[0]:
                 try:
@@ -112,10 +112,10 @@ class OnTerminal:
         return self._status is not None
 
     def _read(self, end: float) -> bool:
-        """False: it has closed its terminal, or the time is over."""
+        """Read output; False when the program has closed its terminal. AssertionError when none comes until `end`."""
         ready, _, _ = select.select([self._terminal], [], [], max(0.0, end - time.monotonic()))
         if not ready:
-            raise AssertionError(f"nothing more came: {self.text[-3000:]}")
+            raise AssertionError(f"no more output: {self.text[-3000:]}")
         try:
             data = os.read(self._terminal, 65536)
         except OSError:  # EIO: the other side is closed

@@ -1,4 +1,4 @@
-"""Two namespaces with a cable between them, and probes that make traffic there."""
+"""Two namespaces joined by a veth pair, and the traffic lines of probes in them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ IPV4 = ("10.20.30.1", "10.20.30.2")
 IPV6 = ("fd20:30::1", "fd20:30::2")
 PORT = 5301
 MARK = "NICTOP_TEST_MARK"
-"""Environment variable by which a test knows the processes that it has caused, whoever their parent is."""
+"""Environment variable by which a test finds the processes that it has started, whatever their parent."""
 
 
 @dataclass(frozen=True)
 class Cable:
-    """`left` and `right` joined by veth, addresses `IPV4` and `IPV6` on their ends, both named "wire"."""
+    """`left` and `right` joined by a veth pair with the addresses `IPV4` and `IPV6`; both ends are named "wire"."""
 
     left: Namespace
     right: Namespace
@@ -44,8 +44,8 @@ def cable() -> Iterator[Cable]:
 
 
 def start(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
-    """A request, to be given to `Probe.ask`; its id is the role."""
-    wish = {
+    """A request to start a generator, for `Probe.ask`; its id is the role."""
+    request = {
         "id": role,
         "action": "start",
         "role": role,
@@ -56,11 +56,11 @@ def start(role: str, generator: str, *arguments: str, address: str | None, **fie
         "deadline": 30.0,
         "interval": 1.0,
     }
-    return {"traffic": wish | fields}
+    return {"traffic": request | fields}
 
 
 def of_kind(*kinds: str, name: str = "") -> Any:
-    """For `Probe.until`: a traffic line of one of these kinds."""
+    """Predicate for `Probe.until`: a traffic line of one of these kinds."""
 
     def wanted(line: Line) -> bool:
         return line.traffic is not None and line.traffic.kind in kinds and name in ("", line.traffic.id)
@@ -76,7 +76,7 @@ def said(probe: Probe, *kinds: str, name: str = "") -> TrafficLine:
 
 
 def heard(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
-    """All that is said of one generator up to one of these kinds."""
+    """All lines about one generator up to and including the first of these kinds."""
     lines: list[TrafficLine] = []
 
     def wanted(line: Line) -> bool:
@@ -90,13 +90,13 @@ def heard(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
 
 
 def until_the_end(probe: Probe, name: str) -> list[TrafficLine]:
-    """All that is said of one generator up to its exit, or up to its failure to start."""
+    """All lines about one generator up to its exit, or up to its failure to start."""
     lines = heard(probe, name, "started", "failed")
     return lines + heard(probe, name, "exit") if lines[-1].kind == "started" else lines
 
 
 def strays(mark: str, probe: Probe) -> list[int]:
-    """Marked processes outside the session of the probe, where its inventory is made: what makes traffic."""
+    """Marked processes outside the session of the probe (its own child takes inventories): traffic generators."""
     found = []
     for pid in marked(mark):
         try:

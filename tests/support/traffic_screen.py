@@ -1,4 +1,4 @@
-"""The application between two real hosts: a probe in each of two network namespaces that a veth joins."""
+"""The application with two real hosts: a probe in each of two network namespaces that are joined by a veth pair."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.traffic.pair import generators_in, held_to, joined, namespaces, sourc
 
 
 class OfAnotherMachine:
-    """A source that says it was booted apart: two namespaces of one machine are one machine to nictop."""
+    """A source with a boot id of its own; otherwise nictop recognises two namespaces as one machine."""
 
     def __init__(self, inner: Source) -> None:
         self._inner, self.name = inner, inner.name
@@ -51,12 +51,12 @@ class OfAnotherMachine:
 
 
 class Runs(Screen):
-    """The application, and what runs in the namespaces of its hosts "a" and "b"."""
+    """The application, and the namespaces of its hosts "a" and "b"."""
 
     spaces: dict[str, Namespace]
 
     def generators(self) -> list[int]:
-        """Servers and clients of iperf3 on both hosts."""
+        """Process ids of iperf3 servers and clients on both hosts."""
         return generators_in(*self.spaces.values())
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -64,17 +64,17 @@ class Runs(Screen):
         await self.settle()
 
     async def open_form(self) -> None:
-        """The traffic screen with its pairs, and what both ends have."""
+        """Open the traffic screen, and wait for its pairs and for the facts about both ends."""
         await self.press("t")
         await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
         await self.until(lambda: "asked for" not in self.facts() and "a: " in self.facts())
 
     async def type(self, field: int, words: str) -> None:
-        """Into the field in that line of the form, which has the keys afterwards."""
+        """Type into the field on that line of the form, which has the focus afterwards."""
         await self.press("tab", *["down"] * field, *words)
 
     async def start(self, seconds: int = 1) -> None:
-        """Open the form, and start a run of so many seconds."""
+        """Open the form, and start a run of `seconds` seconds."""
         await self.open_form()
         await self.type(2, str(seconds))
         await self.press("enter")
@@ -83,27 +83,27 @@ class Runs(Screen):
         await self.until(lambda: not self.nictop.traffic.running)
 
     async def gone(self) -> None:
-        """The application has ended what runs, and goes."""
+        """Wait until the application has ended the run."""
         while self.nictop.traffic.running:
             await self.pilot.pause(0.01)
 
     async def moving(self) -> None:
-        """Something has arrived, and is drawn."""
+        """Wait until received traffic is drawn."""
         await self.until(self._has_arrivals)
 
     def _has_arrivals(self) -> bool:
-        picture = self.chart().shown if isinstance(self.app.screen, RunPage) else None
-        return picture is not None and any(flow.arrivals for flow in picture.flows)
+        view = self.chart().shown if isinstance(self.app.screen, RunPage) else None
+        return view is not None and any(flow.arrivals for flow in view.flows)
 
     def chart(self) -> RunChart:
         return self.app.screen.query_one(RunChart)
 
     def facts(self) -> str:
-        """What the form says of the chosen pair."""
+        """Text of the form about the selected pair."""
         return self.text("#offer-facts")
 
     def sentences(self) -> str:
-        """What the screen of a run says of it."""
+        """Text of the run screen."""
         return self.text("#run-sentences")
 
     def text(self, selector: str) -> str:
@@ -112,7 +112,7 @@ class Runs(Screen):
 
 
 HIDE = 'mount --bind /dev/null "$0" && exec "$@"'
-"""``ip netns exec`` gives every command mounts of its own: nobody else misses the program."""
+"""``ip netns exec`` runs every command in a new mount namespace, so that the program is hidden only there."""
 
 
 def without_iperf3(namespace: Namespace, name: str) -> LocalSource:
@@ -133,7 +133,7 @@ async def two_hosts(
     bare: Sequence[str] = (),
     rate: str = "50mbit",
 ) -> AsyncIterator[Runs]:
-    """The live screen of "a" and "b", both known; `bare`: hosts without iperf3."""
+    """The live screen with "a" and "b" after their first inventories; `bare`: hosts without iperf3."""
     async with AsyncExitStack() as stack:
         spaces = dict(zip(("a", "b"), stack.enter_context(namespaces()), strict=True))
         joined(spaces["a"], spaces["b"], held_to(rate))

@@ -1,8 +1,8 @@
-"""What a rule prints is typed into a shell of a network namespace, and its finding has to be gone afterwards.
+"""Run the commands that a rule prints in a shell of a network namespace, to test that its finding is then gone.
 
-A namespace has veths where a machine has NICs. `Host.dress` is what the inventory of the real probe gets on top, in
-the notation of a JSON merge patch: which links are NICs, of which driver, and what an SR-IOV card says of its virtual
-functions; never what the typed commands change. Everything else is what the probe read before and after.
+A namespace has veths where a machine has NICs. `Host.dress` is a JSON merge patch for the inventory of the real probe:
+which links are NICs, their drivers, and the virtual functions of an SR-IOV card; never what the commands change.
+Everything else is read by the probe before and after.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ TYPED_PLACES = ("here", "peer")
 
 
 def nic(driver: str = "e1000e", slot: int = 1, **more: Any) -> Dress:
-    """A veth as a NIC in a PCI slot."""
+    """Patch that makes a veth a NIC in a PCI slot."""
     address = f"0000:{slot:02x}:00.0"
-    said = {"driver": {"driver": driver, "version": "", "firmware": "", "bus_info": address}}
-    link: Dress = {"kind": None, "bus": "pci", "device": address, "pci_address": address, "ethtool": said}
+    fields = {"driver": {"driver": driver, "version": "", "firmware": "", "bus_info": address}}
+    link: Dress = {"kind": None, "bus": "pci", "device": address, "pci_address": address, "ethtool": fields}
     dressed: Dress = merged({**link, "lower": None, "lower_namespace": None}, more)
     return dressed
 
 
 def function(driver: str, **more: Any) -> Dress:
-    """The PCI function of such a NIC."""
+    """The PCI function of a NIC."""
     ids = {"class_code": 0x020000, "vendor_id": 0x8086, "device_id": 0x1572, "revision": 1}
     return {**ids, "subsystem_vendor_id": None, "subsystem_device_id": None, "driver": driver, "enabled": True, **more}
 
@@ -47,18 +47,18 @@ class Host:
     """A namespace as a host."""
 
     set_up: str
-    """Shell lines, run before anything is looked at."""
+    """Shell lines, run before the first inventory."""
     dress: Dress = field(default_factory=dict)
-    """Merged into the inventory; links by name, PCI functions by address."""
+    """Patch of the inventory; links by name, PCI functions by address."""
     per_second: Dress = field(default_factory=dict)
     """Counters under load, see `rule_cases`."""
     ipv6: bool = False
-    """IPv6 is not switched off, so that links change by themselves for some seconds."""
+    """Leave IPv6 enabled; the links then change for some seconds without a command."""
 
 
 @dataclass
 class Place:
-    """A host that is there."""
+    """A host whose namespace exists."""
 
     name: str
     host: Host
@@ -66,32 +66,32 @@ class Place:
 
     @property
     def pid(self) -> str:
-        """Of a process inside."""
+        """Pid of a process in the namespaces of the host."""
         return self.manager.prefix[1].partition("=")[2]
 
     def type_in(self, lines: Iterable[Step | str]) -> None:
-        """Exactly as printed."""
+        """Run the lines in bash exactly as printed."""
         for line in lines:
             self.manager.run(["bash", "-c", str(line)])
 
     def watched(self) -> HostFacts:
-        """After a new inventory."""
+        """The host with a new inventory."""
         return dressed(inventory_inside(self.manager), self.host, self.name)
 
 
 def dressed(inventory: Inventory, host: Host, name: str) -> HostFacts:
-    said: Dress = msgspec.to_builtins(inventory)
-    names = {link["name"]: link for link in said["links"]}
-    addresses = {one["address"]: one for one in said["pci"]}
+    fields: Dress = msgspec.to_builtins(inventory)
+    names = {link["name"]: link for link in fields["links"]}
+    addresses = {one["address"]: one for one in fields["pci"]}
     patch = dict(host.dress)
     for link, change in patch.pop("links", {}).items():
         names[link].update(merged(names[link], _resolved(change, names)))
     for address, change in patch.pop("pci", {}).items():
         addresses[address] = merged(addresses.get(address, {"address": address}), change)
-    said = merged({**said, "pci": list(addresses.values())}, patch)
+    fields = merged({**fields, "pci": list(addresses.values())}, patch)
     if host.per_second:
-        said["time"] = 0.0  # as the counters begin
-    whole = msgspec.convert(said, Inventory, strict=False)
+        fields["time"] = 0.0  # as in the first counters
+    whole = msgspec.convert(fields, Inventory, strict=False)
     hello = msgspec.convert({**HELLO, "hostname": name, "boot_id": name}, Hello)
     indexes = {link.name: link.ifindex for link in whole.links}
     loads = counters_of({"per_second": host.per_second}, indexes, whole) if host.per_second else []
@@ -100,14 +100,14 @@ def dressed(inventory: Inventory, host: Host, name: str) -> HostFacts:
 
 
 def _resolved(change: Dress, names: dict[str, Dress]) -> Dress:
-    """Masters by name, as in rule cases."""
+    """Replace the name of a master by its ifindex, as in rule cases."""
     master = change.get("master")
     return {**change, "master": names[master]["ifindex"]} if isinstance(master, str) else change
 
 
 @contextmanager
 def places(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tuple[Place, ...]]:
-    """Namespaces that are set up, the second with ``$OTHER`` as the id of a process in the first."""
+    """Make and set up the namespaces; ``$OTHER`` in the second is the pid of a process in the first."""
     with ExitStack() as stack:
         made: list[Place] = []
         for number, host in enumerate(hosts):
@@ -126,7 +126,7 @@ def places(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tupl
 
 
 def found(places: Sequence[Place], rule: str, subject: str) -> Finding | None:
-    """What the rule says of the subject now; its check must have been made."""
+    """The rule's finding about the subject after a new inventory; asserts that the rule did not fail."""
     rules = [RULES[rule]]
     diagnosis = diagnose([place.watched() for place in places], rules)
     assert not any(one.reason.startswith("the rule failed") for one in diagnosis.skipped), diagnosis.skipped
@@ -134,6 +134,6 @@ def found(places: Sequence[Place], rule: str, subject: str) -> Finding | None:
 
 
 def fix_of(finding: Finding, title: str) -> Fix:
-    """The first fix that is typed on a watched host, or the one of that title."""
+    """The first fix with commands for a watched host, or the one of that title."""
     fixes = [one for one in finding.fixes if one.where in TYPED_PLACES and one.commands]
     return next(one for one in fixes if not title or one.title == title)
