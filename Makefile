@@ -1,15 +1,15 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
-# make check   lint, types, borders               make bench   speed and memory, by hand
-# make screenshots   draw screenshots/ anew       make campaign   kills, fuzzing, parsers, keys, endings, hostile hosts, soak: before a release
+# make check   lint, types, import rules          make bench   speed and memory
+# make screenshots   redraw screenshots/          make campaign   kills, fuzzing, parsers, keys, endings, hostile hosts, soak: before a release
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 SOURCES = nictop tests
 ARGS   ?=
-# tests wait more than they work: more of them at once than there are processors
+# number of test processes; tests mostly wait, so more than there are CPUs
 JOBS   ?= 3
-# tests start hundreds of Python processes: each would compile nictop again without byte code
+# the tests start hundreds of Python processes, each of which would compile nictop again without byte code
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test check bench campaign screenshots report-pictures system clean
@@ -37,7 +37,7 @@ screenshots: $(VENV)/.dev
 		tests/tui/screens/test_traffic_screenshots.py tests/tui/screens/test_lab_screenshots.py tests/tui/screens/test_fix_screenshots.py \
 		tests/tui/screens/test_readme.py tests/metrics/test_catalogue.py::test_readme_lists_every_metric
 
-# The first page of the report of the demo, as a browser shows it.
+# Screenshots of the first page of the demo's report in a browser.
 report-pictures: $(VENV)/.dev
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(BIN)/nictop report nictop/recording/demo.nictop -o $$folder/report.html && \
@@ -47,8 +47,8 @@ report-pictures: $(VENV)/.dev
 			--screenshot=screenshots/report-$${tone#*:}.png file://$$folder/report.html || exit 1; \
 	done
 
-# what the tests drive for real: ip, ethtool, lspci, iperf3, Chromium, and in containers NetworkManager, dbus, sshd,
-# Prometheus. Installed when root and apt are there; otherwise those tests say why they skip.
+# Tools that the tests use: ip, ethtool, lspci, iperf3, Chromium, and in containers NetworkManager, dbus, sshd,
+# Prometheus. Installed when run as root with apt; otherwise those tests are skipped with the reason.
 system:
 	@.ci/system-packages
 

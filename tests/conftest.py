@@ -1,4 +1,4 @@
-"""Fixtures for all rooms: a network namespace of one's own, captured hosts; how often kills and fuzzing repeat."""
+"""Fixtures and options for all tests: network namespaces, captured hosts, number of kills, Hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.support.namespaces import Namespace, why_impossible
 
 DATA = Path(__file__).parent / "data"
 EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
-"""Counter-examples that a campaign has found: the next campaign tries them first."""
+"""Failing examples found by a campaign: the next campaign tries them first."""
 
-# No deadline: other work may share the machine. `make test` draws the same examples every time, so that a failure is
-# the fault of the change that is tested; the campaign draws others every time and keeps what fails.
+# No deadline: the machine may have other load. `make test` draws the same examples every time, so that a failure is
+# caused by the change under test; the campaign draws other examples every time and stores those that fail.
 settings.register_profile("test", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.register_profile(
     "campaign",
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What only a campaign does, see `pytest_addoption`."""
+    """Deselect the tests of `--every-key` unless that option is given."""
     if not config.getoption("--every-key"):
         left_out = [one for one in items if "every_key" in getattr(one, "fixturenames", ())]
         config.hook.pytest_deselected(items=left_out)
@@ -64,9 +64,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests stay until the end: the garbage collector need not look at them again and again.
-    Each drawn screen makes some thousand objects; rarer collections save a seventh of the processor time of a screen's
-    tests."""
+    """Exclude the collected tests from garbage collection: thousands of objects that live until the end. Each drawn
+    screen allocates some thousand objects; rarer collections save a seventh of the CPU time of the screen tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
@@ -74,7 +73,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def namespace() -> Iterator[Namespace]:
-    """A fresh network namespace, removed afterwards; skips with the reason where none can be made."""
+    """A new network namespace, removed afterwards; skips with the reason when none can be made."""
     reason = why_no_namespace()
     if reason is not None:
         pytest.skip(reason)
@@ -85,7 +84,7 @@ def namespace() -> Iterator[Namespace]:
 
 @pytest.fixture
 def other(namespace: Namespace) -> Iterator[Namespace]:
-    """A second one, for what goes between two."""
+    """A second network namespace."""
     made = Namespace()
     yield made
     made.remove()
@@ -99,9 +98,9 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
         root = tmp_path_factory.mktemp(name)
         with tarfile.open(DATA / f"{name}.tar.gz") as tar:
-            if hasattr(tarfile, "data_filter"):  # Python 3.12 and later want a filter named
+            if hasattr(tarfile, "data_filter"):  # Python 3.12 and later warn without a filter
                 tar.extractall(root, filter="fully_trusted")
-            else:  # 3.11.2, which Debian 12 has, does not know the word
+            else:  # not in Python 3.11.2 (Debian 12)
                 tar.extractall(root)
         return root
 

@@ -82,7 +82,7 @@ def test_growth_over_an_hour_fails(memory: float, descriptors: float, threads: f
     subject = Subject("it", 1)
     for second in range(0, 4000, 5):
         start = min(second, 400) / 10
-        subject.looks.append(
+        subject.readings.append(
             (float(second), 30 + start + memory * second, 9 + descriptors * second, 3 + threads * second)
         )
     assert subject.row(4000.0).failed is failed
@@ -92,7 +92,7 @@ def test_a_program_that_ends_early_fails() -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", "pass"])
     child.wait()
     subject = Subject("it", child.pid)
-    subject.look()
+    subject.read()
     row = subject.row(1.0)
     assert row.failed and "ended before its time" in row.what
     assert "FAILED" in table([row]) and "passed" in table([Row("kills", "9 passed", False, 61.0)])

@@ -1,7 +1,7 @@
-"""``python -m tests.benchmarks [--quick] [NAME…]``: speed and memory beside what was promised.
+"""``python -m tests.benchmarks [--quick] [NAME…]``: speed and memory, compared with bounds.
 
 CPU time, not wall time, and medians; ratios are between figures of the same run. A new benchmark is one function that
-yields `Result`, and one line in `BENCHMARKS`. Exit status 1 when a promise is broken.
+yields `Result`, and one line in `BENCHMARKS`. Exit status 1 when a bound is exceeded.
 """
 
 from __future__ import annotations

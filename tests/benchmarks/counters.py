@@ -1,4 +1,4 @@
-"""One counters sample beside the bare system calls that it needs, in turns and in the same process."""
+"""One counters sample compared with the system calls that it needs, alternately in the same process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result
 
 BATCH = 50
-"""Calls per look at the CPU clock, which costs a system call itself."""
+"""Calls between two reads of the CPU clock, which itself is a system call."""
 
 
 def sample_of_six_links(quick: bool) -> Iterator[Result]:
@@ -55,15 +55,15 @@ class Times(NamedTuple):
     bare: float
     """Its system calls alone."""
     still: float
-    """When no link has counted anything since the last one. /proc/stat and the like are parsed anew all the same."""
+    """When no link counter has changed since the last sample. /proc/stat and similar files are parsed all the same."""
     moved: float
-    """When all have."""
+    """When the counters of all links have changed."""
     encoded: float
-    """When all have, and as a JSON line."""
+    """When all have changed, encoding as a JSON line included."""
 
 
 def measured(watched: tuple[int, ...], rounds: int) -> Times:
-    """The four in turns, so that whatever else this machine does disturbs them alike."""
+    """Measures the four alternately, so that other load on this machine affects them equally."""
     reader = CounterReader()
     reader.watch(watched)
     reader.read()
@@ -91,7 +91,7 @@ def cpu_seconds(call: Callable[[], object]) -> float:
 
 
 def bare_calls(watched: tuple[int, ...]) -> tuple[Callable[[], None], Callable[[], None]]:
-    """A call that makes the system calls of one sample and looks at nothing, and one that gives back what it holds."""
+    """A function that makes the system calls of one sample and ignores the data, and one that frees its resources."""
     rtnetlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
     generic = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
     paths = ("/proc/stat", "/proc/softirqs", "/proc/net/softnet_stat")
@@ -142,7 +142,7 @@ def queue_query(generic: netlink.NetlinkSocket, ifindex: int, flags: int) -> byt
 
 
 def driver_requests(ioctls: socket.socket, ifindex: int) -> tuple[bytes, bytes, bytes, object, object]:
-    """Arguments of SIOCGIFNAME, ETHTOOL_GSSET_INFO and ETHTOOL_GSTATS, and the memory that the last two point to."""
+    """Arguments of SIOCGIFNAME, ETHTOOL_GSSET_INFO and ETHTOOL_GSTATS, and the buffers to which the last two point."""
     name_request = NAME_REQUEST.pack(b"", ifindex)
     name = NAME_REQUEST.unpack(fcntl.ioctl(ioctls, driver_counters.SIOCGIFNAME, name_request))[0]
     count = array.array("B", bytes(SET_INFO.size))

@@ -1,4 +1,4 @@
-"""What it costs to keep the past of a host, CPU time per reading."""
+"""CPU time per reading of the history of a host."""
 
 from __future__ import annotations
 

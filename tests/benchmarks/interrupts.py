@@ -1,9 +1,9 @@
-"""Interrupts of a large machine: what they cost beside reading the same file raw, and beside other programs.
+"""Cost of reading the interrupts of a large machine, compared with raw reads of the same file and other programs.
 
 The machines are synthetic: a /proc/interrupts as the kernel prints it, and the files of /sys/kernel/irq for the NIC's
-vectors. Between two passes every vector of the NIC counts on the CPU that it belongs to. "Read raw" is what nobody can
-avoid who opens that file in a real /proc: a page at a time, as the kernel hands it out (from a page cache, which is
-faster than a kernel that prints numbers). "Parsing" is a pass without the bare reads that it is made of.
+vectors. Between two passes every vector of the NIC is counted on its CPU. "Read raw" is the unavoidable cost of reading
+that file in a real /proc: one page per read, as the kernel returns it (here from the page cache, which is faster than a
+kernel that formats numbers). "Parsing" is a pass without its raw reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAGE = 4096
 
 
 class Host:
-    """A machine with `vectors` NIC vectors among `lines` lines of /proc/interrupts; `tick` lets every vector count."""
+    """A machine with `vectors` NIC vectors among `lines` lines of /proc/interrupts; `tick` increments every vector."""
 
     def __init__(self, root: Path, cpus: int, lines: int, vectors: int) -> None:
         self.sys, self.proc, self.cpus = root / "sys", root / "proc", cpus
@@ -64,7 +64,7 @@ class Host:
         self._write_vectors()
 
     def check(self, found: dict[int, dict[int, int]]) -> None:
-        """RuntimeError unless these are the counts of now."""
+        """RuntimeError unless these are the current counts."""
         if found != {number: {(number - FIRST) % self.cpus: self._count} for number in self.numbers}:
             raise RuntimeError("wrong counts: the figures would be worthless")
 
@@ -104,8 +104,8 @@ def measured(cpus: int, lines: int, vectors: int, bound: float, quick: bool) -> 
 
 
 def passes(machine: Host, rounds: int) -> list[float]:
-    """Median CPU seconds of: the file raw, the file at once, the vectors' files raw, the vectors by their files and by
-    the table, the whole table; and of the table's first pass."""
+    """Median CPU seconds of: the file read raw, the file in one read, the vectors' files read raw, the vectors from
+    their files and from the table, the whole table; and of the first pass over the table."""
     files = OpenFileCache(len(machine.numbers))
     own = InterruptCounterReader(files, sys=str(machine.sys))
     fallback = InterruptCounterReader(files, sys="/nowhere", proc=str(machine.proc))
@@ -143,7 +143,7 @@ def passes(machine: Host, rounds: int) -> list[float]:
 
 
 def memory_of_many_interrupts(quick: bool) -> Iterator[Result]:
-    """Most memory that the whole machine takes while it is shown, in a process of its own."""
+    """Peak memory while the interrupts of the whole machine are read, in a separate process."""
     with host(256, 4000, 0) as machine:
         for repeated in (2,) if quick else (2, 30):
             code = (
@@ -161,7 +161,7 @@ def memory_of_many_interrupts(quick: bool) -> Iterator[Result]:
 
 
 def refresh_beside_peers(quick: bool) -> Iterator[Result]:
-    """CPU per refresh on this machine: all lines of /proc/interrupts here, and in what others print each time."""
+    """CPU per refresh on this machine: all lines of /proc/interrupts in nictop, and in other programs."""
     refreshes = 2 if quick else 4
     table = InterruptTable()
     table.read()
@@ -178,24 +178,24 @@ def refresh_beside_peers(quick: bool) -> Iterator[Result]:
 
 
 def peers(refreshes: int) -> dict[str, list[str]]:
-    """Commands of the peers that are installed here, each to refresh so often and end. Two of them share a name."""
+    """Commands of the other programs that are installed, each for `refreshes` refreshes. Two share a name."""
     found = {}
     for name in ("irqtop", "network-top"):
         for folder in os.get_exec_path():
             path = os.path.join(folder, name)
             if not os.access(path, os.X_OK):
                 continue
-            said = subprocess.run([path, "--help"], capture_output=True, text=True, check=False, timeout=60).stdout
-            if "--batch" in said:
+            help_text = subprocess.run([path, "--help"], capture_output=True, text=True, check=False, timeout=60).stdout
+            if "--batch" in help_text:
                 found[f"{name} (util-linux)"] = [path, "--batch", "--iter", str(refreshes), "--delay", "1"]
-            elif "--interrupts-file" in said:
+            elif "--interrupts-file" in help_text:
                 arguments = ["-n", str(refreshes), "-i", "1", "--no-clear", "--no-color"]
                 found[f"{name} (netutils-linux)"] = [path, *arguments]
     return found
 
 
 def children_cpu(command: list[str]) -> float:
-    """Seconds of CPU that a command used, its children included; its output goes nowhere."""
+    """CPU seconds of a command, its children included; its output is discarded."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "TERM": "xterm"}
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60, env=environment)

@@ -1,4 +1,4 @@
-"""What a scrape of `nictop metrics` costs: 16 hosts with 30 NICs of 8 queues, beside prometheus-client's writer."""
+"""CPU time of a scrape of `nictop metrics`: 16 hosts with 30 NICs of 8 queues, compared with prometheus-client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOUND = 50
 
 
 def scrape(quick: bool) -> Iterator[Result]:
-    """Every host has new numbers for every scrape; the first scrapes, and those after an inventory, are apart."""
+    """Every host has new values for every scrape; the first scrapes, and those after an inventory, are separate."""
     rounds = 5 if quick else 20
     hosts = [(HostCollector(f"host{number}"), large_host(f"host{number}")) for number in range(HOSTS)]
     first = once(hosts, 1)[0]
@@ -59,11 +59,11 @@ def scrape(quick: bool) -> Iterator[Result]:
 
 
 def once(hosts: list[tuple[HostCollector, Snapshot]], second: int) -> tuple[float, bytes]:
-    """CPU seconds of one answer with its compression, and the answer."""
-    heard = [(collector, advance(snapshot, Line(counters=counters(second)))) for collector, snapshot in hosts]
+    """CPU seconds of one response including its compression, and the response."""
+    received = [(collector, advance(snapshot, Line(counters=counters(second)))) for collector, snapshot in hosts]
     start = time.process_time()
-    said = (sample for collector, snapshot in heard for sample in collector.samples(snapshot, 0.5))
-    answer = text(said, openmetrics=True)
+    samples_of_all = (sample for collector, snapshot in received for sample in collector.samples(snapshot, 0.5))
+    answer = text(samples_of_all, openmetrics=True)
     compressed(answer)
     return time.process_time() - start, answer
 
@@ -74,7 +74,7 @@ def samples(hosts: list[tuple[HostCollector, Snapshot]], second: int) -> Iterato
 
 
 class SameSeries(Collector):
-    """The same samples as families of prometheus-client, made beforehand: only its writer is measured."""
+    """The same samples as families of prometheus-client, prepared in advance: only its text output is measured."""
 
     def __init__(self, wanted: list[Sample]) -> None:
         self._families = [Metric(one.name, one.help, one.kind, one.unit) for one in METRICS]
@@ -109,7 +109,7 @@ def inventory(name: str) -> Inventory:
 
 
 def counters(second: int) -> Counters:
-    """Every number moves."""
+    """Every value changes."""
     queue = tuple(1_000_000 + second for _ in range(6))
     queues = tuple((side, number, queue) for side in ("rx", "tx") for number in range(QUEUES))
     ifindexes = range(2, NICS + 2)

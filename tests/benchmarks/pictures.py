@@ -1,4 +1,4 @@
-"""The queue × CPU picture as it is repainted: 64 queues, 128 CPUs, a tenth of the cells another number at each tick."""
+"""Repaints of the queue × CPU heatmap: 64 queues, 128 CPUs, a tenth of the cells changes at each tick."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def heat_picture(quick: bool) -> Iterator[Result]:
 
 
 async def repainted(ticks: int) -> tuple[float, float]:
-    """Median CPU seconds (of drawing what is in sight at 120×36, of everything one counter record causes)."""
+    """Median CPU seconds (of drawing the visible part at 120×36, of everything that one counters record causes)."""
     source = ScriptedSource()
     app = NictopApp(lambda host, ask: source)
     drawn, whole = [], []
@@ -55,7 +55,7 @@ async def repainted(ticks: int) -> tuple[float, float]:
 
 
 def big_host() -> list[Line]:
-    """The recorded guest with as many queues and CPUs."""
+    """The captured guest with `QUEUES` queues and `CPUS` CPUs."""
     lines = recorded("virtio-4-queues")
     hello = next(line for line in lines if line.hello is not None)
     inventory = next(line.inventory for line in lines if line.inventory is not None)
@@ -85,7 +85,7 @@ def big_host() -> list[Line]:
 
 
 def moved(counters: Counters, chance: random.Random) -> Counters:
-    """One second later: each vector goes on at the same pace, a tenth of the cells at another."""
+    """Counters one second later: each vector continues at its rate, a tenth of the cells at another rate."""
     interrupts = {
         irq: {
             cpu: count + (chance.randrange(5000) if chance.random() < 0.1 else 100 + (irq + cpu) % 7)

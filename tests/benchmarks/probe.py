@@ -1,4 +1,4 @@
-"""The probe as it runs beside the user's work: CPU, memory, how soon it speaks, and what an inventory costs."""
+"""The probe: CPU, memory, time to its first lines, and the cost of an inventory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.networkmanager import PrivateNetworkManager, why_no_networkma
 from tests.support.probe import LIMIT, Probe, wait_until
 
 SETTLE = 3.0
-"""Seconds until start and first inventory are over."""
+"""Seconds until the start and the first inventory are complete."""
 
 
 def probe_at_rest(quick: bool) -> Iterator[Result]:
@@ -43,7 +43,7 @@ def running(namespace: Namespace, interval: float, seconds: float) -> tuple[floa
 
 
 def listen(probe: Probe, seconds: float) -> None:
-    """Read what the probe says, so that it says all."""
+    """Read the output of the probe for some seconds, so that it is not blocked."""
     end = time.monotonic() + seconds
     for _ in probe.raw_lines():
         if time.monotonic() >= end:
@@ -51,7 +51,7 @@ def listen(probe: Probe, seconds: float) -> None:
 
 
 def on_cpu(pid: int) -> float:
-    """Seconds that a process of one thread has run, to the nanosecond."""
+    """CPU seconds of a single-threaded process, with nanosecond resolution."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
@@ -69,7 +69,7 @@ def first_words(quick: bool) -> Iterator[Result]:
 
 
 def pace(quick: bool) -> Iterator[Result]:
-    """How far the ticks at 10 Hz are from their grid, which begins with the first one."""
+    """Deviation of the ticks at 10 Hz from multiples of the interval after the first tick."""
     with veth_namespace(6) as namespace, Probe("--interval", "0.1", namespace=namespace) as probe:
         probe.until(lambda line: line.inventory)
         times: list[float] = []
@@ -84,7 +84,7 @@ def pace(quick: bool) -> Iterator[Result]:
 
 
 def new_link(quick: bool) -> Iterator[Result]:
-    """On a host at rest. Until ``ip link add`` ends nothing is counted; the probe may have told of it by then."""
+    """On an idle host, from the end of ``ip link add``; the probe can have reported the link before that."""
     told, whole = [], []
     for _ in range(2 if quick else 7):
         with veth_namespace(6) as namespace, Probe("--interval", "60", namespace=namespace) as probe:
@@ -101,8 +101,8 @@ def new_link(quick: bool) -> Iterator[Result]:
 
 
 def cured(quick: bool) -> Iterator[Result]:
-    """While findings are shown: from a cure that was typed to the inventory in which it is, with and without an event
-    that tells of it, and what looking again costs."""
+    """While findings are shown: time from a command that fixes one to the inventory that contains it, with and without
+    a kernel event, and the cost of repeated inventories."""
     sysctl = "/proc/sys/net/ipv4/conf/left0/arp_filter"
     ways = {"an event": ["ip", "link", "set", "left0", "mtu", "1400"], "no event": ["sh", "-c", f"echo 1 > {sysctl}"]}
     times: dict[str, list[float]] = {way: [] for way in ways}
@@ -138,8 +138,8 @@ def has_filter(inventory: Inventory) -> bool:
 
 
 def sent_inventory(quick: bool) -> Iterator[Result]:
-    """CPU of a probe that was sent here as over SSH, from the start of Python to its end after one inventory; and of
-    each further inventory."""
+    """CPU of a probe started from the bundle as over SSH, from the start of Python to its end after one inventory; and
+    of each further inventory."""
     packed = bundle()
     for way, rest in (("byte code", packed.compiled), ("sources", packed.rest)):
         first, later = [], []
@@ -197,7 +197,7 @@ def inventory_of_many_links(quick: bool) -> Iterator[Result]:
 
 
 def inventory_with_networkmanager(quick: bool) -> Iterator[Result]:
-    """200 veth and 100 profiles that fit none of them; NetworkManager makes none by itself, so that all rests."""
+    """200 veth links and 100 profiles that match none of them; NetworkManager generates no profiles and is idle."""
     reason = why_no_networkmanager()
     if reason is not None:
         raise RuntimeError(f"no NetworkManager can be started: {reason}")
@@ -230,13 +230,13 @@ def inventory_with_networkmanager(quick: bool) -> Iterator[Result]:
 
 
 def children_cpu(pid: int) -> float:
-    """Seconds of CPU of the children that a process has waited for."""
+    """CPU seconds of the children that a process has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[13]) + int(fields[14])) / TICKS
 
 
 def inventory_by_pyroute2(quick: bool) -> Iterator[Result]:
-    """What the links alone cost through the library that one would take otherwise."""
+    """Cost of reading only the links with pyroute2."""
     code = "import time\nfrom pyroute2 import IPRoute\nwith IPRoute() as route: links = len(list(route.get_links()))\n"
     code += "print(links, time.process_time())"
     with veth_namespace(200) as namespace:

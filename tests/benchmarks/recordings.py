@@ -1,8 +1,8 @@
-"""Recordings: their size, what writing costs, and how soon one of a whole day shows its first picture.
+"""Recordings: their size, the cost of writing, and the time to the first frame from one of a whole day.
 
-A host with 10 NICs of 8 queues each and 16 CPUs, whose numbers move as on a real one: a NIC that carries 100,000
-packets per second in each direction, two that carry a little, seven that hear a broadcast now and then. The chosen NIC
-is watched, as on the screen; `all` are watched by ``nictop record``.
+A host with 10 NICs of 8 queues each and 16 CPUs, with realistic rates: one NIC carries 100,000 packets per second in
+each direction, two carry little, seven receive occasional broadcasts. The selected NIC is watched, as on the screen;
+`all` are watched by ``nictop record``.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tests.support.probe import wait_until
 NICS, QUEUES, CPUS = 10, 8, 16
 LOADS = ([12_500.0] * QUEUES, *[[1000.0, 1000.0, 3.0, *[0.0] * 5]] * 2, *[[0.5, *[0.0] * 7]] * 7)
 """Packets per second in each queue of each NIC."""
-LIVED = 600
-"""Seconds that are made up; a longer recording repeats them."""
+GENERATED_SECONDS = 600
+"""Seconds that are generated; a longer recording repeats them."""
 HOUR = 3600
 
 
 class Host:
-    """Makes counters that move by chance, the same chances in every run."""
+    """Generates random counters, the same in every run."""
 
     def __init__(self, watched: int, busy: bool = False) -> None:
         self._random, self._values = Random(1), dict[tuple[object, ...], int]()
         self._watched, self._loads = watched, [LOADS[0]] * NICS if busy else LOADS
 
     def more(self, rate: float, *key: object) -> int:
-        """A counter that grows by about `rate`."""
+        """A counter increment of about `rate`."""
         known = self._values.setdefault(key, self._random.randrange(10**9) if rate else 0)
         if rate > 20:
             known += max(0, int(self._random.gauss(rate, rate * 0.05 + rate**0.5)))
@@ -101,13 +101,13 @@ class Host:
 
 
 @lru_cache(maxsize=4)
-def lived(watched: int, busy: bool = False, seconds: int = LIVED) -> tuple[Counters, ...]:
+def generated_counters(watched: int, busy: bool = False, seconds: int = GENERATED_SECONDS) -> tuple[Counters, ...]:
     host = Host(watched, busy)
     return tuple(host.counters(second) for second in range(seconds))
 
 
-def facts() -> Line:
-    """An inventory of so many NICs."""
+def make_inventory() -> Line:
+    """The inventory of the `NICS` NICs."""
     made: Inventory | None = inventory().inventory
     assert made is not None
     links: list[Link] = []
@@ -118,12 +118,12 @@ def facts() -> Line:
 
 
 def size(watched: int, busy: bool = False) -> float:
-    """MB that an hour takes at 1 Hz, key frames and a re-scan every five minutes included."""
-    frames, written, inventory_line = HostFrames(1, "a"), 0, facts()
+    """MB per hour at 1 Hz, including key frames and an inventory every five minutes."""
+    frames, written, inventory_line = HostFrames(1, "a"), 0, make_inventory()
     for second in range(HOUR):
         items = [hello(), inventory_line] if second == 0 else [inventory_line] if second % 300 == 0 else []
-        record = lived(watched, busy)[second % LIVED]
-        moved = replace(record, time=record.time + second // LIVED * LIVED)
+        record = generated_counters(watched, busy)[second % GENERATED_SECONDS]
+        moved = replace(record, time=record.time + second // GENERATED_SECONDS * GENERATED_SECONDS)
         for item in (*items, Line(counters=moved)):
             told = encoded(item)
             assert told is not None
@@ -139,9 +139,9 @@ def recording_size(quick: bool) -> Iterator[Result]:
 
 
 def recording_cost(quick: bool) -> Iterator[Result]:
-    """CPU of taking, packing and writing, all threads together, per second of recording."""
+    """CPU of receiving, packing and writing per second of recording, all threads together."""
     seconds = 120 if quick else 600
-    inventory_line, records = facts(), lived(NICS)[:seconds]
+    inventory_line, records = make_inventory(), generated_counters(NICS)[:seconds]
     for rate, bound in ((1, 0.5), (10, 3.0)):
         with tempfile.TemporaryDirectory() as folder:
             begin = time.process_time()
@@ -163,18 +163,18 @@ async def written(path: str, inventory_line: Line, records: tuple[Counters, ...]
 
 
 def recording_day(quick: bool) -> Iterator[Result]:
-    """Opening, seeking and memory with a day in the file (quick: three hours), without a screen and with it."""
+    """Opening, seeking and memory for a file of one day (quick: three hours), without and with the screens."""
     hours = 3 if quick else 24
     with tempfile.TemporaryDirectory() as folder:
         whole, cut = os.path.join(folder, "r"), os.path.join(folder, "cut")
-        asyncio.run(written_for_long(whole, hours))
+        asyncio.run(written_hours(whole, hours))
         yield Result(f"recording of {hours} h: its size", os.path.getsize(whole) / 1e6, None, "MB")
         with open(whole, "rb") as file, open(cut, "wb") as other:
             other.write(file.read()[:-30])
         for path, which in ((whole, "with its index"), (cut, "cut, without one")):
             begin = time.perf_counter()
             with Recording.open(path) as recording:
-                pictured(recording, recording.begin + WINDOW)
+                read_window(recording, recording.begin + WINDOW)
             yield Result(
                 f"recording of {hours} h, {which}: to the first picture", time.perf_counter() - begin, 1.0, "s"
             )
@@ -191,10 +191,10 @@ def seeks(path: str, hours: int) -> Iterator[Result]:
         for _ in range(20):
             place = recording.begin + random.random() * (recording.end - recording.begin)
             begin = time.perf_counter()
-            pictured(recording, place)
+            read_window(recording, place)
             took.append(time.perf_counter() - begin)
         tracemalloc.start()
-        pictured(recording, recording.end)
+        read_window(recording, recording.end)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     yield Result(f"recording of {hours} h: a seek, median", statistics.median(took), 0.2, "s")
@@ -203,8 +203,8 @@ def seeks(path: str, hours: int) -> Iterator[Result]:
     yield Result(f"recording of {hours} h: most memory while seeking", peak / 1e6, 50.0, "MB")
 
 
-def pictured(recording: Recording, place: float) -> Snapshot:
-    """What a playback does on a jump: the facts, then a window of counters."""
+def read_window(recording: Recording, place: float) -> Snapshot:
+    """What a playback does on a seek: the inventory, then a window of counters."""
 
     async def picture() -> Snapshot:
         playback = Playback(recording)
@@ -221,15 +221,15 @@ def pictured(recording: Recording, place: float) -> Snapshot:
     return asyncio.run(picture())
 
 
-async def written_for_long(path: str, hours: int) -> None:
+async def written_hours(path: str, hours: int) -> None:
     recorder = Recorder(path)
-    inventory_line, records = facts(), lived(NICS)
+    inventory_line, records = make_inventory(), generated_counters(NICS)
     recorder.hear("a", SourceState("live"), 1000.0)
     recorder.hear("a", hello(), 1000.0)
     for second in range(hours * HOUR):
         if second % 300 == 0:
             recorder.hear("a", inventory_line, 1000.0 + second)
-        moved = replace(records[second % LIVED], time=1000.0 + second)
+        moved = replace(records[second % GENERATED_SECONDS], time=1000.0 + second)
         recorder.hear("a", Line(counters=moved), moved.time)
         if second % 500 == 0:
             await asyncio.to_thread(wait_until, lambda: recorder._waiting_bytes < 4_000_000)

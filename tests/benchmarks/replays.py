@@ -1,5 +1,5 @@
-"""The screens on a recording: how soon the first picture is drawn, what a jump costs from the key to the picture, and
-the memory of the whole program meanwhile."""
+"""The screens with a recording: time to the first frame, cost of a seek from the key to the frame, and the memory of
+the whole program."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.support.replayed import Replayed, replayed
 
 SEEKS = 21
 FIRST_NIC = b"ens1"
-"""Name of the first NIC: its host is drawn."""
+"""Name of the first NIC, which is drawn with the first frame."""
 BACK = b"("
-"""The key for a minute back."""
-QUIET = 1.5
-"""Seconds for a jump to be drawn on a machine that is busy, too."""
+"""The key that seeks back by a minute."""
+SEEK_SECONDS = 1.5
+"""Seconds until a seek is drawn, also on a busy machine."""
 
 
 def replay_screens(path: str, hours: int, quick: bool) -> Iterator[Result]:
-    """Of a recording of `hours` hours, in a terminal of 120×36."""
+    """With a recording of `hours` hours, in a terminal of 120×36."""
     what = f"nictop replay, {hours} h"
-    took, used = first_pictures(path, 3 if quick else 7)
+    took, used = first_frames(path, 3 if quick else 7)
     yield Result(f"{what}: CPU to the first picture", used, 1.0, "s")
     yield Result(f"{what}: from start to the first picture", took, None, "s")
     costs, times, whole = asyncio.run(seeks_on_the_screen(path, 7 if quick else SEEKS))
@@ -38,22 +38,22 @@ def replay_screens(path: str, hours: int, quick: bool) -> Iterator[Result]:
     yield Result(f"{what}: most memory of the program while seeking", memory_while_seeking(path), 150.0, "MB")
 
 
-def first_pictures(path: str, runs: int) -> tuple[float, float]:
-    """Median seconds from the start of the process to the first NIC on the terminal: by the clock, and of CPU."""
+def first_frames(path: str, runs: int) -> tuple[float, float]:
+    """Median seconds from the start of the process to the first NIC on the terminal: elapsed time, and CPU time."""
     times, used = [], []
     for _ in range(runs):
         with Terminal([sys.executable, "-m", "nictop", "replay", path]) as terminal:
-            moment = terminal.read(30.0, lambda output: FIRST_NIC in output)
-            if moment is None:
-                raise RuntimeError(f"no picture was drawn: {terminal.output[-400:]!r}")
-            times.append(moment)
+            elapsed = terminal.read(30.0, lambda output: FIRST_NIC in output)
+            if elapsed is None:
+                raise RuntimeError(f"nothing was drawn: {terminal.output[-400:]!r}")
+            times.append(elapsed)
             used.append(cpu_seconds(terminal.pid))
     return statistics.median(times), statistics.median(used)
 
 
 async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[float], list[float]]:
-    """Seconds from the key for a minute back, at random moments: of CPU and by the clock until the numbers of there are
-    drawn, of CPU until charts and findings are."""
+    """Seconds after the key that seeks back by a minute, from random positions: CPU and elapsed time until the counters
+    are drawn, CPU time until charts and findings are drawn."""
     costs, times, whole, random = [], [], [], Random(2)
     async with replayed(path) as screen:
         recording, replay = screen.replay.playback.recording, screen.replay
@@ -69,23 +69,23 @@ async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[
     return costs, times, whole
 
 
-async def until_drawn(screen: Replayed, begun: Callable[[], bool], told: asyncio.Event) -> None:
-    """Until the screens have been told, and what they drew is out."""
-    while not begun():  # noqa: ASYNC110  (the key is on its way)
+async def until_drawn(screen: Replayed, begun: Callable[[], bool], event: asyncio.Event) -> None:
+    """Wait until `begun` is true, `event` is set, and the screen is drawn."""
+    while not begun():  # noqa: ASYNC110  (until the key is handled)
         await asyncio.sleep(0)
-    await told.wait()
+    await event.wait()
     drawn = asyncio.Event()
     screen.app.screen.call_after_refresh(drawn.set)
     await drawn.wait()
 
 
 def memory_while_seeking(path: str) -> float:
-    """MB, the most that was resident (VmHWM) of `nictop replay` by the end of ten jumps; all of Python included."""
+    """Peak resident memory in MB (VmHWM) of the `nictop replay` process after ten seeks."""
     with Terminal([sys.executable, "-m", "nictop", "replay", path, "--at", "end"]) as terminal:
         terminal.read(30.0, lambda output: FIRST_NIC in output)
         for _ in range(10):
             terminal.type(BACK)
-            terminal.read(QUIET)
+            terminal.read(SEEK_SECONDS)
         status = Path(f"/proc/{terminal.pid}/status").read_text()
     most = next(line.split() for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(most[1]) * 1024 / 1e6

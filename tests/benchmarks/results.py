@@ -1,4 +1,4 @@
-"""What a benchmark found, beside what was promised."""
+"""Result of a benchmark, compared with its bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Result:
-    """One figure. `bound` None: no promise, for information."""
+    """One measured value. `bound` None: for information only."""
 
     what: str
     measured: float
@@ -24,11 +24,11 @@ class Result:
 
 
 Benchmark = Callable[[bool], Iterator[Result]]
-"""Called with True for a quick run: shorter, and less certain."""
+"""Called with True for a quick run, which is shorter and less accurate."""
 
 
 def line(result: Result) -> str:
-    """One row of the table; `HEAD` is its heading."""
+    """One row of the table with the heading `HEAD`."""
     bound = f"{result.bound:>10.4g}" if result.bound is not None else f"{'':>10}"
     ratio = f"{result.measured / result.bound:>7.2f}" if result.bound else f"{'':>7}"
     return f"{result.what:<62}{result.measured:>10.4g}{bound} {result.unit:<12}{ratio}  {result.verdict}"

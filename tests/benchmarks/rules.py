@@ -60,7 +60,7 @@ def all_rules(quick: bool) -> Iterator[Result]:
 
 
 def cpu_seconds(host: HostFacts, rule: str | None = None) -> float:
-    """Of one diagnosis; what rules derive together is derived anew, as it is for every new snapshot."""
+    """CPU seconds of one diagnosis; cached derivations are computed again, as for every new snapshot."""
     fresh = HostFacts(host.snapshot, host.window)
     begin = time.process_time()
     diagnose([fresh], None if rule is None else [RULES[rule]])
@@ -201,7 +201,7 @@ def container_end(ifindex: int) -> Link:
 
 
 def counters(second: int) -> Counters:
-    """A busy hour: the NIC carries 200,000 packets per second over all of its queues."""
+    """Under load: the NIC carries 200,000 packets per second over all of its queues."""
     traffic = {"rx_packets": 100_000, "tx_packets": 100_000, "rx_bytes": 100_000_000, "tx_bytes": 100_000_000}
     busy = tuple(traffic.get(name, 0) * second for name in LINK_COUNTERS)
     quiet = tuple(value // 1000 for value in busy)

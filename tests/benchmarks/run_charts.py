@@ -1,4 +1,4 @@
-"""The charts of a run that goes on: ten minutes of it, four hosts, 120×36, a picture every fifth of a second."""
+"""The charts of a running run: ten minutes, four hosts, 120×36, five frames per second."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.benchmarks.results import Result
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN
 
-SECONDS, PICTURES, INTERVAL = 600, 5, 0.5
+SECONDS, FRAMES_PER_SECOND, INTERVAL = 600, 5, 0.5
 HOSTS = ("a", "b", "c", "d")
 CPUS = 16
 HELLO = Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, "boot", 100, 0.0, 0.0, 0.2)
 
 
 class Charts(App[None]):
-    """Both, and nothing else."""
+    """Only the two charts."""
 
     CSS_PATH = "../../nictop/tui/nictop.tcss"
 
@@ -44,7 +44,7 @@ class Charts(App[None]):
 
 
 class LongRun:
-    """A run whose every interval and every second has another value. Its axis begins at 0 of all clocks."""
+    """A run in which every interval and every second has another value. Its axis begins at 0 of all clocks."""
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan, self.now = plan, 0.0
@@ -53,9 +53,9 @@ class LongRun:
             one.session.process(Line(hello=HELLO), 0.0)
         self.watching = LiveRun(plan, self.hosts)
 
-    def go_on(self) -> None:
-        """What comes in a fifth of a second."""
-        before, self.now = self.now, self.now + 1 / PICTURES
+    def advance(self) -> None:
+        """Process the events of a fifth of a second."""
+        before, self.now = self.now, self.now + 1 / FRAMES_PER_SECOND
         for number, one in enumerate(self.hosts.values()):
             one.session.process(Line(counters=self._counters(number)), self.now)
         end = self.now // INTERVAL * INTERVAL
@@ -83,23 +83,23 @@ def run_charts(quick: bool) -> Iterator[Result]:
     for name, directions in (("one direction", "forward"), ("both directions", "bidirectional")):
         plan = replace(PLAN, time=SECONDS, direction=directions)  # type: ignore[arg-type]
         drawn, second = asyncio.run(repainted(LongRun(plan), 4 if quick else 20))
-        what = f"charts of 10 min, 4 hosts, {name}, {PICTURES} Hz"
+        what = f"charts of 10 min, 4 hosts, {name}, {FRAMES_PER_SECOND} Hz"
         yield Result(f"{what}: CPU", 100 * second, 3.0, "% of a core")
         yield Result(f"… {name}: the dearest picture of each second", drawn * 1e3, None, "ms CPU")
 
 
 async def repainted(run: LongRun, seconds: int) -> tuple[float, float]:
-    """CPU seconds of (the dearest picture of a second, all pictures of a second), medians."""
+    """Median CPU seconds of (the most expensive frame of a second, all frames of a second)."""
     app = Charts()
     while run.now < SECONDS - seconds - 2:
-        run.go_on()
+        run.advance()
     dearest, sums = [], []
     async with app.run_test(size=(120, 36)) as pilot:
         chart, hosts = app.query_one(RunChart), app.query_one(RunHosts)
         for _ in range(seconds):
             spent = []
-            for _ in range(PICTURES):
-                run.go_on()
+            for _ in range(FRAMES_PER_SECOND):
+                run.advance()
                 begin = time.process_time()
                 chart.show(run.watching.picture(run.now))
                 hosts.show(chart.shown, chart.time)

@@ -1,5 +1,5 @@
-"""Whole runs of `nictop.traffic.run.run` over two real sshds: goodput beside the same iperf3 started by hand, what it
-costs each host meanwhile, how soon the first byte is there, and how soon nothing runs any more."""
+"""Complete runs of `nictop.traffic.run.run` over two real sshds: goodput compared with the same iperf3 started without
+nictop, CPU cost on each host, time to the first byte, and time until all processes have ended."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PACKET_BY_PACKET = ["ethtool", "-K", WIRE, "tso", "off", "gso", "off", "gro", "o
 
 
 class Processor(Enum):
-    """What is on one processor, if anything has to be."""
+    """Which processes are pinned to one CPU."""
 
     ANY = "any"
     SHARED_BY_ENDS = "shared by ends"
@@ -57,12 +57,10 @@ class Processor(Enum):
 
 
 def beside_bare(quick: bool) -> Iterator[Result]:
-    """Over a wire of 10 Gb/s; with both ends on one processor that is busy with packets, each on its own; and with
-    everything of both hosts on it, where each bit of work that is not traffic costs goodput, twice what it does where
-    each host has a processor.
+    """Over a link limited to 10 Gb/s; with both ends on one CPU that is saturated by packets without offloads; and with
+    all processes of both hosts on that CPU, where other work reduces goodput twice as much as with a CPU per host.
 
-    A bare veth of two processors settles nothing: one run of iperf3 beside the next one, nobody watching, differs by
-    up to a factor of three.
+    An unlimited veth on two CPUs proves nothing: successive runs of iperf3 alone differ by up to a factor of three.
     """
     pairs, seconds = (3, 1) if quick else (15, 3)
     most = 1 / 0.99
@@ -81,7 +79,7 @@ def beside_bare(quick: bool) -> Iterator[Result]:
 
 
 def with_interval(what: str, found: list[float], bound: float | None, unit: str) -> Iterator[Result]:
-    """Their median, and where it is with 95 %."""
+    """The median of `found` and its 95 % confidence interval."""
     low, high = interval(found)
     yield Result(what, statistics.median(found), bound, unit)
     yield Result("… 95 % interval, lower end", low, None, unit)
@@ -91,8 +89,8 @@ def with_interval(what: str, found: list[float], bound: float | None, unit: str)
 async def in_turns(
     pairs: int, seconds: int, set_up: list[str], processor: Processor
 ) -> tuple[list[float], list[float], list[dict[str, float]]]:
-    """Of each pair: goodput of bare beside ours, of bare beside bare, and host → share of a core that watching took.
-    What comes first changes from pair to pair."""
+    """For each pair: ratio of goodput bare to ours, bare to bare, and host → share of a core used by nictop. The order
+    rotates from pair to pair."""
     ratios, noise, costs = [], [], []
     processors = os.sched_getaffinity(0)
     shared = None if processor is Processor.ANY else min(processors)
@@ -100,7 +98,7 @@ async def in_turns(
         for namespace in (both.client, both.server):
             namespace.run(set_up)
         try:
-            if shared is not None:  # nictop itself would be on neither host
+            if shared is not None:  # nictop itself would run on neither host
                 os.sched_setaffinity(0, processors - {shared} or processors)
             if shared is not None and processor is Processor.SHARED_BY_ALL:
                 for pid in (pid for door in doors.values() for pid in door.sessions()):
@@ -115,7 +113,7 @@ async def in_turns(
                         found[way], cost = await watched(both, doors, seconds, shared)
                     else:
                         found[way] = await asyncio.to_thread(bare, both, seconds, shared)
-                if number:  # the first pair warms everything up
+                if number:  # the first pair is a warm-up
                     ratios.append(found["bare"] / found["ours"])
                     noise.append(found["bare"] / found["again"])
                     costs.append(cost)
@@ -125,7 +123,7 @@ async def in_turns(
 
 
 async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tuple[float, dict[str, float]]:
-    """A run by nictop: bits per second that arrived, and what each host spent from the first to the last interval."""
+    """A run by nictop: goodput in bits per second, and host → share of a core from the first to the last interval."""
     begin: tuple[float, dict[str, float]] | None = None
     shares: dict[str, float] = {}
     plan = both.plan(time=seconds, congestion=CONTROL, port=PORT, client_cpu=cpu, server_cpu=cpu)
@@ -143,19 +141,19 @@ async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tu
 
 
 def spent(doors: Doors) -> dict[str, float]:
-    """Seconds of CPU of the processes below each sshd that make no traffic."""
+    """CPU seconds of the descendants of each sshd, without iperf3."""
     found = dict.fromkeys(doors, 0.0)
     for name, door in doors.items():
         for pid in door.sessions():
             words = command_line(pid).split(b"\0")
-            if words[0] and not words[0].endswith(b"iperf3"):  # no words: it is ending, whatever it was
+            if words[0] and not words[0].endswith(b"iperf3"):  # empty while it exits
                 with suppress(OSError):
                     found[name] += on_cpu(pid)
     return found
 
 
 def bare(both: Pair, seconds: int, cpu: int | None) -> float:
-    """Goodput of iperf3 by itself, both ends in sessions of their own as the probe starts them."""
+    """Goodput of iperf3 without nictop, both ends in new sessions as the probe starts them."""
     address, port = both.place("b").address, str(PORT)
     pinned = [] if cpu is None else ["-A", str(cpu)]
     inside = ["ip", "netns", "exec", both.server.name]
@@ -176,14 +174,14 @@ User {door.user}
 IdentityFile {door.key}
 UserKnownHostsFile {door.known_hosts}
 """
-LONGER = b"\x1b[B\x1b[B100"
-"""In the form: two down, a hundred seconds."""
-SETTLED = 2.0
+RUN_LONGER_KEYS = b"\x1b[B\x1b[B100"
+"""Keys in the form: two fields down, 100 seconds."""
+FIRST_INTERVALS_SECONDS = 2.0
 """Seconds until the first intervals are drawn."""
 
 
 def whole_screen(quick: bool) -> Iterator[Result]:
-    """nictop itself in a 120×36 terminal while a run goes on that it draws: the watching side, both hosts over SSH."""
+    """CPU of nictop in a 120×36 terminal while it draws a run between two hosts over SSH."""
     seconds = 10 if quick else 40
     skip_where_impossible()
     with (
@@ -197,14 +195,14 @@ def whole_screen(quick: bool) -> Iterator[Result]:
         config = "".join(CONFIG.format(name=name, door=door) for name, door in both_doors.items())
         (Path(folder) / ".ssh" / "config").write_text(config)
         with Terminal([sys.executable, "-m", "nictop", "a", "b"], HOME=folder) as terminal:
-            go_on(terminal, b"idle")
+            wait_for_output(terminal, b"idle")
             terminal.type(b"t")
-            go_on(terminal, b"198.18.0.0/24")
+            wait_for_output(terminal, b"198.18.0.0/24")
             terminal.type(b"\t")
             terminal.read(1.0)
-            terminal.type(LONGER + b"\r")
-            go_on(terminal, b"kpps")
-            terminal.read(SETTLED)
+            terminal.type(RUN_LONGER_KEYS + b"\r")
+            wait_for_output(terminal, b"kpps")
+            terminal.read(FIRST_INTERVALS_SECONDS)
             before, start = cpu_seconds(terminal.pid), time.monotonic()
             terminal.read(seconds, lambda _: False)
             used, elapsed = cpu_seconds(terminal.pid) - before, time.monotonic() - start
@@ -213,11 +211,11 @@ def whole_screen(quick: bool) -> Iterator[Result]:
         yield Result("run: nictop itself while it draws one, 120×36", 100 * used / elapsed, 3.0, "% of a core")
 
 
-def go_on(terminal: Terminal, sign: bytes) -> None:
-    """Until it is drawn."""
+def wait_for_output(terminal: Terminal, expected: bytes) -> None:
+    """Wait until `expected` is in new output."""
     shown = len(terminal.output)
-    if terminal.read(20.0, lambda output: sign in output[shown:]) is None:
-        raise RuntimeError(f"nictop never drew {sign!r}: {terminal.output[-400:]!r}")
+    if terminal.read(20.0, lambda output: expected in output[shown:]) is None:
+        raise RuntimeError(f"nictop never drew {expected!r}: {terminal.output[-400:]!r}")
 
 
 def how_soon(quick: bool) -> Iterator[Result]:
@@ -230,7 +228,7 @@ def how_soon(quick: bool) -> Iterator[Result]:
 
 
 async def begins_and_ends(generator: str, times: int) -> tuple[list[float], list[float]]:
-    """Seconds until the first interval had begun, and until an iterator that was left had ended its children."""
+    """Seconds until the begin of the first interval, and seconds to end the children after the iterator is closed."""
     begun, ended = [], []
     async with both_hosts() as (both, _):
         for _ in range(times):

@@ -1,5 +1,5 @@
-"""The whole program in a pseudo-terminal: first paint, first numbers, CPU with 30 NICs that all move, beside other
-programs."""
+"""The whole program in a pseudo-terminal: first paint, first rates, CPU with traffic on all of 30 NICs, compared with
+other programs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EMPTY_APP = "from textual.app import App\nclass Empty(App): pass\nEmpty().run()"
 PAINTED = b"\x1b[36;1H"
 """The last of 36 rows is being drawn: a full frame."""
 RATES = b"idle"
-"""A word of the processors' legend, which appears with the first rates."""
+"""A word in the legend of the CPU view, which is drawn with the first rates."""
 SETTLE = 6.0
-"""Seconds until start-up is over."""
+"""Seconds until start-up is complete."""
 
 TRAFFIC = """
 import os, select, socket, sys
@@ -47,7 +47,7 @@ def nictop(interval: float = 1.0) -> list[str]:
 
 
 def first_paint(quick: bool) -> Iterator[Result]:
-    """From the start of the process to a full frame, and to the first rates, against an app with nothing in it."""
+    """From the start of the process to a full frame, and to the first rates, compared with an empty application."""
     runs = 3 if quick else 11
     empty = painted([sys.executable, "-c", EMPTY_APP], runs, PAINTED)
     ours = painted(nictop(), runs, PAINTED)
@@ -71,7 +71,7 @@ def painted(argv: Sequence[str], runs: int, until: bytes) -> float:
 
 
 def whole_program(quick: bool) -> Iterator[Result]:
-    """nictop with its probe, and the programs people use instead, all in the same namespace with the same traffic."""
+    """nictop with its probe, and comparable programs, all in the same namespace with the same traffic."""
     seconds = 8.0 if quick else 30.0
     with veth_namespace(LINKS) as namespace, traffic(namespace):
         for interval, bound in ((1.0, 3.0), (0.1, 15.0)):
@@ -84,7 +84,7 @@ def whole_program(quick: bool) -> Iterator[Result]:
 
 
 def peers() -> dict[str, list[str]]:
-    """Programs of the field that are installed here, each at one refresh per second (btop: its default of 2 s)."""
+    """Comparable programs that are installed here, each at one refresh per second (btop: its default of 2 s)."""
     known = {
         "btop, every 2 s": ["btop"],
         "bmon, every second": ["bmon", "-r", "1", "-o", "curses"],
@@ -94,7 +94,7 @@ def peers() -> dict[str, list[str]]:
 
 
 def share_of_a_core(namespace: Namespace, argv: Sequence[str], seconds: float) -> float:
-    """CPU of a program and its children in a 120×36 terminal, per cent of one core, after it has settled."""
+    """CPU of a program and its children in a 120×36 terminal, in per cent of one core, after start-up."""
     with Terminal(["ip", "netns", "exec", namespace.name, *argv]) as terminal:
         terminal.read(SETTLE)
         before, start = cpu_seconds(terminal.pid), time.monotonic()
@@ -107,7 +107,7 @@ def share_of_a_core(namespace: Namespace, argv: Sequence[str], seconds: float) -
 
 @contextmanager
 def traffic(namespace: Namespace) -> Iterator[None]:
-    """Frames of 500 bytes over every pair, between 20 and 140 a second, until the block is left."""
+    """Frames of 500 bytes over every pair, 20 to 140 per second, while the context is active."""
     command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", TRAFFIC, str(LINKS // 2)]
     sender = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT)
     try:

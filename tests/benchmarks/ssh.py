@@ -1,4 +1,4 @@
-"""Over a real sshd on loopback: how soon the first numbers of a remote host come, and what watching many costs."""
+"""Over a real sshd on loopback: time to the first counters of a remote host, and the cost of watching many hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.sshd import Sshd, command_line, why_no_sshd
 
 HOSTS = 16
 SETTLE = 4.0
-"""Seconds until connections, sources and first inventories are over."""
+"""Seconds until connections, sources and first inventories are complete."""
 
 
 @contextmanager
@@ -48,15 +48,15 @@ def first_counters(quick: bool) -> Iterator[Result]:
     bundle()
     yield Result("ssh: bytes sent ahead of the first counters", len(bundle().first), 10_000, "bytes")
     with sshd() as server:
-        ours, theirs, inventories = asyncio.run(taking_turns(server, 4 if quick else 15))
+        ours, theirs, inventories = asyncio.run(alternating(server, 4 if quick else 15))
     yield Result("ssh: asyncssh connect and `true`, 1 host", theirs * 1e3, None, "ms")
     yield Result("ssh: first counters, 1 host", ours * 1e3, None, "ms")
     yield Result("ssh: first counters beside connect and `true`", ours / theirs, 1.4, "times")
     yield Result("ssh: from the first counters to the inventory", inventories, 1.0, "s")
 
 
-async def taking_turns(server: Sshd, rounds: int) -> tuple[float, float, float]:
-    """Medians of seconds: to our first counters, for connecting and running `true`, and from counters to inventory."""
+async def alternating(server: Sshd, rounds: int) -> tuple[float, float, float]:
+    """Median seconds: to our first counters, for connecting and running `true`, and from counters to inventory."""
     ours, theirs, inventories = [], [], []
     for number in range(rounds + 1):
         begin = time.monotonic()
@@ -72,7 +72,7 @@ async def taking_turns(server: Sshd, rounds: int) -> tuple[float, float, float]:
             taken = time.monotonic() - begin
         begin = time.monotonic()
         counters, inventory = await arrivals(SshSource(server.target(), 1.0))
-        if number:  # the first round pays for imports
+        if number:  # the first round includes imports
             theirs.append(taken)
             ours.append(counters - begin)
             inventories.append(inventory - counters)
@@ -80,7 +80,7 @@ async def taking_turns(server: Sshd, rounds: int) -> tuple[float, float, float]:
 
 
 async def arrivals(source: SshSource) -> tuple[float, float]:
-    """Moments of the first counters and of the first inventory."""
+    """Times (monotonic) of the first counters and of the first inventory."""
     counters = 0.0
     async with aclosing(source.items()) as items:
         async for item in items:
@@ -101,7 +101,7 @@ def many_at_once(quick: bool) -> Iterator[Result]:
     with sshd() as server:
         asyncio.run(arrivals(SshSource(server.target(), 1.0)))  # imports
         single = statistics.median(plain_ssh(server) for _ in range(rounds))
-        firsts, inventories = zip(*(asyncio.run(together(server)) for _ in range(rounds)), strict=True)
+        firsts, inventories = zip(*(asyncio.run(connect_all(server)) for _ in range(rounds)), strict=True)
     yield Result(f"ssh: first counters of all of {HOSTS} hosts", statistics.median(firsts), 1.2, "s")
     yield Result(
         f"ssh: the same beside {HOSTS} × `ssh host true`", statistics.median(firsts) / (HOSTS * single), 1, "times"
@@ -110,7 +110,7 @@ def many_at_once(quick: bool) -> Iterator[Result]:
 
 
 def plain_ssh(server: Sshd) -> float:
-    """Seconds that OpenSSH's client takes for `true`."""
+    """Elapsed seconds of OpenSSH's client for `true`."""
     known = f"UserKnownHostsFile={server.known_hosts}"
     command = ["ssh", "-F", "none", "-i", str(server.key), "-p", str(server.port), "-o", known, "-o", "BatchMode=yes"]
     begin = time.monotonic()
@@ -118,10 +118,10 @@ def plain_ssh(server: Sshd) -> float:
     return time.monotonic() - begin
 
 
-async def together(server: Sshd) -> tuple[float, float]:
+async def connect_all(server: Sshd) -> tuple[float, float]:
     begin = time.monotonic()
-    moments = await asyncio.gather(*(arrivals(SshSource(server.target(), 1.0)) for _ in range(HOSTS)))
-    return max(one for one, _ in moments) - begin, max(one for _, one in moments) - begin
+    times = await asyncio.gather(*(arrivals(SshSource(server.target(), 1.0)) for _ in range(HOSTS)))
+    return max(one for one, _ in times) - begin, max(one for _, one in times) - begin
 
 
 def watching_many(quick: bool) -> Iterator[Result]:
@@ -138,18 +138,18 @@ def watching_many(quick: bool) -> Iterator[Result]:
 
 
 async def watched(server: Sshd, hosts: int, interval: float, seconds: float) -> tuple[float, int]:
-    """CPU seconds of this process per second, decoding included, and the counters it has heard meanwhile."""
-    async with following(server, hosts, interval) as heard:
-        before, heard[0], begin = time.process_time(), 0, time.monotonic()
+    """CPU seconds of this process per second, decoding included, and the number of counters records received."""
+    async with follow_all(server, hosts, interval) as received:
+        before, received[0], begin = time.process_time(), 0, time.monotonic()
         await asyncio.sleep(seconds)
-        return (time.process_time() - before) / (time.monotonic() - begin), heard[0]
+        return (time.process_time() - before) / (time.monotonic() - begin), received[0]
 
 
 @asynccontextmanager
-async def following(server: Sshd, hosts: int, interval: float) -> AsyncIterator[list[int]]:
-    """Yields the number of counters heard, once every host has settled."""
+async def follow_all(server: Sshd, hosts: int, interval: float) -> AsyncIterator[list[int]]:
+    """Yields the number of counters records received, after every host has settled."""
     sources = [SshSource(server.target(), interval) for _ in range(hosts)]
-    heard = [0]
+    received = [0]
     taken: set[int] = set()
     everybody = asyncio.Event()
 
@@ -157,7 +157,7 @@ async def following(server: Sshd, hosts: int, interval: float) -> AsyncIterator[
         async with aclosing(sources[number].items()) as items:
             async for item in items:
                 if isinstance(item, Line) and item.counters is not None:
-                    heard[0] += 1
+                    received[0] += 1
                 elif isinstance(item, Line) and item.inventory is not None:
                     taken.add(number)
                     if len(taken) == hosts:
@@ -166,20 +166,20 @@ async def following(server: Sshd, hosts: int, interval: float) -> AsyncIterator[
     tasks = [asyncio.ensure_future(follow(number)) for number in range(hosts)]
     await everybody.wait()
     await asyncio.sleep(SETTLE)
-    yield heard
+    yield received
     await asyncio.gather(*(source.close() for source in sources))
     await asyncio.gather(*tasks)
 
 
 def remote_probe_at_rest(quick: bool) -> Iterator[Result]:
     with sshd() as server:
-        share, memory = asyncio.run(resting(server, 10.0 if quick else 57.0))
+        share, memory = asyncio.run(probe_usage(server, 10.0 if quick else 57.0))
     yield Result("ssh: remote probe at 1 Hz: CPU", 100 * share, 0.2, "% of a core")
     yield Result("ssh: remote probe at 1 Hz: resident memory", memory, 16, "MB")
 
 
-async def resting(server: Sshd, seconds: float) -> tuple[float, float]:
-    async with following(server, 1, 1.0):
+async def probe_usage(server: Sshd, seconds: float) -> tuple[float, float]:
+    async with follow_all(server, 1, 1.0):
         (pid,) = server.probes()
         before, begin = on_cpu(pid), time.monotonic()
         await asyncio.sleep(seconds)
@@ -194,7 +194,7 @@ def resident(pid: int) -> float:
 
 
 def ends(quick: bool) -> Iterator[Result]:
-    """How soon the probes of a client have ended when it is killed, and when its sessions are."""
+    """Seconds until the probes have ended after their client is killed, and after its sessions are killed."""
     with sshd() as server:
         server.python(sys.executable)
         rounds = 3 if quick else 9
@@ -215,7 +215,7 @@ def seconds_to_end(server: Sshd, kill: Callable[[Follower], object]) -> float:
 
 
 def kill_sessions(server: Sshd) -> None:
-    """sshd's own processes; what they have started sees the end of its input."""
+    """Kill sshd's session processes; the probes then read end of file from stdin."""
     for pid in server.sessions():
         if b"sshd" in command_line(pid):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal: what it draws, when, and what CPU it and its children use."""
+"""A program in a pseudo-terminal: its output, the time of it, and the CPU time of the program and its children."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, its live descendants, and what they have waited for. /proc/PID/stat."""
+    """User and system time of a process, its live descendants, and children they have waited for. /proc/PID/stat."""
     total, waiting = 0.0, [pid]
     while waiting:
         current = waiting.pop()
@@ -46,7 +46,7 @@ class Terminal:
                 os._exit(127)
 
     def read(self, seconds: float, until: Callable[[bytes], bool] | None = None) -> float | None:
-        """Read for `seconds` or until `until(all output)`; seconds since the start at that moment, None for never."""
+        """Read for `seconds` or until `until(all output)`; seconds since the start at that time, None: never true."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if select.select([self._fd], [], [], left)[0]:

@@ -1,5 +1,5 @@
-"""Traffic over veth: the built-in generator beside iperf3 and beside the rate that was asked for, iperf3 through nictop
-beside bare, how soon all that is."""
+"""Traffic over veth: the built-in generator compared with iperf3 and with the requested rate, iperf3 through nictop
+compared with iperf3 alone, and start and stop times."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.traffic import IPV4, PORT, Cable, cable, heard, said, start, 
 
 GIGABIT = 1e9
 CONTROL = "reno"
-"""Congestion control of all runs: cubic suffers on veth in ways that differ between the two generators."""
+"""Congestion control of all runs: cubic loses throughput on veth, differently for the two generators."""
 
 
 @contextmanager
 def two_probes(*arguments: str) -> Iterator[tuple[Cable, Probe, Probe]]:
-    """The cable, a probe at the client's end and one at the server's."""
+    """The veth pair, a probe at the client's end and one at the server's."""
     if not shutil.which("iperf3"):
         sys.exit("the benchmarks of traffic need iperf3")
     with (
@@ -82,7 +82,7 @@ def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[flo
 
 
 def asked_rate(quick: bool) -> Iterator[Result]:
-    """What was asked for beside what the built-in generator sends: only an otherwise idle host can tell."""
+    """The requested rate compared with the rate that the built-in generator sends: needs an otherwise idle host."""
     for name, words, rate in (("UDP", ["--udp"], "40M"), ("TCP", [], "80M")):
         ratios, shares = [], []
         with two_probes("--interval", "60") as (_, client, server):
@@ -106,7 +106,7 @@ def ended(lines: Sequence[TrafficLine]) -> dict[str, Any]:
 
 
 def through_nictop(quick: bool) -> Iterator[Result]:
-    """The same iperf3, started by hand and by probes that read its sockets and all counters five times a second."""
+    """The same iperf3, started alone and by probes that read its sockets and all counters five times a second."""
     pairs, seconds = (3, 1) if quick else (12, 2)
     ratios, costs = [], []
     with two_probes("--interval", "0.2") as (wire, client, server):
@@ -141,7 +141,7 @@ def bare(wire: Cable, seconds: int) -> float:
 
 
 def watched(client: Probe, server: Probe, seconds: int) -> float:
-    """The same through probes."""
+    """Goodput of the same run through probes."""
     watch = {"sockets": True, "interval": 0.2}
     server.ask(start("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
     said(server, "listening")
@@ -153,7 +153,7 @@ def watched(client: Probe, server: Probe, seconds: int) -> float:
 
 
 def how_soon(quick: bool) -> Iterator[Result]:
-    """From the request to the first byte of traffic, and from the request to stop until nothing runs."""
+    """From the request to the first byte of traffic, and from the request to stop until both processes have ended."""
     for name in ("iperf3", "builtin"):
         begun, ended = [], []
         with two_probes("--interval", "60") as (wire, client, server):
@@ -178,7 +178,7 @@ def how_soon(quick: bool) -> Iterator[Result]:
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
-    """At least 95 % of the median, from order statistics; with fewer than six values their extremes."""
+    """Confidence interval of the median (95 % or more) from order statistics; the extremes of fewer than six values."""
     ordered = sorted(ratios)
     count, below, rank = len(ordered), 0, 0
     while rank < (count - 1) // 2:

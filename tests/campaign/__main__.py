@@ -1,7 +1,7 @@
-"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [--inputs N] [PART…]``: what is too long for
-`make test`.
+"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [--inputs N] [PART…]``: tests that take
+too long for `make test`.
 
-The soak runs beside the other parts. Ends with a table; exit status 1 when a part has failed.
+The soak runs at the same time as the other parts. Ends with a table; exit status 1 when a part has failed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def run(parts: list[str], options: Options, progress: Progress) -> list[Row]:
-    """All parts but the soak, in their order."""
+    """Rows of all selected parts except the soak."""
     return [row for name, part in PARTS.items() if name in parts for row in part(options, progress)]
 
 

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def count_inputs(name: str, function: Any) -> None:
-    """Wrap the inner function of a Hypothesis test, as Hypothesis lets plugins do it."""
+    """Wrap the inner function of a Hypothesis test, the way Hypothesis documents for plugins."""
     inner = function.hypothesis.inner_test
 
     @functools.wraps(inner)
@@ -42,7 +42,7 @@ def count_inputs(name: str, function: Any) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ and getattr(report, "node", None) is not None:
-        return  # the controller repeats what its workers have written
+        return  # on the controller of xdist, whose workers have written the line
     if report.when != "call" and report.outcome == "passed":
         return
     name = report.nodeid.partition("[")[0]

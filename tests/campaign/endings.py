@@ -1,4 +1,4 @@
-"""How long nictop takes to end, in every way, while all processors are busy: then nothing of it may be left."""
+"""Time that nictop takes to end, for every way to end it, while all CPUs are busy; no process may be left."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.campaign.suites import busy_processors
 from tests.support.namespaces import ROOT
 from tests.support.terminal import OnTerminal
 
-MOST_SECONDS = 2.0
-"""From the key, the signal or the closed terminal to the end of the last process."""
-LIMIT = 30.0
-LOOK_EVERY = 0.01
+MAX_END_SECONDS = 2.0
+"""Bound from the key, the signal or the closed terminal to the end of the last process."""
+END_TIMEOUT = 30.0
+POLL_SECONDS = 0.01
 COMMANDS = {
     "live": (["--interval", "0.1"], " CPUs "),
     "demo": (["demo"], "ens192"),
 }
-"""What runs → what it draws when it is ready."""
+"""Name → arguments of nictop, and text that it draws when it is ready."""
 
 
 def typed(keys: str) -> Callable[[OnTerminal], None]:
@@ -44,7 +44,7 @@ ENDINGS: dict[str, Callable[[OnTerminal], None]] = {
 
 
 def endings(options: Options, progress: Progress) -> Iterator[Row]:
-    """Each way `options.kills` times."""
+    """Every way to end, `options.kills` times each."""
     with busy_processors():
         for name, end in ENDINGS.items():
             begin, took, left = time.monotonic(), [], 0
@@ -53,12 +53,12 @@ def endings(options: Options, progress: Progress) -> Iterator[Row]:
                 seconds, remaining = ended(list(COMMANDS)[number % len(COMMANDS)], end)
                 took.append(seconds)
                 left += remaining
-            said = f"{name}: {len(took)} times, at most {max(took):.1f} s, {left} processes left"
-            yield Row("endings", said, bool(left) or max(took) > MOST_SECONDS, time.monotonic() - begin)
+            text = f"{name}: {len(took)} times, at most {max(took):.1f} s, {left} processes left"
+            yield Row("endings", text, bool(left) or max(took) > MAX_END_SECONDS, time.monotonic() - begin)
 
 
 def ended(kind: str, end: Callable[[OnTerminal], None]) -> tuple[float, int]:
-    """(Seconds until no process of it was left, how many were left when the time was over)."""
+    """(Seconds until no process was left, number of processes left at the timeout)."""
     arguments, ready = COMMANDS[kind]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
     with OnTerminal([sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)) as screen:
@@ -66,8 +66,8 @@ def ended(kind: str, end: Callable[[OnTerminal], None]) -> tuple[float, int]:
         children = psutil.Process(screen.pid).children(recursive=True)
         begin = time.monotonic()
         end(screen)
-        while time.monotonic() - begin < LIMIT and not (screen.has_ended() and not any(map(runs, children))):
-            time.sleep(LOOK_EVERY)
+        while time.monotonic() - begin < END_TIMEOUT and not (screen.has_ended() and not any(map(runs, children))):
+            time.sleep(POLL_SECONDS)
         seconds = time.monotonic() - begin
         left = [one for one in children if runs(one)]
         for one in left:

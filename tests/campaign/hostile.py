@@ -1,7 +1,7 @@
-"""Hosts that mean harm: how long a key waits, how much memory nictop takes and how long it takes to end beside them.
+"""Malicious hosts: latency of keys, memory and time to end of nictop while it watches them.
 
-A real sshd lets nictop, on a terminal of its own, in to `tests.campaign.hostile_host`, which plays each kind of them:
-one alone, then 64 at once beside a good one.
+nictop, in a pseudo-terminal, connects through a real sshd to `tests.campaign.hostile_host`, which simulates each kind
+of host: first one alone, then 64 at once together with a good one.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from tests.support.namespaces import ROOT
 from tests.support.sshd import Sshd, why_no_sshd
 from tests.support.terminal import OnTerminal
 
-MOST_LATENCY = 0.5
-"""Seconds from a key to what it draws."""
-MOST_MEMORY = 64.0
-"""MiB for each host, beyond what a good one takes."""
-MOST_TO_END = 2.0
+MAX_KEY_SECONDS = 0.5
+"""Seconds from a key to the output that it causes."""
+MAX_HOST_MIB = 64.0
+"""MiB for each host, in addition to the memory with a good one."""
+MAX_END_SECONDS = 2.0
 """Seconds from the key q, or from SIGTERM, to the end of the process."""
-WATCHED = 10.0
-"""Seconds that each one is watched, with a key every `KEY_EVERY`."""
-KEY_EVERY = 0.7
-LIMIT = 30.0
-TOGETHER = 64
+WATCH_SECONDS = 10.0
+"""Seconds that each host is watched, with a key every `KEY_SECONDS`."""
+KEY_SECONDS = 0.7
+DRAW_TIMEOUT = 30.0
+HOSTS_AT_ONCE = 64
 GOOD = "good"
 HELP, LIVE = ("?", "leave nictop"), ("\x1b", "Quit")
-"""Keys in turns, and words that are drawn by each alone."""
+"""Alternating keys, and text that only the screen of each key contains."""
 
 
 class Screen:
-    """nictop on a terminal, whose output is read by a thread of its own, so that it never waits for a reader."""
+    """nictop in a pseudo-terminal whose output is read by a thread, so that it never blocks on output."""
 
     def __init__(self, terminal: OnTerminal) -> None:
         self._terminal = terminal
         self._text, self._since = b"", 0
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -55,24 +55,24 @@ class Screen:
                 data = os.read(self._terminal.descriptor, 65536)
             except OSError:
                 return
-            with self._news:
+            with self._changed:
                 self._text = (self._text + data)[-4_000_000:]
-                self._news.notify_all()
+                self._changed.notify_all()
 
     def seconds_to(self, key: str, words: str) -> float:
-        """From the key to the words; `LIMIT` when they are not drawn."""
-        with self._news:
+        """Seconds from the key to the words on the screen; `DRAW_TIMEOUT` when they are not drawn."""
+        with self._changed:
             self._text = b""
             begin = time.monotonic()
             if key:
                 self._terminal.type(key)
-            self._news.wait_for(lambda: words.encode() in self._text, LIMIT)
+            self._changed.wait_for(lambda: words.encode() in self._text, DRAW_TIMEOUT)
             return time.monotonic() - begin
 
 
 @dataclass
 class Watched:
-    """What came out of watching some hosts."""
+    """Maxima measured while some hosts are watched."""
 
     latency: float = 0.0
     """Seconds, the longest."""
@@ -96,27 +96,29 @@ def hostile(options: Options, progress: Progress) -> Iterator[Row]:
             progress.show(f"hostile: {name}, {number} of {len(names)}")
             begin = time.monotonic()
             yield row(name, watched(sshd, [name]), usual, 1, begin)
-        progress.show(f"hostile: {TOGETHER} of them beside a good one")
+        progress.show(f"hostile: {HOSTS_AT_ONCE} of them beside a good one")
         begin, together = time.monotonic(), [f"{name}={name}" for name in names]
         together += [f"{name}-{number}={name}" for number in range(2, 9) for name in names]
-        together = [GOOD, *together[:TOGETHER]]
-        yield row(f"{TOGETHER} of them beside a good host", watched(sshd, together), usual, TOGETHER, begin)
+        together = [GOOD, *together[:HOSTS_AT_ONCE]]
+        yield row(f"{HOSTS_AT_ONCE} of them beside a good host", watched(sshd, together), usual, HOSTS_AT_ONCE, begin)
 
 
 def row(what: str, found: Watched, usual: Watched, number: int, begin: float) -> Row:
-    """`number`: hosts that share the memory."""
+    """`number`: how many hosts the memory bound is for."""
     memory = max(0.0, found.memory - usual.memory)
-    said = f"{what}: key {found.latency:.2f} s, memory +{memory:.0f} MiB, q {found.quit:.1f} s, "
-    said += f"SIGTERM {found.terminated:.1f} s"
+    text = f"{what}: key {found.latency:.2f} s, memory +{memory:.0f} MiB, q {found.quit:.1f} s, "
+    text += f"SIGTERM {found.terminated:.1f} s"
     failed = (
-        found.latency > MOST_LATENCY or memory > MOST_MEMORY * number or max(found.quit, found.terminated) > MOST_TO_END
+        found.latency > MAX_KEY_SECONDS
+        or memory > MAX_HOST_MIB * number
+        or max(found.quit, found.terminated) > MAX_END_SECONDS
     )
-    return Row("hostile", said, failed, time.monotonic() - begin)
+    return Row("hostile", text, failed, time.monotonic() - begin)
 
 
 @contextmanager
 def hosts(folder: Path) -> Iterator[Sshd]:
-    """An sshd with every kind of host behind it, by name."""
+    """An sshd with a host name for every kind of host."""
     sshd = Sshd(folder)
     try:
         script = ROOT / "tests/campaign/hostile_host.py"
@@ -128,7 +130,7 @@ def hosts(folder: Path) -> Iterator[Sshd]:
 
 
 def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
-    """Watch them twice: one time q ends it, the other time SIGTERM."""
+    """Run nictop with these hosts twice: the first is ended with q, the second with SIGTERM."""
     found = Watched()
     ends: dict[str, Callable[[OnTerminal], None]] = {
         "quit": lambda screen: screen.type("q"),
@@ -141,29 +143,29 @@ def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
             screen = Screen(terminal)
             screen.seconds_to("", "Quit")
             begin, number = time.monotonic(), 0
-            while time.monotonic() - begin < WATCHED:
+            while time.monotonic() - begin < WATCH_SECONDS:
                 key, words = (HELP, LIVE)[number % 2]
                 found.latency = max(found.latency, screen.seconds_to(key, words))
                 number += 1
-                time.sleep(KEY_EVERY)
+                time.sleep(KEY_SECONDS)
             if number % 2:
                 screen.seconds_to(*LIVE)
-                time.sleep(KEY_EVERY)  # escape and a key at once are another key
+                time.sleep(KEY_SECONDS)  # escape directly followed by a key would be another key
             found.memory = max(found.memory, most_memory(terminal.pid))
             begin = time.monotonic()
             end(terminal)
-            while not ended(terminal.pid) and time.monotonic() - begin < LIMIT:
+            while not ended(terminal.pid) and time.monotonic() - begin < DRAW_TIMEOUT:
                 time.sleep(0.01)
             setattr(found, field, time.monotonic() - begin)
     return found
 
 
 def ended(pid: int) -> bool:
-    """It is a zombie, which waits for us."""
+    """Whether the child has ended (zombie)."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def most_memory(pid: int) -> float:
-    """MiB, the most that was resident."""
+    """Peak resident memory in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(one.split()[1]) for one in lines if one.startswith("VmHWM:")) / 1024

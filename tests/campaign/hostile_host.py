@@ -1,7 +1,7 @@
-"""``python hostile_host.py KIND``: plays a host that means harm, in place of the login shell of a real sshd.
+"""``python hostile_host.py KIND``: simulates a malicious host, as forced command of a real sshd.
 
-Stands for whatever a broken or hostile machine may answer: it says that a probe has been started, then lines of one
-kind of `KINDS`, without end and as fast as they are taken. Uses the standard library alone: it is started 64 times.
+Represents what a broken or hostile machine can send: it reports that a probe has been started, then sends lines of one
+of the `KINDS`, endlessly and as fast as they are read. Uses only the standard library, as it is started 64 times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 Json = dict[str, Any]
 Kind = Callable[[], Iterator[bytes]]
 KINDS: dict[str, Kind] = {}
-"""Name → what it says after the hello."""
+"""Name → data that it sends after the hello."""
 UP = 0x11043
 
 
@@ -64,7 +64,7 @@ def inventory(links: Iterable[Json] = (), **more: Any) -> bytes:
 
 
 def counters(number: int = 0, **more: Any) -> bytes:
-    """Of two links and four CPUs; `number` moves all of them."""
+    """Counters of two links and four CPUs; all of them depend on `number`."""
     row = [1000 * number + 7] * 25
     fields: Json = {
         "time": float(number), "links": {"2": row, "3": row},
@@ -87,7 +87,7 @@ def again(text: bytes) -> Iterator[bytes]:
 
 
 def inventories(first: bytes) -> Iterator[bytes]:
-    """The same inventory for ever, with counters between, so that there is always something new."""
+    """The same inventory endlessly, with counters between, so that there is always a change."""
     for number in itertools.count(1):
         yield first
         yield counters(number)
@@ -273,14 +273,14 @@ def long_texts() -> Iterator[bytes]:
 
 @kind
 def smallest_objects() -> Iterator[bytes]:
-    """As much memory per byte as there can be."""
+    """The most memory per byte of input."""
     napis = [{"id": 1}] * 1_000_000
     return inventories(inventory([link(2, napis=napis)]))
 
 
 @kind
 def large_machine() -> Iterator[bytes]:
-    """An honest machine of the largest kind, but without a rest."""
+    """A valid inventory of the largest machine, repeated without pause."""
     queues = [{"direction": way, "number": number, "rps_cpus": "0"} for way in ("rx", "tx") for number in range(64)]
     links = [link(number, queues=queues) for number in range(1, 100)]
     return inventories(inventory(links, interrupts=[interrupt(number) for number in range(4000)]))
@@ -503,7 +503,7 @@ def write(data: bytes | bytearray) -> None:
 
 
 def wait_for_end() -> None:
-    """What is said to it is forgotten; it ends when its stdin does, as a probe."""
+    """Discard stdin and exit at its end, as a probe does."""
     while os.read(0, 65536):
         pass
     os._exit(0)

@@ -1,8 +1,8 @@
-"""Millions of inputs for all parsers: none raises what it does not document, takes half a second, or keeps memory.
+"""Millions of inputs for all parsers: none raises an undocumented exception, takes half a second, or leaks memory.
 
-The parsers are the functions of nictop that are called ``parse_…``, found by themselves, and the few of `MORE`. Their
-arguments are made from one text: words that stand in the parser's own module, numbers at the edges of types, structure
-characters, lines of the files in tests/data, netlink attributes, all of it repeated, cut and damaged.
+The parsers are all functions of nictop named ``parse_…``, found by introspection, and those in `MORE`. Their arguments
+are generated from one text: words from the source of the parser's module, limits of integer types, structure
+characters, lines of the files in tests/data, netlink attributes, all of it repeated, truncated and damaged.
 """
 
 from __future__ import annotations
@@ -54,34 +54,34 @@ from tests.support.namespaces import ROOT
 
 PACKAGE = Path(nictop.__file__).parent
 DATA = ROOT / "tests" / "data"
-STALL = 0.5
-"""Seconds of CPU for one input."""
-GROWTH = 48.0
-"""MiB of resident memory that may be added after the first tenth of the inputs."""
-LONGEST = 20_000
-"""Characters of most inputs that are repeated."""
-SHOWN = 120
+MAX_CPU_SECONDS = 0.5
+"""Maximum CPU time for one input."""
+MAX_GROWTH_MIB = 48.0
+"""Maximum growth of resident memory after the first tenth of the inputs."""
+MAX_REPEATED_CHARACTERS = 20_000
+"""Maximum length of most inputs that consist of repetitions."""
+MAX_SHOWN_CHARACTERS = 120
 
 Maker = Callable[[Random, str], Any]
 
 
 @dataclass
 class Parser:
-    """One parser, and what has been found."""
+    """One parser, and its failures."""
 
     name: str
     call: Callable[[Random, str], None]
-    """Parse what is made from a text."""
+    """Generate arguments from a text and call the parser."""
     words: tuple[str, ...]
-    """Of its module."""
+    """Words from the source of its module."""
     raises: tuple[type[BaseException], ...]
-    """What it documents."""
+    """Exceptions that it documents."""
     weight: float = 1.0
-    """Inputs per input of the others."""
+    """Relative number of inputs; 1: as many as other parsers."""
     inputs: int = 0
     slowest: float = 0.0
     faults: dict[str, str] = field(default_factory=dict)
-    """What was wrong → the first input."""
+    """Description of a failure → the first input."""
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
@@ -92,7 +92,7 @@ def as_bytes(random: Random, text: str) -> bytes:
 
 
 def attributes(random: Random, text: str, depth: int = 0) -> bytes:
-    """Netlink attributes, nested at times; of any length and kind."""
+    """Netlink attributes, sometimes nested; of any length and type."""
     parts = []
     for _ in range(random.randrange(6)):
         shape = random.random()
@@ -110,7 +110,7 @@ def attributes(random: Random, text: str, depth: int = 0) -> bytes:
 
 
 def message_bytes(random: Random, text: str) -> bytes:
-    """Bytes of a kernel structure, of attributes, or of a text."""
+    """Bytes of a kernel structure, of netlink attributes, or of a text."""
     shape = random.random()
     if shape < 0.4:
         return random.randbytes(random.choice((0, 4, 8, 12, 16, 20, 32))) + attributes(random, text)
@@ -148,7 +148,7 @@ ARGUMENTS: dict[str, Maker] = {
     "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
 }
-"""Annotation → how such an argument is made from a text."""
+"""Annotation → generator of such an argument from a text."""
 
 BY_RECORDS = {
     "nictop.probe.changes.networkmanager.state.parse_now",
@@ -168,8 +168,8 @@ BY_RECORDS = {
     "nictop.probe.traffic.sock_diag.parse_address",
     "nictop.probe.inventory.configuration.udev.parse_rule",
 }
-"""Take what another parser has made or checked, or objects of D-Bus: tried with it, or drawn by the tests of their
-modules."""
+"""Parsers whose input is the checked output of another parser or D-Bus objects: they are fuzzed through that parser,
+or by the tests of their modules."""
 
 HANDLED: dict[str, tuple[type[BaseException], ...]] = {
     "nictop.probe.kernel.dbus_wire.parse_header": (ValueError, IndexError),
@@ -187,11 +187,11 @@ HANDLED: dict[str, tuple[type[BaseException], ...]] = {
     "nictop.probe.counters.softirqs.parse_online_softirqs": (ValueError,),
     "nictop.traffic.results.store.parse_kept": (NictopError,),
 }
-"""Parts of parsers, whose callers handle what their own words do not say."""
+"""Parsers whose callers handle exceptions that their docstrings do not name."""
 
 
 def line_of_a_probe(random: Random, text: str) -> None:
-    """A line of a real probe with parts exchanged, as `nictop.wire.codec` decodes it."""
+    """A line of a real probe with parts replaced, decoded by `nictop.wire.codec`."""
     lines = probe_lines()
     line = random.choice(lines)
     for _ in range(random.randrange(1, 6)):
@@ -211,7 +211,7 @@ def stream_of_a_probe(random: Random, text: str) -> None:
 
 
 def recording(random: Random, text: str) -> None:
-    """The demo with bytes exchanged, read from its beginning to its end."""
+    """The demo recording with bytes replaced, read from begin to end."""
     data = bytearray(demo())
     for _ in range(random.randrange(1, 5)):
         begin = random.randrange(len(data)) if random.random() < 0.5 else random.randrange(200)
@@ -247,7 +247,7 @@ def netlink_datagram(random: Random, text: str) -> None:
 
 
 def module_pages(random: Random, text: str) -> None:
-    """Memory of a plugged-in module: its first byte says of which kind."""
+    """EEPROM of a transceiver module; its first byte is the kind of module."""
 
     def page() -> bytes:
         return random.choice(
@@ -266,7 +266,7 @@ MORE: dict[str, tuple[Callable[[Random, str], None], tuple[type[BaseException], 
     "pages of a module": (module_pages, (), 2.0),
     "netlink datagrams": (netlink_datagram, (netlink.NetlinkError,), 2.0),
 }
-"""Name → what parses, what it raises, and how often it is tried."""
+"""Name → function, exceptions that it may raise, relative number of inputs."""
 
 NAMED = {"ValueError": ValueError, "NictopError": NictopError, "Damaged": Damaged, "OSError": OSError}
 
@@ -287,7 +287,7 @@ def functions() -> Iterator[tuple[str, ModuleType, Callable[..., Any]]]:
 
 
 def needed(function: Callable[..., Any]) -> dict[str, str]:
-    """Name → annotation of what has to be given."""
+    """Name → annotation of the required parameters."""
     parameters = inspect.signature(function).parameters
     return {name: str(one.annotation) for name, one in parameters.items() if one.default is one.empty}
 
@@ -300,7 +300,7 @@ def call_with(function: Callable[..., Any], makers: dict[str, Maker], random: Ra
 
 
 def documented(function: Callable[..., Any]) -> tuple[type[BaseException], ...]:
-    """Exceptions that its docstring says it raises."""
+    """Exceptions that are named in its docstring."""
     return tuple(kind for name, kind in NAMED.items() if name in (function.__doc__ or ""))
 
 
@@ -338,7 +338,7 @@ LINE_LIKE = (
 
 
 def words_in(module: ModuleType) -> tuple[str, ...]:
-    """Literals of its source, and the parts of its expressions."""
+    """String literals in the source of a module, and the parts of its regular expressions."""
     found: dict[str, None] = {}
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
@@ -363,7 +363,7 @@ def demo() -> bytes:
 
 @lru_cache
 def captured() -> tuple[str, ...]:
-    """Small files of captured hosts."""
+    """Texts of small files of captured hosts."""
     found = []
     for path in sorted(DATA.glob("*.tar.gz")):
         with tarfile.open(path) as tar:
@@ -384,8 +384,8 @@ def text_for(parser: Parser, random: Random) -> str:
     for _ in range(random.randrange(4)):
         text = damaged(text, parser, random)
     if random.random() < 0.02:
-        text = text[: random.randrange(1, 60)] * (LONGEST // max(1, min(60, len(text))))
-    return text[: LONGEST * 2]
+        text = text[: random.randrange(1, 60)] * (MAX_REPEATED_CHARACTERS // max(1, min(60, len(text))))
+    return text[: MAX_REPEATED_CHARACTERS * 2]
 
 
 def part(parser: Parser, random: Random) -> str:
@@ -411,9 +411,9 @@ def damaged(text: str, parser: Parser, random: Random) -> str:
 
 
 def run(
-    number: int, seed: int, told: Callable[[int, int], None] = lambda done, faults: None
+    number: int, seed: int, report_progress: Callable[[int, int], None] = lambda done, faults: None
 ) -> tuple[list[Parser], float]:
-    """So many inputs over all parsers; they, and the MiB of memory that were added."""
+    """Run `number` inputs over all parsers; the parsers, and the growth of memory in MiB."""
     all_of_them = parsers()
     random = Random(seed)
     begin_memory, done = 0.0, 0
@@ -430,7 +430,7 @@ def run(
             gc.collect()
             begin_memory = memory()
         if count % 20 == 0:
-            told(done, sum(len(one.faults) for one in all_of_them))
+            report_progress(done, sum(len(one.faults) for one in all_of_them))
     raise AssertionError("unreachable")
 
 
@@ -439,25 +439,26 @@ def attempt(parser: Parser, random: Random) -> None:
     parser.inputs += 1
     begin = time.thread_time()
     try:
-        limited(2 * STALL, lambda: parser.call(random, text))
+        limited(2 * MAX_CPU_SECONDS, lambda: parser.call(random, text))
     except TooLong:
-        parser.faults.setdefault(f"more than {2 * STALL:g} s", shown(text))
+        parser.faults.setdefault(f"more than {2 * MAX_CPU_SECONDS:g} s", shown(text))
     except parser.raises:
         pass
     except Exception as error:
-        parser.faults.setdefault(f"{type(error).__name__}: {str(error)[:SHOWN]}", shown(text))
+        parser.faults.setdefault(f"{type(error).__name__}: {str(error)[:MAX_SHOWN_CHARACTERS]}", shown(text))
     took = time.thread_time() - begin
     parser.slowest = max(parser.slowest, took)
-    if took > STALL:
-        parser.faults.setdefault(f"more than {STALL:g} s", shown(text))
+    if took > MAX_CPU_SECONDS:
+        parser.faults.setdefault(f"more than {MAX_CPU_SECONDS:g} s", shown(text))
 
 
 def shown(text: str) -> str:
-    return f"{json.dumps(text[:SHOWN])} ({len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x})"
+    checksum = zlib.crc32(text.encode("utf-8", "replace"))
+    return f"{json.dumps(text[:MAX_SHOWN_CHARACTERS])} ({len(text)} characters, CRC {checksum:08x})"
 
 
 def memory() -> float:
-    """MiB resident."""
+    """Resident memory in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
 
@@ -470,10 +471,10 @@ def parsing(options: Options, progress: Progress) -> Iterator[Row]:
     )
     slowest = max(tried, key=lambda one: one.slowest)
     faults = [(one.name, what, text) for one in tried for what, text in one.faults.items()]
-    said = (
+    text = (
         f"{sum(one.inputs for one in tried):,} inputs over {len(tried)} parsers (seed {seed}), {len(faults)} faults; "
         f"slowest {slowest.slowest * 1e3:.0f} ms CPU ({slowest.name}), {growth:+.0f} MiB"
     )
-    yield Row("parsers", said, bool(faults) or growth > GROWTH, time.monotonic() - begin)
+    yield Row("parsers", text, bool(faults) or growth > MAX_GROWTH_MIB, time.monotonic() - begin)
     for name, what, text in faults:
         yield Row("parsers", f"  {name}: {what} of {text}", True, 0.0)

@@ -13,14 +13,14 @@ class Row:
 
     part: str
     what: str
-    """What was counted, or measured."""
+    """Text of what was counted or measured."""
     failed: bool
     seconds: float
 
 
 @dataclass(frozen=True)
 class Options:
-    """How long and how often."""
+    """Durations and repetitions, from the command line."""
 
     minutes: float
     """Of fuzzing."""

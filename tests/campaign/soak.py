@@ -1,7 +1,7 @@
-"""Programs that run for an hour while links come and go: memory, descriptors and threads must not grow.
+"""Programs that run for an hour while links are added and removed: memory, descriptors and threads must not grow.
 
-Watched are the live screen (keys), the metrics service (a scrape a second), the probe of a remote host and
-the client that follows it. Growth is the slope of a line fitted to what was read after the warm-up, times the time.
+Monitored are the live screen (with keys), the metrics service (one scrape per second), the probe of a remote host and
+its client. Growth is the slope of a line fitted to the readings after the warm-up, times the duration.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from tests.support.sshd import Sshd, why_no_sshd
 
 LINKS = 10
 INTERVAL = 0.5
-"""Seconds between two readings: the history of 600 is full after five minutes."""
-LOOK_EVERY = 5.0
-"""Seconds between two readings of /proc."""
+"""Interval of the counters: the history of 600 is full after five minutes."""
+READ_SECONDS = 5.0
+"""Interval at which /proc is read."""
 WARM_UP = 1 / 6
-"""Part of the time that does not count: caches and histories fill."""
+"""Share of the duration that is ignored, while caches and histories fill."""
 KEYS = (b"1", b"j", b"\r", b"\x1b", b"2", b"3", b"k", b"4", b"5", b"p", b"?", b"\x1b", b"1", b"v", b"v")
 BOUNDS = {"memory": 2.0, "descriptors": 0.9, "threads": 0.9}
-"""Growth over the time that counts: MiB, and numbers of."""
+"""Maximum growth after the warm-up: MiB, and numbers of."""
 
 
 @dataclass
 class Subject:
-    """A process that is watched, by its pid."""
+    """A monitored process, by its pid."""
 
     name: str
     pid: int
-    looks: list[tuple[float, float, float, float]] = field(default_factory=list)
+    readings: list[tuple[float, float, float, float]] = field(default_factory=list)
     """(CLOCK_MONOTONIC, resident MiB, descriptors, threads)."""
     ended: bool = False
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read /proc/PID/status and fd."""
         try:
             status = Path(f"/proc/{self.pid}/status").read_text()
@@ -62,18 +62,18 @@ class Subject:
             self.ended = True
             return
         resident = int(values["VmRSS"].split()[0]) / 1024
-        self.looks.append((time.monotonic(), resident, descriptors, int(values["Threads"])))
+        self.readings.append((time.monotonic(), resident, descriptors, int(values["Threads"])))
 
     def row(self, seconds: float) -> Row:
         """Growth after the warm-up."""
-        counted = self.looks[int(len(self.looks) * WARM_UP) :]
+        counted = self.readings[int(len(self.readings) * WARM_UP) :]
         if self.ended or len(counted) < 10:
             return Row("soak", f"{self.name}: ended before its time", True, seconds)
-        times = [look[0] for look in counted]
+        times = [reading[0] for reading in counted]
         length = times[-1] - times[0]
         words, bad = [], False
         for place, (what, bound) in enumerate(BOUNDS.items(), 1):
-            values = [look[place] for look in counted]
+            values = [reading[place] for reading in counted]
             slope = statistics.linear_regression(times, values).slope
             bad = bad or slope * length > bound
             unit = " MiB" if what == "memory" else ""
@@ -82,7 +82,7 @@ class Subject:
 
 
 class Soak:
-    """All subjects, watched by a thread; a context manager that ends them."""
+    """All subjects, monitored by a thread; a context manager that ends them."""
 
     def __init__(self, options: Options) -> None:
         self._seconds = 60 * options.soak_minutes
@@ -112,7 +112,7 @@ class Soak:
             Subject("ssh client", client.process.pid),
         ]
         for work in (
-            lambda: self._repeat(LOOK_EVERY, self._look),
+            lambda: self._repeat(READ_SECONDS, self._look),
             lambda: self._repeat(1.0, lambda: namespace.inside(lambda: scrape(port))),
             lambda: self._press(terminal),
             lambda: self._repeat(5.0, lambda: change_links(namespace)),
@@ -130,7 +130,7 @@ class Soak:
         self._stack.close()
 
     def _repeat(self, seconds: float, work: Callable[[], None]) -> None:
-        """Until the soak is over; an exception is kept as its trouble."""
+        """Repeat `work` until the soak ends; an exception is stored in `trouble`."""
         try:
             while not self._over.wait(seconds):
                 work()
@@ -140,10 +140,10 @@ class Soak:
     def _look(self) -> None:
         for subject in self.subjects:
             if not subject.ended:
-                subject.look()
+                subject.read()
 
     def _press(self, terminal: Terminal) -> None:
-        """A key a second, and reading what is drawn."""
+        """Type one key, and read the output."""
         keys = itertools.cycle(KEYS)
         try:
             while not self._over.is_set():
@@ -154,7 +154,7 @@ class Soak:
 
     @property
     def left(self) -> float:
-        """Seconds until it has lasted as long as it should."""
+        """Seconds until the end of the soak."""
         return max(0.0, self.begin + self._seconds - time.monotonic())
 
     def rows(self) -> Iterator[Row]:
@@ -187,7 +187,7 @@ def metrics(namespace: Namespace) -> Iterator[tuple[subprocess.Popen[str], int]]
     )
     try:
         assert process.stderr is not None
-        process.stderr.readline()  # it says where it listens
+        process.stderr.readline()  # prints the address on which it listens
         yield process, port
     finally:
         process.terminate()
@@ -207,7 +207,7 @@ def scrape(port: int) -> None:
 
 @contextmanager
 def remote(namespace: Namespace) -> Iterator[tuple[Follower, int]]:
-    """A client in a process of its own, and the pid of the probe that it follows over a real sshd."""
+    """A client process, and the pid of its probe, over a real sshd."""
     with tempfile.TemporaryDirectory(prefix="nictop-") as folder:
         inside = f'exec ip netns exec {namespace.name} sh -c "$SSH_ORIGINAL_COMMAND"'
         server = Sshd(Path(folder), options=(f"ForceCommand {inside}",))
@@ -223,7 +223,7 @@ def remote(namespace: Namespace) -> Iterator[tuple[Follower, int]]:
 
 
 def change_links(namespace: Namespace) -> None:
-    """A link comes, changes and goes."""
+    """Add, modify and remove a link."""
     lines = ["link add name soak0 type veth peer name soak1", "link set soak0 up", "link set soak1 up"]
     lines += ["address add 192.0.2.1/24 dev soak0", "link set soak0 mtu 1400", "link del soak0"]
     namespace.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Parts of a campaign that are the test suite, run in another way."""
+"""Parts of a campaign that run the test suite with other settings."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from tests.campaign.counting import VARIABLE
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at the results file."""
+READ_SECONDS = 1.0
+"""Interval at which the results file is read."""
 
 
 @dataclass
 class Outcome:
-    """Of one or several runs of pytest."""
+    """Result of one or several runs of pytest."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """passed, failed, skipped → tests."""
+    """"passed", "failed" or "skipped" → number of tests."""
     inputs: int = 0
-    """That Hypothesis drew."""
+    """Number of inputs drawn by Hypothesis."""
     failed: list[str] = field(default_factory=list)
     broken: int = 0
-    """Runs that ended with a status other than passed or failed."""
+    """Runs of pytest that ended with an exit status other than passed or failed."""
     stopped: bool = False
-    """The time was over in the middle of the last run."""
+    """Whether the last run was stopped at the time limit."""
 
     @property
     def words(self) -> str:
-        said = [f"{self.counts['passed']} passed", f"{self.counts['failed']} failed"]
-        said += [f"{self.counts['skipped']} skipped"] if self.counts["skipped"] else []
-        said += [f"{self.inputs:,} inputs drawn"] if self.inputs else []
-        said += [f"{self.broken} runs of pytest broke off"] if self.broken else []
-        return ", ".join(said)
+        parts = [f"{self.counts['passed']} passed", f"{self.counts['failed']} failed"]
+        parts += [f"{self.counts['skipped']} skipped"] if self.counts["skipped"] else []
+        parts += [f"{self.inputs:,} inputs drawn"] if self.inputs else []
+        parts += [f"{self.broken} runs of pytest broke off"] if self.broken else []
+        return ", ".join(parts)
 
     @property
     def is_bad(self) -> bool:
@@ -53,7 +53,7 @@ class Outcome:
 def pytest_run(
     arguments: Sequence[str], log: Path, outcome: Outcome, progress: Progress, part: str, *, until: float | None = None
 ) -> None:
-    """One run of the suite, added to `outcome`. `until`: when to stop it, CLOCK_MONOTONIC."""
+    """Add one run of the suite to `outcome`. `until`: time limit, CLOCK_MONOTONIC."""
     with tempfile.NamedTemporaryFile("r", prefix="nictop-campaign-", suffix=".jsonl") as results:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.campaign.counting", *arguments]
         environment = {**os.environ, VARIABLE: results.name}
@@ -79,18 +79,18 @@ def pytest_run(
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Wait a little for it."""
+    """Wait for the process for `READ_SECONDS`; whether it has ended."""
     try:
-        process.wait(LOOK_EVERY)
+        process.wait(READ_SECONDS)
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
 def take_results(results: tempfile._TemporaryFileWrapper[str], outcome: Outcome) -> None:
-    """Lines that have come since the last look."""
+    """Add the lines that were written since the last call."""
     while line := results.readline():
-        if not line.endswith("\n"):  # a line that is being written
+        if not line.endswith("\n"):  # incomplete line
             results.seek(results.tell() - len(line.encode()))
             return
         found = json.loads(line)
@@ -107,13 +107,13 @@ def kills(options: Options, progress: Progress) -> Iterator[Row]:
 
 
 def keys(options: Options, progress: Progress) -> Iterator[Row]:
-    """Every key on every screen, typed faster than screens open and close."""
+    """Every key on every screen, typed without waiting for the screens."""
     arguments = ["tests/tui/screens/test_typed_fast.py", "--every-key", "--timeout", "3600", "-n", str(options.jobs)]
     yield from suite("keys", arguments, options, progress)
 
 
 def starved(options: Options, progress: Progress) -> Iterator[Row]:
-    """All tests once, with every processor kept busy by other processes."""
+    """All tests once, while other processes keep every CPU busy."""
     with busy_processors():
         yield from suite("starved", ["-n", str(options.jobs), "--dist", "loadfile"], options, progress)
 
@@ -126,7 +126,7 @@ def suite(part: str, arguments: Sequence[str], options: Options, progress: Progr
 
 
 def fuzzing(options: Options, progress: Progress) -> Iterator[Row]:
-    """All tests that draw their inputs, again and again with new ones, until the time is over."""
+    """All Hypothesis tests, repeated with new inputs until the time limit."""
     begin, outcome, rounds = time.monotonic(), Outcome(), 0
     until = begin + 60 * options.minutes
     arguments = ["-m", "hypothesis", "--hypothesis-profile=campaign", "-n", "2", "--dist", "worksteal"]
@@ -138,14 +138,14 @@ def fuzzing(options: Options, progress: Progress) -> Iterator[Row]:
 
 
 def failures(part: str, outcome: Outcome) -> Iterator[Row]:
-    """A row for each test that has failed."""
+    """One row for each failed test."""
     for test, times in Counter(outcome.failed).items():
         yield Row(part, f"  {test}" + (f" ({times} times)" if times > 1 else ""), True, 0.0)
 
 
 @contextmanager
 def busy_processors() -> Iterator[None]:
-    """A process per processor that does nothing but compute, until the block is left."""
+    """Runs one process per CPU in a busy loop while the context is active."""
     loops = [
         subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"], stdin=subprocess.DEVNULL)
         for _ in os.sched_getaffinity(0)
