@@ -143,7 +143,7 @@ ARGUMENTS: dict[str, Maker] = {
     "tuple[int, ...]": lambda random, text: (0, 1, 3),
     "dict[int, int]": lambda random, text: {},
     "Attributes": lambda random, text: dict(netlink.iterate(attributes(random, text))),
-    "Names": lambda random, text: {number: tuple(text.split()[:90]) for number in range(12)},
+    "Names": lambda random, text: text.split()[:90],
     "LinkSettings | None": lambda random, text: None,
     "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
