@@ -29,7 +29,7 @@ from nictop.report.page import report_of
 from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
 from nictop.rules.fixes.commands import shell_quote
 from nictop.wire.source import SourceState
-from tests.metrics.answers import told
+from tests.metrics.answers import values_of
 from tests.support.arbitrary import fields_of, fits
 from tests.support.reports import RECORDED, WALL, recorded_answer
 from tests.support.rule_cases import RULES as CASES
@@ -187,7 +187,9 @@ def test_output_of_commands_and_reports(recording: str) -> None:
     host = HostFacts(snapshot, window.parts)
     diagnosis = diagnose([host])
     assert_harmless_everywhere([host], diagnosis)
-    labels = told([*HostCollector(snapshot.host).samples(snapshot, 0.5), *finding_samples(snapshot.host, diagnosis)])
+    labels = values_of(
+        [*HostCollector(snapshot.host).samples(snapshot, 0.5), *finding_samples(snapshot.host, diagnosis)]
+    )
     assert labels
     for _, values in labels:
         for _, value in values:

@@ -1,4 +1,4 @@
-"""Answers of `nictop metrics` as Prometheus reads them: by the strict parser of prometheus-client."""
+"""Responses of `nictop metrics`, parsed by the strict parser of prometheus-client."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def families(body: bytes) -> list[Metric]:
-    """Raises ValueError for what is no OpenMetrics."""
+    """ValueError when the text is not valid OpenMetrics."""
     return list(text_string_to_metric_families(body.decode()))  # type: ignore[no-untyped-call]
 
 
 def values(body: bytes) -> dict[Series, float]:
-    """(name, labels) → value, after making sure of what must hold for every answer: each family is as the catalogue
-    says, each series is there once, nothing in a label is unprintable."""
+    """(Name, labels) → value. Asserts what holds for every response: each family is as in the catalogue, each series is
+    unique, labels are printable."""
     found: dict[Series, float] = {}
     for family in families(body):
         known = BY_NAME[family.name]
@@ -34,25 +34,25 @@ def values(body: bytes) -> dict[Series, float]:
             assert set(sample.labels) <= set(known.labels)
             assert all(value.isprintable() for value in sample.labels.values())
             series = (sample.name, frozenset(sample.labels.items()))
-            assert series not in found, "Prometheus throws the whole answer away"
+            assert series not in found, "Prometheus rejects the whole response"
             found[series] = sample.value
     return found
 
 
-def told(samples: Iterable[Sample]) -> dict[Series, float]:
+def values_of(samples: Iterable[Sample]) -> dict[Series, float]:
     return values(text(samples, openmetrics=True))
 
 
 def of_host(snapshot: Snapshot, collector: HostCollector | None = None) -> dict[Series, float]:
-    """What one host says, half a second after it was heard."""
-    return told((collector or HostCollector(snapshot.host)).samples(snapshot, 0.5))
+    """Series of one host, half a second after its last line."""
+    return values_of((collector or HostCollector(snapshot.host)).samples(snapshot, 0.5))
 
 
 def series(name: str, **labels: object) -> Series:
     return name, frozenset((label, str(value)) for label, value in labels.items())
 
 
-def those(found: dict[Series, float], name: str, **labels: object) -> dict[Series, float]:
-    """All of one name with at least these labels."""
+def series_with(found: dict[Series, float], name: str, **labels: object) -> dict[Series, float]:
+    """Series of one name with at least these labels."""
     wanted = series(name, **labels)[1]
     return {key: value for key, value in found.items() if key[0] == name and wanted <= key[1]}

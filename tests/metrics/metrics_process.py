@@ -1,4 +1,4 @@
-"""A running `nictop metrics`: a process with real probes, asked over HTTP."""
+"""A `nictop metrics` process with real probes, scraped over HTTP."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from tests.metrics.answers import Series, series, those, values
+from tests.metrics.answers import Series, series, series_with, values
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import LIMIT, wait_until
 
-PAUSE = 0.05
-"""Seconds between two scrapes."""
+SCRAPE_SECONDS = 0.05
+"""Interval between two scrapes."""
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 
@@ -40,7 +40,7 @@ class Metrics:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self.said: list[str] = []
+        self.error_lines: list[str] = []
         self._namespace = namespace
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
@@ -48,7 +48,7 @@ class Metrics:
     def _listen(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.said.append(line.rstrip("\n"))
+            self.error_lines.append(line.rstrip("\n"))
 
     def __enter__(self) -> Metrics:
         return self
@@ -64,12 +64,12 @@ class Metrics:
 
     @property
     def place(self) -> tuple[str, int]:
-        wait_until(lambda: any("http://" in line for line in self.said) or self.process.poll() is not None)
-        url = next(line for line in self.said if "http://" in line).split("http://")[1].split("/")[0]
+        wait_until(lambda: any("http://" in line for line in self.error_lines) or self.process.poll() is not None)
+        url = next(line for line in self.error_lines if "http://" in line).split("http://")[1].split("/")[0]
         address, _, port = url.rpartition(":")
         return address.strip("[]"), int(port)
 
-    def ask(self, path: str = "/metrics", **headers: str) -> tuple[int, str, bytes]:
+    def get(self, path: str = "/metrics", **headers: str) -> tuple[int, str, bytes]:
         """Status, content type and body."""
 
         def answer() -> tuple[int, str, bytes]:
@@ -84,20 +84,20 @@ class Metrics:
         return self._namespace.inside(answer) if self._namespace is not None else answer()
 
     def values(self) -> dict[Series, float]:
-        return values(self.ask()[2])
+        return values(self.get()[2])
 
     def until_up(self, host: str, *, is_up: bool = True) -> dict[Series, float]:
-        """The first answer in which the host is up (or is not), with findings when it is."""
+        """The first response in which the host is up (or is not, `is_up` False), with findings when it is."""
         found: dict[Series, float] = {}
 
-        def fact() -> bool:
+        def condition() -> bool:
             nonlocal found
             found = self.values()
             up = found[series("nictop_host_up", host=host)] == 1
-            told = bool(those(found, "nictop_host_findings", host=host))
-            return up == is_up and (told or not is_up)
+            has_findings = bool(series_with(found, "nictop_host_findings", host=host))
+            return up == is_up and (has_findings or not is_up)
 
-        wait_until(fact, 2 * LIMIT, PAUSE)
+        wait_until(condition, 2 * LIMIT, SCRAPE_SECONDS)
         return found
 
     def end(self, number: signal.Signals) -> int:

@@ -1,4 +1,4 @@
-"""The table of metrics, and what is made from it or must keep to it: README and the dashboard."""
+"""The table of metrics, the README section that is generated from it, and the dashboard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = {metric.sample: metric for metric in METRICS}
 def table() -> str:
     rows = [
         f"| `{one.sample}` | {', '.join(one.labels)} | {one.help} | {one.source} |\n" for one in METRICS
-    ]  # the names on the lines, which are those to ask for
+    ]  # sample names, which are used in queries
     return "| metric | labels | what it says | source |\n|---|---|---|---|\n" + "".join(rows)
 
 
@@ -35,7 +35,7 @@ def test_readme_lists_every_metric() -> None:
     assert shown[2] == table(), "NICTOP_DRAW_SCREENSHOTS=1 and this test write it anew"
 
 
-def test_names_keep_to_the_conventions() -> None:
+def test_names_follow_the_conventions() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     for metric in METRICS:
         assert re.fullmatch(r"nictop_[a-z_]+", metric.name) and not metric.name.endswith(("_total", "_info"))
@@ -59,7 +59,7 @@ def expressions() -> Iterator[str]:
     yield from (one["query"]["query"] for one in whole["templating"]["list"] if one["type"] == "query")
 
 
-def test_the_dashboard_asks_only_for_what_there_is() -> None:
+def test_the_dashboard_uses_only_existing_metrics() -> None:
     asked = [(name, expression) for expression in expressions() for name in re.findall(r"nictop_\w+", expression)]
     assert len(asked) > 20
     for name, expression in asked:
@@ -69,14 +69,14 @@ def test_the_dashboard_asks_only_for_what_there_is() -> None:
             assert set(re.findall(r"(\w+)=~?\"", selector)) <= set(SAMPLES[name].labels), expression
 
 
-def test_the_dashboard_takes_rates_of_counters_alone() -> None:
+def test_the_dashboard_uses_rates_only_of_counters() -> None:
     for expression in expressions():
         rated = set(re.findall(r"rate\((nictop_\w+)", expression))
         for name in re.findall(r"nictop_\w+", expression):
             assert (SAMPLES[name].kind == "counter") is (name in rated), expression
 
 
-def test_panels_have_their_own_place() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
@@ -88,13 +88,13 @@ def test_panels_have_their_own_place() -> None:
         assert panel["title"] and all(target["expr"] for target in panel["targets"])
 
 
-def test_the_command_prints_it() -> None:
+def test_the_command_prints_the_dashboard() -> None:
     done = run("metrics", "--dashboard")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == dashboard()
 
 
-def test_a_wrong_address_is_a_sentence() -> None:
+def test_an_invalid_address_is_an_error() -> None:
     done = run("metrics", "--listen", "here:1")
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("nictop: 'here:1' cannot be listened at: 'here' is no numeric address\n")

@@ -1,7 +1,7 @@
-"""A real Prometheus scrapes hosts, and every expression of the dashboard has an answer; promtool finds no fault.
+"""A real Prometheus scrapes hosts, and every expression of the dashboard returns data; promtool reports no errors.
 
-Three hosts: this machine, the same over a real sshd, and one of a case file with what few machines have: virtual
-functions, losses, names made to break what prints them.
+Three hosts: this machine, the same over a real sshd, and a simulated one from a case file with what few machines have:
+virtual functions, losses, hostile names.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from tests.support.sshd import Sshd, skip_without_sshd
 INSTALLED = all(shutil.which(name) for name in ("prometheus", "promtool"))
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="prometheus is not installed")
 
-PAUSE = 0.1
-"""Seconds between two looks at what Prometheus knows."""
-PLAYED = "pve.example"
+QUERY_SECONDS = 0.1
+"""Interval between two queries to Prometheus."""
+SIMULATED_HOST = "pve.example"
 BROKEN = "a\\b.{}\x1b[2J\u202e"
-"""A name of a link: 15 characters at most, and neither "/" nor ":" nor a blank, is all that the kernel asks for."""
+"""A valid link name: the kernel only limits it to 15 characters without "/", ":" and blanks."""
 QUOTED = '"}#'
-"""One that ends the string of an expression in which Grafana lists it: see grafana/grafana#96067."""
+"""A link name that ends the string of an expression into which Grafana inserts it: see grafana/grafana#96067."""
 VECTOR = 'x"} 1\n# EOF\x1b]0;owned\x07\u2066'
 
 VETH = {"speed": 10000, "duplex": "full", "autonegotiation": False, "port": "tp", "transceiver": "internal"}
@@ -75,7 +75,7 @@ LOSING = {
         }
     },
 }
-ONLY_PLAYED = {
+ONLY_SIMULATED = {
     "nictop_link_speed_bytes_per_second": "a NIC whose driver knows its speed",
     "nictop_link_drops_total": "the panel shows drops only, and nothing is dropped",
     "nictop_link_error_causes_total": "a NIC that loses packets",
@@ -85,11 +85,11 @@ ONLY_PLAYED = {
     "nictop_interrupts_total": "a NIC with interrupts",
     "nictop_finding": "something that is wrong",
 }
-"""Metric of an expression → what the machine that runs this test may lack: the host that is played has it."""
+"""Metric of an expression → hardware that the test machine may not have, but the simulated host has."""
 
 
 class CountingHost(ScriptedSource):
-    """A host of a case file. Its counters go on by a second with each `count`."""
+    """A host from a case file. `count` sends its counters of the next second."""
 
     def __init__(self, name: str, host: dict[str, Any]) -> None:
         super().__init__(name)
@@ -107,7 +107,7 @@ class CountingHost(ScriptedSource):
 
 
 async def answer_scrapes(source: CountingHost, address: Future[str], end: threading.Event) -> None:
-    """What `nictop metrics` does for one host, until `end` is set; `address` is told where."""
+    """Serve metrics of one host as `nictop metrics` does, until `end` is set; the result of `address` is where."""
     service = MetricsService([Host(source.name, source.name)], lambda _: source, 60.0, lambda _: None)
 
     def answer(accept: str, accept_encoding: str) -> Response:
@@ -124,12 +124,12 @@ async def answer_scrapes(source: CountingHost, address: Future[str], end: thread
 
 
 @contextmanager
-def played_metrics() -> Iterator[str]:
-    """Address and port at which the played host is scraped."""
+def simulated_metrics() -> Iterator[str]:
+    """Address and port at which the simulated host is scraped."""
     address: Future[str] = Future()
     end = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        serving = pool.submit(asyncio.run, answer_scrapes(CountingHost(PLAYED, LOSING), address, end))
+        serving = pool.submit(asyncio.run, answer_scrapes(CountingHost(SIMULATED_HOST, LOSING), address, end))
         try:
             yield address.result(LIMIT)
         finally:
@@ -138,7 +138,7 @@ def played_metrics() -> Iterator[str]:
 
 
 class Prometheus:
-    """A real one at a free port of loopback, with its data in `folder`; a context manager that ends it."""
+    """A real Prometheus on a free loopback port, with its data in `folder`; a context manager that ends it."""
 
     def __init__(self, folder: Path, targets: Sequence[str]) -> None:
         job = {"job_name": "nictop", "static_configs": [{"targets": list(targets)}]}
@@ -162,7 +162,7 @@ class Prometheus:
 
     def __enter__(self) -> Prometheus:
         try:
-            wait_until(self._is_ready, pause=PAUSE)
+            wait_until(self._is_ready, pause=QUERY_SECONDS)
         except BaseException:
             self.__exit__()
             raise
@@ -197,14 +197,14 @@ class Prometheus:
         return self._log.read_text(errors="replace")
 
     def api(self, path: str, **parameters: str) -> Any:
-        """``data`` of an answer of the HTTP API; AssertionError when it is an error."""
+        """``data`` of a response of the HTTP API; AssertionError when it is an error."""
         status, body = self._get(f"/api/v1/{path}?{urlencode(parameters)}")
         document = json.loads(body)
         assert (status, document["status"]) == (200, "success"), (parameters, document)
         return document["data"]
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """(labels, value) of each series now."""
+        """(Labels, value) of each series now."""
         data = self.api("query", query=expression)
         assert data["resultType"] == "vector", expression
         return [(one["metric"], float(one["value"][1])) for one in data["result"]]
@@ -223,13 +223,16 @@ class Scraped:
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    """For tests that leave everything as it was."""
+    """For tests that change nothing."""
     skip_without_sshd()
     folder = tmp_path_factory.mktemp("prometheus")
     sshd = Sshd(folder / "sshd")
     environment = sshd.client(folder / "home")
     try:
-        with Metrics("here=local", f"far={sshd.word}", environment=environment) as metrics, played_metrics() as played:
+        with (
+            Metrics("here=local", f"far={sshd.word}", environment=environment) as metrics,
+            simulated_metrics() as played,
+        ):
             address, port = metrics.place
             targets = (f"{address}:{port}", played)
             with Prometheus(folder, targets) as prometheus:
@@ -243,8 +246,8 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 
 
 def as_grafana_fills(expression: str, variables: Mapping[str, str | Sequence[str]]) -> str:
-    """The expression that Grafana sends. A variable with several values is a regular expression for all of them, each
-    quoted for that and for the string it stands in; the value of "All" stands as it is."""
+    """The expression that Grafana sends. A variable with several values becomes a regular expression of all of them,
+    each escaped for the expression and for its string; the value of "All" is inserted unchanged."""
     expression = expression.replace("$__rate_interval", "1m0s")
     for name, value in variables.items():
         if not isinstance(value, str):
@@ -256,7 +259,7 @@ def as_grafana_fills(expression: str, variables: Mapping[str, str | Sequence[str
 
 
 def offered(prometheus: Prometheus, chosen: Mapping[str, str | Sequence[str]], variable: dict[str, Any]) -> list[str]:
-    """The values that Grafana offers for a variable."""
+    """The values of a variable that Grafana lists."""
     call = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"])
     assert call is not None
     values: list[str] = prometheus.api(f"label/{call[2]}/values", **{"match[]": as_grafana_fills(call[1], chosen)})
@@ -265,7 +268,7 @@ def offered(prometheus: Prometheus, chosen: Mapping[str, str | Sequence[str]], v
 
 @dataclass(frozen=True)
 class Query:
-    """One of a panel."""
+    """One query of a panel."""
 
     panel: str
     expression: str
@@ -273,13 +276,13 @@ class Query:
     """Labels that the panel shows."""
 
     def is_answered(self, prometheus: Prometheus) -> bool:
-        """Every host that must have data has some, with the labels that are shown."""
+        """Whether every host that must have data has some, with the labels that are shown."""
         found = [(labels, value) for labels, value in prometheus.query(self.expression) if math.isfinite(value)]
         if not found or any(set(self.legend) - set(labels) for labels, _ in found):
             return False
         hosts = {labels["host"] for labels, _ in found if "host" in labels}
-        needed = {PLAYED}
-        if not set(re.findall(r"nictop_\w+", self.expression)) & set(ONLY_PLAYED):
+        needed = {SIMULATED_HOST}
+        if not set(re.findall(r"nictop_\w+", self.expression)) & set(ONLY_SIMULATED):
             needed |= {"here", "far"}
         return not hosts or needed <= hosts
 
@@ -296,18 +299,18 @@ def queries(variables: Mapping[str, str | Sequence[str]]) -> list[Query]:
     ]
 
 
-def until_answered(prometheus: Prometheus, wanted: list[Query]) -> None:
-    left = list(wanted)
+def wait_until_answered(prometheus: Prometheus, wanted: list[Query]) -> None:
+    unanswered = list(wanted)
 
-    def answered() -> bool:
-        left[:] = [one for one in left if not one.is_answered(prometheus)]
-        return not left
+    def all_answered() -> bool:
+        unanswered[:] = [one for one in unanswered if not one.is_answered(prometheus)]
+        return not unanswered
 
     try:
-        wait_until(answered, 2 * LIMIT, PAUSE)
+        wait_until(all_answered, 2 * LIMIT, QUERY_SECONDS)
     except AssertionError:
-        shown = [(one, prometheus.query(one.expression)) for one in left]
-        raise AssertionError(f"without an answer, or without labels that are shown: {shown}") from None
+        shown = [(one, prometheus.query(one.expression)) for one in unanswered]
+        raise AssertionError(f"no data, or labels missing: {shown}") from None
 
 
 def test_every_expression_of_the_dashboard_returns_data(scraped: Scraped) -> None:
@@ -316,40 +319,42 @@ def test_every_expression_of_the_dashboard_returns_data(scraped: Scraped) -> Non
     everything = {one["name"]: one["allValue"] for one in (hosts, devices)}
     wanted = queries(everything)
     assert len(wanted) > 20
-    until_answered(prometheus, wanted)
-    wait_until(lambda: prometheus.query(wanted[0].expression) == [({}, 0)], 2 * LIMIT, PAUSE)  # hosts that are not up
+    wait_until_answered(prometheus, wanted)
+    wait_until(lambda: prometheus.query(wanted[0].expression) == [({}, 0)], 2 * LIMIT, QUERY_SECONDS)  # hosts down
 
     chosen: dict[str, str | Sequence[str]] = {"host": offered(prometheus, {}, hosts)}
-    assert chosen["host"] == ["far", "here", PLAYED]
+    assert chosen["host"] == ["far", "here", SIMULATED_HOST]
     names = offered(prometheus, chosen, devices)
     assert {"lo", "enp59s0f0", clean(BROKEN), QUOTED} <= set(names)
     chosen["device"] = [name for name in names if '"' not in name]
-    until_answered(prometheus, queries(chosen))
+    wait_until_answered(prometheus, queries(chosen))
 
 
 @pytest.mark.parametrize(("device", "chosen"), [(clean(BROKEN), [clean(BROKEN)]), (QUOTED, ".+")])
-def test_a_name_made_to_break_expressions_breaks_none(scraped: Scraped, device: str, chosen: str | list[str]) -> None:
-    """Chosen in the dashboard, or one of all."""
-    received = next(one for one in queries({"host": [PLAYED], "device": chosen}) if one.panel == "Received")
+def test_hostile_names_break_no_expression(scraped: Scraped, device: str, chosen: str | list[str]) -> None:
+    """The device is selected in the dashboard, or one of "All"."""
+    received = next(one for one in queries({"host": [SIMULATED_HOST], "device": chosen}) if one.panel == "Received")
 
     def rates() -> dict[str, float]:
         return {labels["device"]: value for labels, value in scraped.prometheus.query(received.expression)}
 
-    wait_until(lambda: rates().get(device, 0) > 0, 2 * LIMIT, PAUSE)
+    wait_until(lambda: rates().get(device, 0) > 0, 2 * LIMIT, QUERY_SECONDS)
 
 
 # ----------------------------------------------------------------------------------------------------------- scrape
 
 
-def test_prometheus_takes_every_line_as_the_catalogue_describes_it(scraped: Scraped) -> None:
+def test_prometheus_accepts_every_line_with_its_type_and_help(scraped: Scraped) -> None:
     prometheus = scraped.prometheus
-    wait_until(lambda: prometheus.hosts("nictop_host_up == 1") == {"here", "far", PLAYED}, 2 * LIMIT, PAUSE)
+    wait_until(
+        lambda: prometheus.hosts("nictop_host_up == 1") == {"here", "far", SIMULATED_HOST}, 2 * LIMIT, QUERY_SECONDS
+    )
 
     def targets() -> dict[str, tuple[str, str]]:
         active = prometheus.api("targets", state="active")["activeTargets"]
         return {one["labels"]["instance"]: (one["health"], one["lastError"]) for one in active}
 
-    wait_until(lambda: targets() == dict.fromkeys(scraped.targets, ("up", "")), LIMIT, PAUSE)
+    wait_until(lambda: targets() == dict.fromkeys(scraped.targets, ("up", "")), LIMIT, QUERY_SECONDS)
     names = {name for name in prometheus.api("label/__name__/values") if name.startswith("nictop_")}
     assert names <= set(SAMPLES) and len(names) > len(METRICS) / 2
     described = {(one["metric"], one["type"], one["help"], one["unit"]) for one in prometheus.api("targets/metadata")}
@@ -360,11 +365,13 @@ def test_prometheus_takes_every_line_as_the_catalogue_describes_it(scraped: Scra
     assert complaints == []
 
 
-def test_names_of_a_host_reach_prometheus_without_what_a_terminal_obeys(scraped: Scraped) -> None:
+def test_names_in_prometheus_have_no_control_characters(scraped: Scraped) -> None:
     prometheus = scraped.prometheus
-    vectors = f'nictop_interrupts_total{{host="{PLAYED}",interrupt="94"}}'
+    vectors = f'nictop_interrupts_total{{host="{SIMULATED_HOST}",interrupt="94"}}'
     wait_until(
-        lambda: {labels["vector"] for labels, _ in prometheus.query(vectors)} == {clean(VECTOR)}, 2 * LIMIT, PAUSE
+        lambda: {labels["vector"] for labels, _ in prometheus.query(vectors)} == {clean(VECTOR)},
+        2 * LIMIT,
+        QUERY_SECONDS,
     )
     for label in prometheus.api("labels"):
         assert all(value.isprintable() for value in prometheus.api(f"label/{label}/values"))
@@ -380,39 +387,44 @@ def test_a_lost_host_is_down_and_its_series_end(scraped: Scraped) -> None:
     def up() -> set[str]:
         return prometheus.hosts("nictop_host_up == 1")
 
-    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * LIMIT, PAUSE)
+    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * LIMIT, QUERY_SECONDS)
     try:
         scraped.sshd.stop()
-        wait_until(lambda: names() == ["nictop_host_up"] and up() == {"here", PLAYED}, 2 * LIMIT, PAUSE)
-        wait_until(lambda: prometheus.hosts("nictop_link_bytes_total") == {"here", PLAYED}, LIMIT, PAUSE)
+        wait_until(lambda: names() == ["nictop_host_up"] and up() == {"here", SIMULATED_HOST}, 2 * LIMIT, QUERY_SECONDS)
+        wait_until(
+            lambda: prometheus.hosts("nictop_link_bytes_total") == {"here", SIMULATED_HOST}, LIMIT, QUERY_SECONDS
+        )
     finally:
         scraped.sshd.start()
-    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * LIMIT, PAUSE)
+    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * LIMIT, QUERY_SECONDS)
 
 
 # --------------------------------------------------------------------------------------------------------- promtool
 
 
 def promtool(*arguments: str, input: bytes = b"") -> tuple[int, str]:
-    """Exit code, and what it complains of."""
+    """Exit code and error output."""
     done = subprocess.run(["promtool", *arguments], input=input, capture_output=True, timeout=LIMIT, check=False)
     return done.returncode, done.stderr.decode()
 
 
-def test_promtool_finds_no_fault_in_names_and_help() -> None:
-    """Every metric of the table, once."""
+def test_promtool_accepts_names_and_help() -> None:
+    """With one sample of every metric of the table."""
     samples = [sample(metric.name, metric.labels, 1) for metric in METRICS]
     assert promtool("check", "metrics", input=text(samples, openmetrics=False)) == (0, "")
 
 
-def test_promtool_reads_a_host_with_names_made_to_break_it() -> None:
+def test_promtool_accepts_a_host_with_hostile_names() -> None:
     host = watched(LOSING)
-    samples = [*HostCollector(PLAYED).samples(host.snapshot, 0.5), *finding_samples(PLAYED, diagnose([host]))]
+    samples = [
+        *HostCollector(SIMULATED_HOST).samples(host.snapshot, 0.5),
+        *finding_samples(SIMULATED_HOST, diagnose([host])),
+    ]
     assert promtool("check", "metrics", input=text(samples, openmetrics=False)) == (0, "")
 
 
-def test_promtool_takes_what_the_readme_says(tmp_path: Path) -> None:
-    """Its scrape configuration, and its alert within a group of rules."""
+def test_promtool_accepts_the_configuration_of_the_readme(tmp_path: Path) -> None:
+    """The scrape configuration and the alert of the README, the latter in a group of rules."""
     blocks = re.findall(r"(?:^    .*\n|^\n)+", README.read_text(), re.MULTILINE)
     (whole,) = [block for block in blocks if "scrape_configs:" in block]
     scraping, _, alert = whole.partition("    - alert:")

@@ -1,4 +1,4 @@
-"""Snapshots become series: raw counters, bounded, unique, and fit for the strict parser whatever a host says."""
+"""Series from snapshots: raw counters, bounded in number, unique, and valid for the strict parser with any host."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from nictop.metrics.series import MAX_LABEL_CHARS, label_value, sample
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, VF_COUNTERS, Line, Link, LinkChange
 from nictop.rules import SEVERITIES, Diagnosis, Skipped, diagnose
-from tests.metrics.answers import families, of_host, series, those, told
-from tests.rules.test_no_rule_raises import BASES, arbitrary_host, disturbed_host
+from tests.metrics.answers import families, of_host, series, series_with, values_of
+from tests.rules.test_no_rule_raises import BASES, arbitrary_host, mutated_host
 from tests.support.findings import finding, host_of_case
 from tests.support.rule_cases import watched
 
@@ -43,7 +43,7 @@ def inventoried(snapshot: Snapshot, **changes: object) -> Snapshot:
 
 
 def with_links(snapshot: Snapshot, *links: Link) -> Snapshot:
-    """Exactly these, each with all counters at 7."""
+    """The host with exactly these links, each with all counters at 7."""
     counters = {link.ifindex: (7,) * len(LINK_COUNTERS) for link in links}
     return counted(inventoried(snapshot, links=links), links=counters)
 
@@ -56,7 +56,7 @@ def veth(ifindex: int, name: str) -> Link:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_a_host_in_the_words_of_prometheus(base: str) -> None:
+def test_the_series_of_a_host(base: str) -> None:
     snapshot = host(base)
     found = of_host(snapshot)
     assert snapshot.counters is not None
@@ -78,11 +78,11 @@ def test_a_host_in_the_words_of_prometheus(base: str) -> None:
             shown = {"guest": "user", "guest_nice": "nice"}.get(mode, mode)
             assert found[series(name, host=snapshot.host, cpu=cpu, mode=shown)] == ticks / 100
     assert found[series("nictop_host_data_age_seconds", host=snapshot.host)] == 0.5
-    assert not any(those(found, "nictop_host_left_out").values())
+    assert not any(series_with(found, "nictop_host_left_out").values())
 
 
-def test_the_writer_of_prometheus_client_says_the_same() -> None:
-    """What stands in our text and what its own writer makes of it, read again, are equal."""
+def test_the_text_equals_that_of_prometheus_client() -> None:
+    """Our text and that of prometheus-client for the same samples are equal after parsing."""
     body = text(HostCollector("vm").samples(host(), 0.5), openmetrics=True)
 
     class Same(CollectorRegistry):
@@ -95,23 +95,23 @@ def test_the_writer_of_prometheus_client_says_the_same() -> None:
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from((0.02, 0.2, 0.6)))
 @settings(max_examples=60)
-def test_disturbed_hosts(seed: int, share: float) -> None:
+def test_mutated_hosts(seed: int, share: float) -> None:
     number = random.Random(seed)
-    snapshot = disturbed_host(number.choice(BASES), number, share).snapshot
+    snapshot = mutated_host(number.choice(BASES), number, share).snapshot
     collector = HostCollector(snapshot.host)
-    assert told(collector.samples(snapshot, 0.0)) == told(collector.samples(snapshot, 0.0))
+    assert values_of(collector.samples(snapshot, 0.0)) == values_of(collector.samples(snapshot, 0.0))
 
 
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=60)
 def test_arbitrary_hosts(seed: int) -> None:
     one = arbitrary_host(HOSTILE, random.Random(seed))
-    said = [*HostCollector(HOSTILE).samples(one.snapshot, 0.0), *finding_samples(HOSTILE, diagnose([one]))]
-    assert told(said)
+    samples = [*HostCollector(HOSTILE).samples(one.snapshot, 0.0), *finding_samples(HOSTILE, diagnose([one]))]
+    assert values_of(samples)
 
 
 @given(value=st.text(max_size=300))
-def test_label_values_end_where_they_should(value: str) -> None:
+def test_label_values_are_escaped(value: str) -> None:
     quoted = label_value(value)
     assert quoted.isprintable() and len(quoted) <= 2 * MAX_LABEL_CHARS
     bare = quoted.replace("\\\\", "").replace('\\"', "")
@@ -119,14 +119,14 @@ def test_label_values_end_where_they_should(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", [2**64 - 1, 0, 1e-9, 1e16, 0.1 + 0.2, -5, -0.5])
-def test_numbers_are_told_exactly(value: float) -> None:
-    assert list(told([sample("nictop_link_mtu_bytes", ("h", "d"), value)]).values()) == [value]
+def test_numbers_are_exact(value: float) -> None:
+    assert list(values_of([sample("nictop_link_mtu_bytes", ("h", "d"), value)]).values()) == [value]
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**64), 10**400, -(10**400), float("inf"), float("-inf"), float("nan")])
-def test_numbers_that_no_kernel_has_are_left_out(value: float) -> None:
-    assert told([sample("nictop_link_mtu_bytes", ("h", "d"), value)]) == {}
-    assert told([sample("nictop_link_bytes", ("h", "d", "rx"), -1)]) == {}
+def test_invalid_numbers_are_omitted(value: float) -> None:
+    assert values_of([sample("nictop_link_mtu_bytes", ("h", "d"), value)]) == {}
+    assert values_of([sample("nictop_link_bytes", ("h", "d", "rx"), -1)]) == {}
 
 
 # ------------------------------------------------------------------------------------------------------- formats
@@ -136,7 +136,7 @@ def test_the_older_format_has_the_same_series() -> None:
     samples = HostCollector("vm").samples(host(), 0.5)
     plain = list(parse_plain(text(samples, openmetrics=False).decode()))
     old = {(one.name, frozenset(one.labels.items())): one.value for family in plain for one in family.samples}
-    assert old == told(samples)
+    assert old == values_of(samples)
     assert {family.type for family in plain} == {"counter", "gauge"}
 
 
@@ -151,11 +151,11 @@ def test_the_older_format_has_the_same_series() -> None:
         ("application/openmetrics-text; version=x.y", False),
     ],
 )
-def test_what_is_asked_for(accept: str, wanted: bool) -> None:
+def test_content_negotiation(accept: str, wanted: bool) -> None:
     assert wants_openmetrics(accept) is wanted
 
 
-def test_gzip_is_asked_for() -> None:
+def test_gzip_is_used_on_request() -> None:
     assert wants_gzip("deflate, gzip;q=1.0") and not wants_gzip("") and not wants_gzip("br")
 
 
@@ -164,34 +164,34 @@ def test_gzip_is_asked_for() -> None:
 
 def test_a_hostile_name_breaks_no_line() -> None:
     found = of_host(with_links(host(), replace(veth(9, HOSTILE), bus="pci", alias=HOSTILE)))
-    (key,) = those(found, "nictop_link_mtu_bytes")
+    (key,) = series_with(found, "nictop_link_mtu_bytes")
     device = dict(key[1])["device"]
     assert device == label_value(HOSTILE).replace("\\\\", "\\").replace('\\"', '"')
     assert "\\x1b[2J\\u202e\\ud800" in device
 
 
-def test_two_names_that_look_alike_are_no_duplicate() -> None:
+def test_names_that_become_equal_when_sanitized_are_no_duplicates() -> None:
     found = of_host(with_links(host(), veth(9, "a\x1b"), veth(10, "a\\x1b")))
-    assert len(those(found, "nictop_link_mtu_bytes")) == 1
-    assert list(those(found, "nictop_host_left_out", what="links").values()) == [1]
+    assert len(series_with(found, "nictop_link_mtu_bytes")) == 1
+    assert list(series_with(found, "nictop_host_left_out", what="links").values()) == [1]
 
 
 # --------------------------------------------------------------------------------------------------------- limits
 
 
-def test_containers_do_not_push_out_a_nic() -> None:
+def test_links_of_containers_do_not_displace_a_nic() -> None:
     snapshot = host()
     nic = next(link for link in snapshot.links.values() if link.bus is not None)
     many = [veth(ifindex, f"veth{ifindex}") for ifindex in range(1000, 1000 + 2 * layout.MAX_EXPORTED_LINKS)]
     found = of_host(with_links(snapshot, *many, replace(nic, ifindex=5000)))
-    assert len(those(found, "nictop_link_carrier")) == layout.MAX_EXPORTED_LINKS
-    assert those(found, "nictop_link_carrier", device=nic.name)
-    assert those(found, "nictop_link_carrier", device="veth1000")
-    (left_out,) = those(found, "nictop_host_left_out", what="links").values()
+    assert len(series_with(found, "nictop_link_carrier")) == layout.MAX_EXPORTED_LINKS
+    assert series_with(found, "nictop_link_carrier", device=nic.name)
+    assert series_with(found, "nictop_link_carrier", device="veth1000")
+    (left_out,) = series_with(found, "nictop_host_left_out", what="links").values()
     assert left_out == layout.MAX_EXPORTED_LINKS + 1
 
 
-def test_every_kind_has_a_limit_and_what_is_beyond_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_has_a_limit_and_omitted_series_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("QUEUES", 3), ("INTERRUPTS", 2), ("CPUS", 1), ("VFS", 2), ("FINDINGS", 1)):
         monkeypatch.setattr(limits, f"MAX_EXPORTED_{name}", value)
     snapshot = host()
@@ -211,15 +211,15 @@ def test_every_kind_has_a_limit_and_what_is_beyond_is_counted(monkeypatch: pytes
         driver={},
     )
     found = of_host(snapshot)
-    counts = {dict(key[1])["what"]: value for key, value in those(found, "nictop_host_left_out").items()}
+    counts = {dict(key[1])["what"]: value for key, value in series_with(found, "nictop_host_left_out").items()}
     assert counts == {"links": 0, "queues": 2, "interrupts": 1, "cpus": 3, "vfs": 4}
-    assert len(those(found, "nictop_queue_packets_total")) == 3
-    assert len(those(found, "nictop_interrupts_total")) == 2
-    assert len(those(found, "nictop_cpu_seconds_total", mode="steal")) == 1
-    assert len(those(found, "nictop_vf_bytes_total", direction="rx")) == 2
+    assert len(series_with(found, "nictop_queue_packets_total")) == 3
+    assert len(series_with(found, "nictop_interrupts_total")) == 2
+    assert len(series_with(found, "nictop_cpu_seconds_total", mode="steal")) == 1
+    assert len(series_with(found, "nictop_vf_bytes_total", direction="rx")) == 2
 
 
-# --------------------------------------------------------------------------------------------- what comes and goes
+# --------------------------------------------------------------------------------------------- changes over time
 
 
 def test_a_removed_nic_disappears_at_once() -> None:
@@ -233,37 +233,37 @@ def test_a_removed_nic_disappears_at_once() -> None:
     assert after and left == set()
 
 
-def test_a_reset_of_a_counter_stays_a_reset() -> None:
+def test_a_counter_reset_is_passed_on() -> None:
     snapshot, collector = with_links(host(), veth(9, "v")), HostCollector("vm")
     line = series("nictop_link_bytes_total", host="vm", device="v", direction="rx")
     assert of_host(snapshot, collector)[line] == 7
     assert of_host(counted(snapshot, links={9: (0,) * len(LINK_COUNTERS)}), collector)[line] == 0
 
 
-def test_idle_that_runs_backwards_a_little_stands_still() -> None:
-    """proc(5): idle and iowait may decrease, which Prometheus would take for a restart from zero."""
+def test_a_small_decrease_of_idle_is_ignored() -> None:
+    """proc(5): idle and iowait can decrease, which Prometheus would interpret as a reset to zero."""
     snapshot, collector = host(), HostCollector("vm")
     idle = CPU_TIMES.index("idle")
 
-    def seen(value: int) -> float:
+    def idle_seconds(value: int) -> float:
         times = tuple(value if position == idle else 5 for position in range(len(CPU_TIMES)))
         return of_host(counted(snapshot, cpus={0: times}), collector)[
             series("nictop_cpu_seconds_total", host="vm", cpu=0, mode="idle")
         ]
 
-    assert [seen(value) for value in (100_000, 99_900, 100_100, 50)] == [1000, 1000, 1001, 0.5]
+    assert [idle_seconds(value) for value in (100_000, 99_900, 100_100, 50)] == [1000, 1000, 1001, 0.5]
 
 
 @pytest.mark.parametrize(("later", "there"), [(0.2, True), (1.0, True), (100.0, False)])
-def test_vf_counters_stay_between_two_readings(later: float, there: bool) -> None:
+def test_vf_counters_are_repeated_between_readings(later: float, there: bool) -> None:
     snapshot = host()
     ifindex = min(snapshot.links)
     first = counted(snapshot, time=1e9, vfs={ifindex: {3: tuple(range(len(VF_COUNTERS)))}})
     found = of_host(counted(first, time=1e9 + later, vfs={}))
-    assert bool(those(found, "nictop_vf_drops_total", vf=3, direction="tx")) is there
+    assert bool(series_with(found, "nictop_vf_drops_total", vf=3, direction="tx")) is there
 
 
-def test_queue_numbers_of_the_driver_fill_what_qstats_lack() -> None:
+def test_driver_counters_replace_missing_qstats() -> None:
     snapshot = host()
     assert snapshot.inventory is not None
     link = next(link for link in snapshot.links.values() if link.bus is not None)
@@ -276,7 +276,7 @@ def test_queue_numbers_of_the_driver_fill_what_qstats_lack() -> None:
     found = of_host(counted(snapshot, queues=queues, driver={link.ifindex: (1, 2, 3)}))
     shown = {key[0]: value for key, value in found.items() if ("queue", "0") in key[1] and "interrupt" not in key[0]}
     assert shown == {"nictop_queue_packets_total": 11, "nictop_queue_bytes_total": 12, "nictop_queue_drops_total": 3}
-    assert not those(found, "nictop_queue_packets_total", direction="tx")
+    assert not series_with(found, "nictop_queue_packets_total", direction="tx")
 
 
 # -------------------------------------------------------------------------------------------------------- findings
@@ -284,8 +284,8 @@ def test_queue_numbers_of_the_driver_fill_what_qstats_lack() -> None:
 
 def test_findings_by_rule_severity_and_subject() -> None:
     sick = watched(host_of_case("profiles", "profile_is_generated"))
-    found = told(finding_samples(sick.name, diagnose([sick])))
-    assert those(found, "nictop_finding", rule="profile_is_generated", severity="warning", subject="ens224")
+    found = values_of(finding_samples(sick.name, diagnose([sick])))
+    assert series_with(found, "nictop_finding", rule="profile_is_generated", severity="warning", subject="ens224")
     assert found[series("nictop_host_findings", host=sick.name, severity="critical")] == 0
     for severity in SEVERITIES:
         assert series("nictop_host_findings", host=sick.name, severity=severity) in found
@@ -294,8 +294,8 @@ def test_findings_by_rule_severity_and_subject() -> None:
 def test_findings_of_one_subject_are_one_series_and_bounded() -> None:
     many = [finding(host="vm", subject=f"s{number}") for number in range(limits.MAX_EXPORTED_FINDINGS + 5)]
     same = [finding(host="vm", subject="s0", title="another"), finding(host="other")]
-    found = told(finding_samples("vm", Diagnosis((*many, *same), (Skipped("r", "vm", "x", ""),) * 2)))
-    assert len(those(found, "nictop_finding")) == limits.MAX_EXPORTED_FINDINGS
+    found = values_of(finding_samples("vm", Diagnosis((*many, *same), (Skipped("r", "vm", "x", ""),) * 2)))
+    assert len(series_with(found, "nictop_finding")) == limits.MAX_EXPORTED_FINDINGS
     assert found[series("nictop_host_left_out", host="vm", what="findings")] == 5
     assert found[series("nictop_host_skipped_rules", host="vm")] == 1
 
@@ -303,13 +303,13 @@ def test_findings_of_one_subject_are_one_series_and_bounded() -> None:
 # ------------------------------------------------------------------------------------------------------ interrupts
 
 
-def test_vectors_have_the_queue_that_they_serve() -> None:
+def test_vectors_have_the_label_of_their_queue() -> None:
     snapshot = host()
     assert snapshot.inventory is not None
     vector = next(one for one in snapshot.inventory.interrupts if "input.0" in one.actions[0])
     found = of_host(counted(snapshot, interrupts={vector.number: {0: 5, 3: 7}}))
     (link,) = [one for one in snapshot.links.values() if one.pci_address == vector.pci_address]
-    shown = those(found, "nictop_interrupts_total", interrupt=vector.number)
+    shown = series_with(found, "nictop_interrupts_total", interrupt=vector.number)
     wanted = {"host": snapshot.host, "device": link.name, "vector": vector.actions[0], "queue": 0}
     assert shown == {
         series("nictop_interrupts_total", interrupt=vector.number, cpu=cpu, **wanted): count
@@ -322,6 +322,6 @@ def test_channels_of_hyperv_are_vectors() -> None:
     link = next(link for link in snapshot.links.values() if link.channels)
     channel = link.channels[0]
     found = of_host(counted(snapshot, channels={link.ifindex: {channel.id: (9, 10, None), 999: (None, 1, 1)}}))
-    shown = those(found, "nictop_interrupts_total", interrupt=f"vmbus-{channel.id}", device=link.name)
+    shown = series_with(found, "nictop_interrupts_total", interrupt=f"vmbus-{channel.id}", device=link.name)
     assert list(shown.values()) == [9]
-    assert not those(found, "nictop_interrupts_total", interrupt="vmbus-999")
+    assert not series_with(found, "nictop_interrupts_total", interrupt="vmbus-999")

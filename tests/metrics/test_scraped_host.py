@@ -1,4 +1,4 @@
-"""One host behind the metrics, scripted: up or not, tried again whatever happens, and a failure that stays its own."""
+"""One scripted host of the metrics service: up or down, reconnected after any failure, isolated from other hosts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nictop.metrics.scraped_host import ScrapedHost
 from nictop.metrics.service import MetricsService
 from nictop.probe.records import Line
 from nictop.wire.source import SourceState
-from tests.metrics.answers import series, those, values
+from tests.metrics.answers import series, series_with, values
 from tests.support.rule_cases import base, heard
 from tests.support.sources import ScriptedSource
 
-LIMIT = 90.0
+WAIT_TIMEOUT = 90.0
 LIVE = SourceState("live")
 
 
@@ -27,16 +27,16 @@ def lines(name: str = "kvm-guest") -> list[Line]:
     return heard(base(name))
 
 
-async def until(fact: Callable[[], object]) -> None:
-    async def look() -> None:
-        while not fact():  # noqa: ASYNC110  (the fact is of the code under test, which tells nobody)
+async def until(condition: Callable[[], object]) -> None:
+    async def wait() -> None:
+        while not condition():  # noqa: ASYNC110  (no event signals the condition)
             await asyncio.sleep(0)
 
-    await asyncio.wait_for(look(), LIMIT)
+    await asyncio.wait_for(wait(), WAIT_TIMEOUT)
 
 
-class Ending(ScriptedSource):
-    """One that ends after what it was given."""
+class EndingSource(ScriptedSource):
+    """A source that ends after the items it was given."""
 
     async def items(self) -> AsyncIterator[Line | SourceState]:
         while not self.said_all:
@@ -54,9 +54,9 @@ async def following(host: ScrapedHost) -> AsyncIterator[None]:
             await task
 
 
-async def test_up_is_who_is_heard_of() -> None:
-    source, said = ScriptedSource("vm"), list[str]()
-    host = ScrapedHost(Host("vm", "vm"), lambda _: source, 1.0, said.append)
+async def test_a_host_is_up_while_its_lines_are_received() -> None:
+    source, messages = ScriptedSource("vm"), list[str]()
+    host = ScrapedHost(Host("vm", "vm"), lambda _: source, 1.0, messages.append)
     async with following(host):
         source.say(SourceState("connecting"), LIVE)
         await until(lambda: source.said_all and host.session.snapshot.state == "live")
@@ -71,42 +71,42 @@ async def test_up_is_who_is_heard_of() -> None:
         source.say(SourceState("lost", "the connection broke", 1.0), SourceState("lost", "the connection broke", 2.0))
         await until(lambda: source.said_all and host.session.snapshot.state == "lost")
         assert not host.is_up(now)
-    assert said == ["vm: live", "vm: lost: the connection broke"]
+    assert messages == ["vm: live", "vm: lost: the connection broke"]
     assert source.closed
 
 
-async def test_who_cannot_be_reached_is_tried_again() -> None:
-    sources, said = list[Ending](), list[str]()
+async def test_an_unreachable_host_is_retried() -> None:
+    sources, messages = list[EndingSource](), list[str]()
 
-    def connect(_: Host) -> Ending:
-        source = Ending("vm")
+    def connect(_: Host) -> EndingSource:
+        source = EndingSource("vm")
         source.say(*([SourceState("failed", "no such host")] if not sources else [LIVE, *lines()]))
         sources.append(source)
         return source
 
-    host = ScrapedHost(Host("vm", "vm"), connect, 1.0, said.append, retry_seconds=0.0)
+    host = ScrapedHost(Host("vm", "vm"), connect, 1.0, messages.append, retry_seconds=0.0)
     async with following(host):
         await until(lambda: len(sources) > 2)
-    assert said[:2] == ["vm: failed: no such host", "vm: live"] and all(source.closed for source in sources)
+    assert messages[:2] == ["vm: failed: no such host", "vm: live"] and all(source.closed for source in sources)
 
 
-async def test_a_fault_of_our_own_is_said_and_survived() -> None:
-    tries, said = list[Host](), list[str]()
+async def test_an_internal_error_is_reported_and_the_host_is_retried() -> None:
+    tries, messages = list[Host](), list[str]()
 
     def connect(host: Host) -> ScriptedSource:
         tries.append(host)
         raise RuntimeError("broken")
 
-    async with following(ScrapedHost(Host("vm", "vm"), connect, 1.0, said.append, retry_seconds=0.0)):
+    async with following(ScrapedHost(Host("vm", "vm"), connect, 1.0, messages.append, retry_seconds=0.0)):
         await until(lambda: len(tries) > 2)
-    assert said == ["vm: failed: nictop itself failed here: RuntimeError: broken"]
+    assert messages == ["vm: failed: nictop itself failed here: RuntimeError: broken"]
 
 
-async def test_a_host_that_cannot_be_told_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_whose_series_fail_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = {name: ScriptedSource(name) for name in ("good", "bad")}
-    said: list[str] = []
+    messages: list[str] = []
     service = MetricsService(
-        [Host(name, name) for name in sources], lambda host: sources[host.label], 60.0, said.append
+        [Host(name, name) for name in sources], lambda host: sources[host.label], 60.0, messages.append
     )
     running = asyncio.ensure_future(service.run())
     try:
@@ -122,18 +122,18 @@ async def test_a_host_that_cannot_be_told_hides_no_other(monkeypatch: pytest.Mon
             found = values(service.answer("application/openmetrics-text", "").body)
             assert found[series("nictop_host_up", host="good")] == 1
             assert found[series("nictop_host_up", host="bad")] == 0
-            assert those(found, "nictop_link_bytes_total", host="good")
+            assert series_with(found, "nictop_link_bytes_total", host="good")
             assert {key[0] for key in found if ("host", "bad") in key[1]} == {"nictop_host_up"}
             service._responses.clear()
-        assert said.count("bad: nictop itself failed here: OverflowError: too large") == 1
+        assert messages.count("bad: nictop itself failed here: OverflowError: too large") == 1
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert all(source.closed for source in sources.values())
 
 
-async def test_answers_within_a_moment_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flood of requests does not make a flood of work."""
+async def test_responses_are_cached_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many requests do not cause as much work."""
     service = MetricsService([], lambda host: ScriptedSource(host.label), 1.0, lambda _: None)
     monkeypatch.setattr(metrics_service, "FRESH", 3600.0)
     first = service.answer("", "gzip")

@@ -26,7 +26,7 @@ from nictop.metrics.server import (
     parse_request,
 )
 
-LIMIT = 90.0
+WAIT_TIMEOUT = 90.0
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000
 """More than the buffers of a loopback socket."""
@@ -43,7 +43,7 @@ async def serving(**options: float) -> AsyncIterator[tuple[str, int]]:
     try:
         yield address, int(port)
     finally:
-        await asyncio.wait_for(server.close(), LIMIT)
+        await asyncio.wait_for(server.close(), WAIT_TIMEOUT)
         with pytest.raises(OSError):
             await asyncio.open_connection(address, int(port))
 
@@ -52,7 +52,7 @@ async def exchange(server: tuple[str, int], sent: bytes) -> bytes:
     """All data that the server sends until it closes the connection."""
     reader, writer = await asyncio.open_connection(*server)
     writer.write(sent)
-    received = await asyncio.wait_for(reader.read(), LIMIT)
+    received = await asyncio.wait_for(reader.read(), WAIT_TIMEOUT)
     writer.close()
     return received
 
@@ -143,7 +143,7 @@ async def test_a_client_that_does_not_read_delays_no_other_and_is_closed() -> No
             await until_closed(server)
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             try:
-                taken = len(await asyncio.wait_for(reader.read(), LIMIT))
+                taken = len(await asyncio.wait_for(reader.read(), WAIT_TIMEOUT))
             except ConnectionResetError:
                 taken = 0
             assert taken < len(LARGE)
@@ -168,7 +168,7 @@ async def test_an_idle_connection_is_closed_for_a_new_one(monkeypatch: pytest.Mo
     async with serving() as server:
         silent = [await asyncio.open_connection(*server) for _ in range(5)]
         assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
-        assert await asyncio.wait_for(silent[0][0].read(), LIMIT) == b""
+        assert await asyncio.wait_for(silent[0][0].read(), WAIT_TIMEOUT) == b""
         for _, writer in silent:
             writer.close()
 

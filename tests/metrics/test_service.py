@@ -1,4 +1,4 @@
-"""`nictop metrics` as a user starts it: a process, real probes, real HTTP, and nothing left behind."""
+"""`nictop metrics` as a user starts it: a process with real probes and real HTTP that leaves no process behind."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nictop.probe.records import LINK_COUNTERS
-from tests.metrics.answers import series, those
-from tests.metrics.metrics_process import PAUSE, Metrics
+from tests.metrics.answers import series, series_with
+from tests.metrics.metrics_process import SCRAPE_SECONDS, Metrics
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, alive, wait_until
 from tests.support.sshd import Sshd, descendants, skip_without_sshd
@@ -25,7 +25,7 @@ def local() -> Iterator[Metrics]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Metrics]:
-    """For tests that only ask."""
+    """For tests that only send requests."""
     with Metrics("here=local") as metrics:
         yield metrics
 
@@ -38,19 +38,19 @@ def sysfs_counters(name: str) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------ this host
 
 
-def test_counters_are_those_of_the_kernel(shared: Metrics) -> None:
-    """Monotone: what sysfs said before the answer's numbers were read, they, what sysfs says afterwards."""
+def test_counters_equal_those_of_the_kernel(shared: Metrics) -> None:
+    """The value is between those of sysfs before and after the response."""
     shared.until_up("here")
     devices = [path.parent.name for path in Path("/sys/class/net").glob("*/device")]
     before = {name: sysfs_counters(name) for name in ("lo", *devices)}
     readings = {shared.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")]}
 
-    def heard_again() -> bool:
-        """A reading may have been on its way; the third one was begun after `before` had been read."""
+    def has_new_reading() -> bool:
+        """One reading may have been in progress; the third one began after `before` was read."""
         readings.add(shared.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")])
         return len(readings) > 3
 
-    wait_until(heard_again, pause=PAUSE)
+    wait_until(has_new_reading, pause=SCRAPE_SECONDS)
     found = shared.until_up("here")
     after = {name: sysfs_counters(name) for name in before}
     checked = 0
@@ -70,17 +70,17 @@ def test_counters_are_those_of_the_kernel(shared: Metrics) -> None:
     assert checked == 8 * len(before)
 
 
-def test_cpu_time_is_that_of_the_kernel(shared: Metrics) -> None:
+def test_cpu_time_equals_that_of_the_kernel(shared: Metrics) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     found = shared.until_up("here")
     lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")][1:]
     for name, user, *_ in lines:
         shown = found[series("nictop_cpu_seconds_total", host="here", cpu=name[3:], mode="user")]
         assert 0 <= shown <= int(user) / ticks
-    assert len(those(found, "nictop_cpu_seconds_total", mode="steal")) == len(lines)
+    assert len(series_with(found, "nictop_cpu_seconds_total", mode="steal")) == len(lines)
 
 
-def test_what_nictop_costs_is_told(shared: Metrics) -> None:
+def test_the_cost_of_nictop_is_exported(shared: Metrics) -> None:
     found = shared.until_up("here")
     assert found[series("nictop_hosts")] == 1
     assert found[series("nictop_diagnoses_total")] >= 1
@@ -92,12 +92,12 @@ def test_what_nictop_costs_is_told(shared: Metrics) -> None:
 
 def test_formats_and_encoding(shared: Metrics) -> None:
     shared.until_up("here")
-    status, kind, body = shared.ask(Accept="text/plain")
+    status, kind, body = shared.get(Accept="text/plain")
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8") and b"# EOF" not in body
-    status, kind, body = shared.ask()
+    status, kind, body = shared.get()
     assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8" and body.endswith(b"# EOF\n")
-    assert shared.ask(**{"Accept-Encoding": "gzip"})[2][:2] == b"\x1f\x8b"
-    assert shared.ask("/other")[0] == 404 and shared.ask("/")[0] == 200
+    assert shared.get(**{"Accept-Encoding": "gzip"})[2][:2] == b"\x1f\x8b"
+    assert shared.get("/other")[0] == 404 and shared.get("/")[0] == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -108,15 +108,15 @@ def test_a_signal_ends_it_and_its_probe(local: Metrics, number: signal.Signals) 
     assert local.end(number) == 0
     wait_until(lambda: not any(alive(pid) for pid in children))
     assert local.process.stdout is not None and local.process.stdout.read() == ""
-    assert local.said[0].startswith("nictop: http://127.0.0.1:") and "nictop: here: live" in local.said
-    assert not [line for line in local.said if "Traceback" in line or "Error" in line]
+    assert local.error_lines[0].startswith("nictop: http://127.0.0.1:") and "nictop: here: live" in local.error_lines
+    assert not [line for line in local.error_lines if "Traceback" in line or "Error" in line]
 
 
-def test_a_probe_that_dies_comes_back(local: Metrics) -> None:
+def test_a_killed_probe_is_restarted(local: Metrics) -> None:
     local.until_up("here")
     (probe, *_) = descendants(local.process.pid)
     os.kill(probe, signal.SIGKILL)
-    wait_until(lambda: any("here: lost" in line for line in local.said))
+    wait_until(lambda: any("here: lost" in line for line in local.error_lines))
     local.until_up("here")
 
 
@@ -131,49 +131,51 @@ def test_links_come_and_go(namespace: Namespace) -> None:
     carrier = series("nictop_link_carrier", host="here", device="veth0")
     with Metrics("here=local", namespace=namespace) as metrics:
         found = metrics.until_up("here")
-        wait_until(lambda: metrics.values().get(carrier) == 1, pause=PAUSE)
+        wait_until(lambda: metrics.values().get(carrier) == 1, pause=SCRAPE_SECONDS)
         namespace.run(["ip", "link", "set", "veth1", "down"])
-        wait_until(lambda: metrics.values().get(carrier) == 0, pause=PAUSE)
-        assert len(LINK_COUNTERS) > 8 and those(found, "nictop_link_bytes_total", device="veth0")
+        wait_until(lambda: metrics.values().get(carrier) == 0, pause=SCRAPE_SECONDS)
+        assert len(LINK_COUNTERS) > 8 and series_with(found, "nictop_link_bytes_total", device="veth0")
         namespace.run(["ip", "link", "del", "veth0"])
-        wait_until(lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]], pause=PAUSE)
-        assert those(metrics.until_up("here"), "nictop_link_bytes_total", device="lo")
+        wait_until(
+            lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]], pause=SCRAPE_SECONDS
+        )
+        assert series_with(metrics.until_up("here"), "nictop_link_bytes_total", device="lo")
         assert metrics.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize(("listen", "warns"), [("[::1]:0", False), ("0.0.0.0:0", True), ("[::]:0", True)])
-def test_only_loopback_is_silent_about_others(namespace: Namespace, listen: str, warns: bool) -> None:
+def test_other_addresses_than_loopback_cause_a_warning(namespace: Namespace, listen: str, warns: bool) -> None:
     with Metrics("here=local", listen=listen, namespace=namespace) as metrics:
         assert metrics.place[1] > 0
-        assert any("warning: other machines can reach" in line for line in metrics.said) is warns
-        assert metrics.ask("/")[0] == 200
+        assert any("warning: other machines can reach" in line for line in metrics.error_lines) is warns
+        assert metrics.get("/")[0] == 200
         assert metrics.end(signal.SIGTERM) == 0
 
 
-def test_a_taken_port_is_a_sentence_and_exit_code_2(namespace: Namespace) -> None:
+def test_a_port_in_use_is_an_error_with_exit_code_2(namespace: Namespace) -> None:
     with Metrics("here=local", listen="127.0.0.1:9807", namespace=namespace) as first:
         assert first.place == ("127.0.0.1", 9807)
         with Metrics("here=local", listen="127.0.0.1:9807", namespace=namespace) as second:
             assert second.process.wait(LIMIT) == 2
-        assert second.said[0] == "nictop: cannot listen at 127.0.0.1:9807: Address already in use"
+        assert second.error_lines[0] == "nictop: cannot listen at 127.0.0.1:9807: Address already in use"
         assert first.end(signal.SIGTERM) == 0
 
 
 # -------------------------------------------------------------------------------------------------- several hosts
 
 
-def test_a_lost_host_takes_nothing_from_the_others(tmp_path: Path) -> None:
+def test_a_lost_host_does_not_affect_the_others(tmp_path: Path) -> None:
     skip_without_sshd()
     sshd = Sshd(tmp_path / "sshd")
     try:
         with Metrics("here=local", f"far={sshd.word}", environment=sshd.client(tmp_path / "home")) as metrics:
             found = metrics.until_up("far")
-            assert those(found, "nictop_link_bytes_total", host="far", device="lo")
+            assert series_with(found, "nictop_link_bytes_total", host="far", device="lo")
             sshd.stop()
             found = metrics.until_up("far", is_up=False)
             assert {key[0] for key in found if ("host", "far") in key[1]} == {"nictop_host_up"}
-            assert those(metrics.until_up("here"), "nictop_link_bytes_total", host="here", device="lo")
-            assert any(line.startswith("nictop: far: lost") for line in metrics.said)
+            assert series_with(metrics.until_up("here"), "nictop_link_bytes_total", host="here", device="lo")
+            assert any(line.startswith("nictop: far: lost") for line in metrics.error_lines)
             assert metrics.end(signal.SIGTERM) == 0
     finally:
         sshd.stop()

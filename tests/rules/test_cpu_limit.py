@@ -1,4 +1,4 @@
-"""A rule that takes too long is interrupted and skipped with the reason; all others are asked."""
+"""A rule that exceeds its CPU time is interrupted and skipped with the reason; all other rules are evaluated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def forever(host: HostFacts) -> None:
 
 
 def swallowing(host: HostFacts) -> None:
-    """What handles its own exceptions is interrupted all the same."""
+    """A rule that catches exceptions is interrupted all the same."""
     for _ in count():
         try:
             RULES["no such rule"]
@@ -33,7 +33,7 @@ def swallowing(host: HostFacts) -> None:
 
 
 def matching(host: HostFacts) -> None:
-    """Exponential: 2^60 steps inside of one call."""
+    """Exponential regular expression: 2^60 steps inside one call."""
     re.fullmatch(r"(a|a)*b", "a" * 60)
 
 
@@ -44,7 +44,7 @@ def hosts() -> list[HostFacts]:
 
 @pytest.fixture(params=[forever, swallowing, matching])
 def slow_rules(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One about each host, which is slow for the first, and one about all."""
+    """One rule for each host, slow for the first host, and one rule for all hosts."""
 
     def slow_for_one(host: HostFacts) -> Iterator[Finding | Skipped]:
         """Slow."""
@@ -80,8 +80,8 @@ def test_a_rule_that_takes_too_long_is_skipped_with_the_reason(slow_rules: None,
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_one_that_is_slow_once_is_asked_again(hosts: list[HostFacts]) -> None:
-    """As after the import of a module, or a collection of garbage."""
+def test_a_rule_that_is_slow_once_is_evaluated_again(hosts: list[HostFacts]) -> None:
+    """Such as after an import or a garbage collection."""
     asked = count()
 
     def slow_at_first(host: HostFacts) -> Iterator[Finding | Skipped]:
@@ -97,12 +97,12 @@ def test_one_that_is_slow_once_is_asked_again(hosts: list[HostFacts]) -> None:
         del RULES["slow_at_first"]
 
 
-def test_steps_pause_after_each_rule_and_host(hosts: list[HostFacts]) -> None:
+def test_evaluation_yields_after_each_rule_and_host(hosts: list[HostFacts]) -> None:
     steps = sum(1 for _ in diagnosis_steps(hosts))
     assert steps == sum(1 if rule.pairs else len(hosts) for rule in RULES.values())
 
 
-def test_what_ends_in_time_is_not_interrupted_later() -> None:
+def test_a_rule_that_ends_in_time_is_not_interrupted_later() -> None:
     for _ in range(200):
         assert limited(0.001, lambda: 7) == 7
     begin = time.thread_time()
@@ -115,8 +115,8 @@ def test_what_ends_in_time_is_not_interrupted_later() -> None:
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_many_hosts_together_do_not_keep_keys_waiting_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 hosts would have 3.2 s."""
+def test_the_cpu_limit_does_not_grow_with_the_number_of_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits of 64 hosts would add up to 3.2 s."""
     allowed: list[float] = []
     monkeypatch.setattr("nictop.rules.registry.limited", lambda seconds, _: allowed.append(seconds))
     diagnose(

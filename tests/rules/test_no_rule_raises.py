@@ -1,6 +1,6 @@
-"""Whatever a probe says, every rule answers: with findings, with a reason why it could not look, or with silence.
+"""Whatever a probe sends, every rule returns findings, nothing, or the reason why it could not be evaluated.
 
-Hosts are the healthy ones with parts of them disturbed, and ones that are arbitrary from end to end.
+Inputs are healthy hosts with random mutations, and completely random hosts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests.support.rule_cases import HELLO, base, counters_of, inventory_of
 BASES = ("kvm-guest", "vmware-guest", "hyperv-guest", "hypervisor")
 
 
-def heard(name: str, inventory: Inventory, counters: list[Counters]) -> HostFacts:
-    """The host after these lines; counters that no clock orders give no rates, as for a live one."""
+def host_facts(name: str, inventory: Inventory, counters: list[Counters]) -> HostFacts:
+    """The host after these lines; as for a live host, counters without increasing time give no rates."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     snapshot = advance(advance(snapshot, Line(hello=Hello(**HELLO))), Line(inventory=inventory))  # type: ignore[arg-type]
     window = []
@@ -33,20 +33,20 @@ def heard(name: str, inventory: Inventory, counters: list[Counters]) -> HostFact
     return HostFacts(snapshot, tuple(window))
 
 
-def disturbed_host(name: str, number: random.Random, share: float) -> HostFacts:
+def mutated_host(name: str, number: random.Random, share: float) -> HostFacts:
     host = base(name)
     inventory, ifindexes = inventory_of(host)
     counters = [
         dataclasses.replace(disturbed(record, Counters, number, share), time=record.time)
         for record in counters_of(host.get("counters", {}), ifindexes, inventory)[:5]
     ]
-    return heard(name, disturbed(inventory, Inventory, number, share), counters)
+    return host_facts(name, disturbed(inventory, Inventory, number, share), counters)
 
 
 def arbitrary_host(name: str, number: random.Random) -> HostFacts:
     inventory = arbitrary(Inventory, number)
     counters = [dataclasses.replace(arbitrary(Counters, number), time=float(second)) for second in range(5)]
-    return heard(name, inventory, counters)
+    return host_facts(name, inventory, counters)
 
 
 def failures(diagnosis: Diagnosis) -> list[tuple[str, str]]:
@@ -65,25 +65,25 @@ def assert_sound(diagnosis: Diagnosis) -> None:
 @pytest.mark.parametrize("share", [0.002, 0.02, 0.1])
 @given(st.sampled_from(BASES), st.sampled_from(BASES), st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_good_hosts_with_disturbed_parts(share: float, first: str, second: str, seed: int) -> None:
+def test_healthy_hosts_with_mutations(share: float, first: str, second: str, seed: int) -> None:
     number = random.Random(seed)
-    hosts = [disturbed_host(first, number, share), disturbed_host(second, number, share)]
+    hosts = [mutated_host(first, number, share), mutated_host(second, number, share)]
     assert_sound(diagnose(hosts))
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-def test_hosts_that_are_arbitrary_from_end_to_end(seed: int) -> None:
+def test_completely_random_hosts(seed: int) -> None:
     number = random.Random(seed)
     assert_sound(diagnose([arbitrary_host("one", number), arbitrary_host("two", number)]))
 
 
-def test_the_disturbance_reaches_what_the_rules_look_at() -> None:
-    """Arbitrary hosts that made no rule speak would prove nothing."""
+def test_random_hosts_have_findings() -> None:
+    """Checks the generator: random hosts without any finding would prove nothing."""
     number = random.Random(7)
     spoke: set[str] = set()
     for _ in range(60):
-        diagnosis = diagnose([disturbed_host(name, number, 0.02) for name in BASES])
+        diagnosis = diagnose([mutated_host(name, number, 0.02) for name in BASES])
         spoke |= {finding.rule for finding in diagnosis.findings}
         if len(spoke) >= len(RULES) // 4:
             return

@@ -1,5 +1,5 @@
-"""Rules on profiles against a real NetworkManager in a namespace: what they say of it, and that the commands which they
-print work as printed and leave a clean check. It promises the first thing that nictop was made for."""
+"""Rules on profiles with a real NetworkManager in a namespace: their findings, and that the printed commands work as
+printed and leave no finding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = ["Wired 'x' \"y\"", "[red]ens99[/]", "zwei  Wörter", "名前", "$(tou
 
 @pytest.fixture
 def manager() -> Iterator[PrivateNetworkManager]:
-    """One that asks in vain for an address of ens37."""
+    """A NetworkManager whose DHCP request on ens37 gets no answer."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
@@ -37,7 +37,7 @@ def manager() -> Iterator[PrivateNetworkManager]:
 
 
 def only(manager: PrivateNetworkManager, rule: str, subject: str = NIC) -> Finding:
-    """The one finding that there is."""
+    """The only finding; asserts its rule and subject."""
     found = findings(manager)
     assert set(found) == {(rule, subject)}
     return found[rule, subject]
@@ -48,8 +48,8 @@ def addresses(manager: PrivateNetworkManager, name: str = NIC) -> list[str]:
     return [f"{one.address}/{one.prefix_length}" for one in link.addresses if one.scope == "global"]
 
 
-def test_renamed_with_an_address(manager: PrivateNetworkManager) -> None:
-    """The first fix: the NIC has its address, the profile its name, and the check is clean."""
+def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetworkManager) -> None:
+    """The first fix: the NIC has its address, the profile its name, and there is no finding."""
     finding = only(manager, GENERATED)
     assert finding.title == 'waits for DHCP by "Wired connection 1", which NetworkManager made up'
     type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
@@ -60,11 +60,11 @@ def test_renamed_with_an_address(manager: PrivateNetworkManager) -> None:
         NIC,
         f"/etc/NetworkManager/system-connections/{NIC}.nmconnection",
     )
-    manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")  # what could not be typed before
+    manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")  # not possible before the fix
 
 
-def test_a_networkmanager_that_hangs_is_no_all_clear(manager: PrivateNetworkManager) -> None:
-    """The finding is there, nobody can see it: every check that needs NetworkManager is skipped, with the reason."""
+def test_checks_are_skipped_when_networkmanager_does_not_respond(manager: PrivateNetworkManager) -> None:
+    """With a stopped NetworkManager every check that needs it is skipped, with the reason."""
     only(manager, GENERATED)
     os.kill(manager.pid, signal.SIGSTOP)
     try:
@@ -79,21 +79,20 @@ def test_a_networkmanager_that_hangs_is_no_all_clear(manager: PrivateNetworkMana
     assert GENERATED in done.stdout and "no_profile_matches" in done.stdout
 
 
-def test_taken_back(manager: PrivateNetworkManager) -> None:
-    """The undo of the first fix leaves the profile as it was, but saved: DHCP, and its old name."""
+def test_the_undo_of_the_first_fix(manager: PrivateNetworkManager) -> None:
+    """The undo of the first fix restores DHCP and the old name of the profile, which is now saved."""
     fix = only(manager, GENERATED).fixes[0]
     type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
     *lines, up = fix.undo
     type_in(manager, lines)
-    assert str(up).startswith("nmcli con up ")  # would wait for DHCP in vain
+    assert str(up).startswith("nmcli con up ")  # would wait for DHCP, which never answers
     (profile,) = watched(manager).profiles.profiles[:1]
     assert (profile.id, profile.ipv4.method, profile.ipv4.addresses) == ("Wired connection 1", "auto", ())
     assert set(findings(manager)) == {("profile_still_called_wired_connection", NIC)}
 
 
-def test_a_new_profile_instead(manager: PrivateNetworkManager) -> None:
-    """The second fix: the made-up profile is still there, and no longer worth a word; the undo brings the trouble
-    back."""
+def test_the_fix_with_a_new_profile(manager: PrivateNetworkManager) -> None:
+    """The second fix: the generated profile still exists without a finding; the undo brings the finding back."""
     fix = only(manager, GENERATED).fixes[1]
     type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
@@ -104,8 +103,8 @@ def test_a_new_profile_instead(manager: PrivateNetworkManager) -> None:
     only(manager, GENERATED)
 
 
-def test_an_address_that_was_set_by_hand_is_kept(manager: PrivateNetworkManager) -> None:
-    """NetworkManager only looks on then; the commands need nothing filled in."""
+def test_a_manually_set_address_is_kept(manager: PrivateNetworkManager) -> None:
+    """The device is then managed externally; the commands contain no placeholders."""
     manager.nmcli("con", "down", "Wired connection 1")
     assert only(manager, "profile_does_not_connect_by_itself").title == "was disconnected by hand"
     manager.namespace.run(["ip", "address", "add", "198.51.100.7/24", "dev", NIC])
@@ -118,7 +117,7 @@ def test_an_address_that_was_set_by_hand_is_kept(manager: PrivateNetworkManager)
 
 
 def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
-    """One's own profile, given up by NetworkManager: the static form brings the NIC up."""
+    """NetworkManager has given up the user's profile: the static variant of the fix brings the NIC up."""
     type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("con", "mod", NIC, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.dhcp-timeout", "1")
     manager.nmcli("con", "mod", NIC, "ipv6.method", "disabled", "connection.autoconnect-retries", "1")
@@ -130,8 +129,8 @@ def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
     assert findings(manager) == {}
 
 
-def test_your_own_profile_that_lost(manager: PrivateNetworkManager) -> None:
-    """A profile that fits and does not connect by itself takes over."""
+def test_a_matching_profile_replaces_the_active_one(manager: PrivateNetworkManager) -> None:
+    """A matching profile without autoconnect is activated."""
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     manager.nmcli(
         "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"lab {NIC}", "autoconnect", "no", *static
@@ -145,8 +144,8 @@ def test_your_own_profile_that_lost(manager: PrivateNetworkManager) -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE, "two\nlines", "\x1b[31mred", "tab\there"])
 def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, name: str) -> None:
-    """A profile bound to an interface that is gone, under names that a shell, nmcli or a terminal would take for
-    something else."""
+    """A profile bound to an interface that does not exist, with names that a shell, nmcli or a terminal could
+    misinterpret."""
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     words = ("con", "add", "type", "ethernet", "ifname", "ens99", *static)
     manager.nmcli(*words, "connection.id", name)
@@ -158,9 +157,9 @@ def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, nam
     )
     type_in(manager, finding.fixes[0].commands)
     assert addresses(manager) == ["192.0.2.8/24"]
-    said = findings(manager)
-    assert set(said) <= {("no_profile_of_this_name", NIC)}  # its name still is not that of the interface
-    for one in said.values():
+    left = findings(manager)
+    assert set(left) <= {("no_profile_of_this_name", NIC)}  # its name still differs from that of the interface
+    for one in left.values():
         type_in(manager, one.fixes[0].commands)
     assert findings(manager) == {}
 
@@ -179,7 +178,7 @@ def test_an_interface_with_a_quote_in_its_name() -> None:
 
 
 def test_two_profiles_of_one_name(manager: PrivateNetworkManager) -> None:
-    """They compete until one of them is preferred, and are told apart by UUID."""
+    """They compete until one has a higher priority, and are distinguished by UUID."""
     type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *static)
@@ -191,7 +190,7 @@ def test_two_profiles_of_one_name(manager: PrivateNetworkManager) -> None:
     assert findings(manager) == {}
 
 
-def test_disconnected_by_hand(manager: PrivateNetworkManager) -> None:
+def test_a_device_disconnected_by_the_user(manager: PrivateNetworkManager) -> None:
     type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("device", "disconnect", NIC)
     finding = only(manager, "profile_does_not_connect_by_itself")
@@ -202,8 +201,8 @@ def test_disconnected_by_hand(manager: PrivateNetworkManager) -> None:
     only(manager, "profile_does_not_connect_by_itself")
 
 
-def test_the_cable_is_out() -> None:
-    """The profile waits, DEVICE is empty, and nictop knows whose it is all the same."""
+def test_a_link_without_carrier() -> None:
+    """The profile waits for a carrier and has no DEVICE; nictop still finds the interface it belongs to."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
@@ -230,8 +229,8 @@ def test_a_clone_with_the_address_of_another_nic(manager: PrivateNetworkManager)
 
 
 @contextmanager
-def dressed(*links: str) -> Iterator[Place]:
-    """A NetworkManager that makes no profiles by itself, whose veths the rules take for NICs of the machine."""
+def networkmanager_with_nics(*links: str) -> Iterator[Place]:
+    """A NetworkManager that generates no profiles; the rules see its veths as NICs of the machine."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
@@ -240,16 +239,16 @@ def dressed(*links: str) -> Iterator[Place]:
         yield Place("namespace", Host("", {"links": nics}), manager)
 
 
-def cured(place: Place, rule: str, subject: str, title: str = "", **filled: str) -> None:
-    """The commands of the fix are typed, and the finding is gone."""
+def apply_fix(place: Place, rule: str, subject: str, title: str = "", **filled: str) -> None:
+    """Run the commands of the fix, and wait until the finding is gone."""
     finding = found((place,), rule, subject)
     assert finding is not None
     type_in(place.manager, fix_of(finding, title).commands, **filled)
     place.manager.wait_for(lambda: found((place,), rule, subject) is None)
 
 
-def test_a_generated_name_that_was_kept(manager: PrivateNetworkManager) -> None:
-    """Its profile was saved under the name that NetworkManager had made up."""
+def test_a_saved_profile_with_the_generated_name(manager: PrivateNetworkManager) -> None:
+    """The profile was saved with the name that NetworkManager had generated."""
     (uuid,) = manager.profiles()
     manager.nmcli("con", "mod", uuid, "ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
     manager.nmcli("con", "up", uuid)
@@ -258,40 +257,40 @@ def test_a_generated_name_that_was_kept(manager: PrivateNetworkManager) -> None:
 
 
 @pytest.mark.parametrize("title", ["make a new profile with a static address"])
-def test_no_profile_at_all(title: str) -> None:
-    with dressed(NIC) as place:
+def test_a_nic_without_any_profile(title: str) -> None:
+    with networkmanager_with_nics(NIC) as place:
         place.manager.wait_for(lambda: place.manager.device_state(NIC) == DISCONNECTED)
-        cured(place, "no_profile_matches", NIC, title, ADDRESS="192.0.2.9/24")
+        apply_fix(place, "no_profile_matches", NIC, title, ADDRESS="192.0.2.9/24")
         assert addresses(place.manager) == ["192.0.2.9/24"]
 
 
-def test_networking_is_switched_on_again() -> None:
-    with dressed(NIC) as place:
+def test_networking_is_enabled_again() -> None:
+    with networkmanager_with_nics(NIC) as place:
         place.manager.nmcli("networking", "off")
-        cured(place, "networking_is_switched_off", "")
+        apply_fix(place, "networking_is_switched_off", "")
 
 
-def test_a_nic_that_was_left_alone() -> None:
-    with dressed(NIC) as place:
+def test_an_unmanaged_nic() -> None:
+    with networkmanager_with_nics(NIC) as place:
         place.manager.nmcli("device", "set", NIC, "managed", "no")
         place.manager.wait_for(lambda: found((place,), "link_is_unmanaged", NIC))
-        cured(place, "link_is_unmanaged", NIC)
+        apply_fix(place, "link_is_unmanaged", NIC)
 
 
-def test_a_profile_for_the_name_of_before() -> None:
-    with dressed(NIC) as place:
+def test_a_profile_for_the_former_name_of_the_nic() -> None:
+    with networkmanager_with_nics(NIC) as place:
         place.manager.namespace.run(["ip", "link", "property", "add", "dev", NIC, "altname", "ens5"])
         static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
         place.manager.nmcli("con", "add", "type", "ethernet", "ifname", "ens5", "con-name", "ens5", *static)
-        cured(place, "configuration_names_an_old_name", NIC)
+        apply_fix(place, "configuration_names_an_old_name", NIC)
         assert addresses(place.manager) == ["192.0.2.9/24"]
 
 
 @contextmanager
 def two_nics(*profiles: tuple[str, ...]) -> Iterator[Place]:
-    """Joined by a bridge, with a profile each."""
+    """Two NICs joined by a bridge, with one profile each."""
     names = ("ens37", "ens38")
-    with dressed(*names) as place:
+    with networkmanager_with_nics(*names) as place:
         manager = place.manager
         manager.namespace.run(["sh", "-ec", "ip link add farsw type bridge; ip link set dev farsw up"])
         for name, words in zip(names, profiles, strict=True):
@@ -309,7 +308,7 @@ def static(address: str, gateway: str, *more: str) -> tuple[str, ...]:
 def test_two_default_routes(title: str) -> None:
     with two_nics(static("192.0.2.9/24", "192.0.2.1"), static("198.51.100.9/24", "198.51.100.1")) as place:
         finding = found((place,), "second_default_route", "ens38")
-        cured(place, "second_default_route", "ens38", title)
+        apply_fix(place, "second_default_route", "ens38", title)
         assert finding is not None
         type_in(place.manager, fix_of(finding, title).undo)
         place.manager.wait_for(lambda: found((place,), "second_default_route", "ens38"))
@@ -317,7 +316,7 @@ def test_two_default_routes(title: str) -> None:
 
 @pytest.mark.parametrize("family", ["IPv4 alone", "and IPv6"])
 def test_two_nics_in_one_subnet(family: str) -> None:
-    """The profile gets the routes and rules, which are there at once; the undo takes them away."""
+    """The profile gets routes and rules, which become active at once; the undo removes them."""
     profiles = [static(f"192.0.2.{number}/24", "192.0.2.1") for number in (9, 10)]
     if family == "and IPv6":
         more = ("ipv6.method", "manual", "ipv6.addresses")
@@ -326,21 +325,21 @@ def test_two_nics_in_one_subnet(family: str) -> None:
         finding = found((place,), "two_links_in_one_subnet", "ens38")
         assert finding is not None and finding.severity == "warning"
         assert sum("ip route get" in one.source for one in finding.evidence) == (2 if family == "and IPv6" else 1)
-        cured(place, "two_links_in_one_subnet", "ens38")
+        apply_fix(place, "two_links_in_one_subnet", "ens38")
         assert found((place,), "two_links_in_one_subnet", "ens37") is None
         type_in(place.manager, finding.fixes[0].undo)
         place.manager.wait_for(lambda: found((place,), "two_links_in_one_subnet", "ens38"))
 
 
-def test_networking_off_is_not_taken_for_missing_profiles(manager: PrivateNetworkManager) -> None:
-    """A veth is no NIC of the machine: nothing to say, and above all nothing untrue."""
+def test_disabled_networking_is_not_reported_as_missing_profiles(manager: PrivateNetworkManager) -> None:
+    """A veth is not a NIC of the machine: no finding, and no false one."""
     type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("networking", "off")
     assert findings(manager) == {}
 
 
-def test_what_fits_is_what_networkmanager_offers(manager: PrivateNetworkManager) -> None:
-    """`AvailableConnections` of the device is NetworkManager's own list of the profiles that fit it now."""
+def test_matching_profiles_are_those_of_networkmanager(manager: PrivateNetworkManager) -> None:
+    """`AvailableConnections` of the device is NetworkManager's own list of the profiles that match it."""
     address = manager.nmcli("--get-values", "GENERAL.HWADDR", "device", "show", NIC).strip().replace("\\", "")
     kinds: dict[str, tuple[str, ...]] = {
         "any": (),

@@ -1,4 +1,4 @@
-"""What a real probe said on real guests: exactly these findings, nothing else."""
+"""Findings from lines captured on real guests: exactly those expected here."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ EXPECTED = {
 }
 
 
-def test_every_recording_is_judged() -> None:
+def test_every_captured_guest_has_expected_findings() -> None:
     assert set(EXPECTED) == {path.stem for path in DATA.glob("*.jsonl")}
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_recorded_guest(name: str) -> None:
+def test_captured_guest(name: str) -> None:
     snapshot, window = with_state(Snapshot.empty("guest"), "live", ""), RatesWindow()
     for line in recorded(name):
         snapshot = advance(snapshot, line)

@@ -1,11 +1,11 @@
-"""Every rule has a case that fires and a healthy twin that stays silent; cases are files in tests/data/rules.
+"""Every rule has a case with a finding and a similar healthy case without; cases are files in tests/data/rules.
 
     tests/data/rules/FAMILY/RULE.json
     {"fires":  [{"case": "what it is", "hosts": [HOST…], "findings": [{"rule": …, "subject": …, …}]}],
      "silent": [{"case": "why it is healthy", "hosts": [HOST…], "findings": []}]}
 
-``findings`` is everything that nictop says about those hosts, whatever the rule: the same cause said twice fails here.
-Of each finding the keys that are given are compared; ``commands`` are those of all its fixes that run "here", ``undo``
+``findings`` is the complete list for those hosts, from all rules: a cause that is reported twice fails here. Of each
+finding only the given keys are compared; ``commands`` are those of all its fixes that run "here", ``undo``
 those that take them back, ``fixes`` those by place. ``skipped`` (rule names) is compared when it is given. HOST: see
 tests/support/rule_cases.py.
 """
@@ -39,14 +39,14 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
     diagnosis = diagnose([watched(host) for host in case["hosts"]])
     failed = [one for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
     assert failed == []
-    said = {(one.rule, one.subject): one for one in diagnosis.findings}
+    found = {(one.rule, one.subject): one for one in diagnosis.findings}
     expected = {(one["rule"], one["subject"]): one for one in case["findings"]}
-    assert set(said) == set(expected), [(one.rule, one.subject, one.title) for one in diagnosis.findings]
+    assert set(found) == set(expected), [(one.rule, one.subject, one.title) for one in diagnosis.findings]
     for key, wanted in expected.items():
-        compare(said[key], wanted)
+        compare(found[key], wanted)
     if "skipped" in case:
         assert {one.rule for one in diagnosis.skipped} >= set(case["skipped"])
-    assert any(rule == path.stem for rule, _ in said) == (kind == "fires")
+    assert any(rule == path.stem for rule, _ in found) == (kind == "fires")
 
 
 def compare(finding: Finding, wanted: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ def compare(finding: Finding, wanted: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
-def test_every_rule_fires_once_and_has_a_healthy_twin(name: str) -> None:
+def test_every_rule_has_a_case_with_and_one_without_a_finding(name: str) -> None:
     path = next((path for path in FILES if path.stem == name), None)
     assert path is not None, f"no case file for {name}"
     kinds = json.loads(path.read_text())
@@ -85,6 +85,6 @@ def test_a_healthy_host_has_no_finding(path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
-def test_every_rule_explains_itself(rule: Any) -> None:
+def test_every_rule_has_an_explanation(rule: Any) -> None:
     assert rule.summary.endswith(".") and len(rule.summary) < 200
     assert len(rule.explanation) > len(rule.summary) + 80

@@ -1,7 +1,7 @@
-"""A rule that lacks a source which it judges by is skipped with the reason: it is never silent, and never guesses.
+"""A rule that needs an unreadable source is skipped with the reason: no missing and no invented findings.
 
-Every case in which a rule finds something is heard again with one source after the other unreadable. What is found no
-more has to be named among the skipped, and nothing may be found that was not before.
+Every case with a finding is evaluated again with each source unreadable in turn. A finding that is then missing must be
+among the skipped checks, and there must be no new findings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EMPTY: dict[str, Any] = {
     "forwarding": (),
     "messages": None,
 }
-"""Whole source → what stands in an inventory that lacks it."""
+"""Source → its value in an inventory without it."""
 WITHOUT: dict[str, Callable[[Link], Link]] = {
     "ethtool": lambda link: dataclasses.replace(link, ethtool=Ethtool()),
     "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
@@ -45,7 +45,7 @@ WITHOUT: dict[str, Callable[[Link], Link]] = {
     "addresses": lambda link: dataclasses.replace(link, addresses=()),
     "routes": lambda link: dataclasses.replace(link, default_routes=()),
 }
-"""Source of a part of links → links without it."""
+"""Source of link attributes → function that removes them from a link."""
 FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "ethtool": (Ethtool, tuple(one.name for one in dataclasses.fields(Ethtool) if one.name != "unreadable")),
     "links": (Link, ("address_assignment", "channels", "subnet_routes")),
@@ -58,11 +58,11 @@ FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "settings": (records.Settings, ("command_line", "policy_rules", "governors", "frequencies")),
     "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),
 }
-"""Source → its record, and the fields of it that a probe may name in `unreadable`."""
+"""Source → its record class, and those of its fields that a probe can name in `unreadable`."""
 
 
 def without(source: str) -> Callable[[Any], Any]:
-    """Records → the same records, in which `source` could not be read."""
+    """Function from an inventory to the same inventory with an unreadable `source`."""
     area, _, field = source.partition(".")
     if field:
         kind, _ = FIELDS[area]
@@ -97,7 +97,7 @@ def default(kind: Any, name: str) -> Any:
 
 
 def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) -> Any:
-    """`record` with every record of `kind` in it changed."""
+    """`record` with `change` applied to every record of `kind` in it."""
     if isinstance(record, tuple):
         return tuple(changed(one, kind, change) for one in record)
     if not dataclasses.is_dataclass(record) or isinstance(record, type):
@@ -110,12 +110,12 @@ def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) ->
     return dataclasses.replace(record, **{**parts, **(change(record) if isinstance(record, kind) else {})})
 
 
-def asked(rule: str, hosts: list[HostFacts]) -> tuple[set[tuple[str, str]], set[str]]:
-    """(host and subject of each finding, hosts on which it was skipped, or not made everywhere)"""
-    said = list(RULES[rule].evaluate(hosts))
+def outcomes(rule: str, hosts: list[HostFacts]) -> tuple[set[tuple[str, str]], set[str]]:
+    """(Host and subject of each finding, hosts for which the rule was skipped)."""
+    results = list(RULES[rule].evaluate(hosts))
     return (
-        {(one.host, one.subject) for one in said if isinstance(one, Finding)},
-        {one.host for one in said if isinstance(one, Skipped)},
+        {(one.host, one.subject) for one in results if isinstance(one, Finding)},
+        {one.host for one in results if isinstance(one, Skipped)},
     )
 
 
@@ -131,30 +131,30 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("rule", "case", "sources"), list(cases()))
-def test_a_rule_without_a_source_says_so(rule: str, case: dict[str, Any], sources: tuple[str, ...]) -> None:
+def test_a_rule_without_a_source_is_skipped(rule: str, case: dict[str, Any], sources: tuple[str, ...]) -> None:
     hosts = []
     for host in case["hosts"]:
         lines = heard(host)
         assert lines[0].hello is not None
         hosts.append((lines, complete(host).get("name", lines[0].hello.hostname)))
-    before, _ = asked(rule, [watched_after(lines, name) for lines, name in hosts])
+    before, _ = outcomes(rule, [watched_after(lines, name) for lines, name in hosts])
     assert before
     for source in sources:
         cut = without(source)
         left = [(cut_lines(lines, cut), name) for lines, name in hosts]
-        if left == hosts:  # nothing of it is there
+        if left == hosts:  # the source is not in the inventory
             continue
-        after, skipped = asked(rule, [watched_after(lines, name) for lines, name in left])
+        after, skipped = outcomes(rule, [watched_after(lines, name) for lines, name in left])
         assert not after - before, f"without {source} it is invented: {after - before}"
         lost = before - after
         assert not lost or skipped, f"without {source} it is silent about {lost}"
 
 
 @pytest.mark.parametrize(("rule", "case", "sources"), list(cases()))
-def test_while_managers_are_still_being_read_nothing_is_invented(
+def test_no_new_findings_while_managers_are_still_being_read(
     rule: str, case: dict[str, Any], sources: tuple[str, ...]
 ) -> None:
-    """Several sources are missing at once then; what is found is found again when all is known."""
+    """Several sources are missing at once then; there are no findings that the complete inventory does not have."""
     del sources
     why = Unreadable("failed", NOT_READ_YET)
 
@@ -168,12 +168,12 @@ def test_while_managers_are_still_being_read_nothing_is_invented(
     hosts = [(heard(host), complete(host).get("name", "guest")) for host in case["hosts"]]
     known = diagnose([watched_after(*one) for one in hosts], [RULES[rule]])
     part = diagnose([watched_after(cut_lines(lines, cut), name) for lines, name in hosts], [RULES[rule]])
-    before, after = ({(one.host, one.subject) for one in said.findings} for said in (known, part))
+    before, after = ({(one.host, one.subject) for one in diagnosis.findings} for diagnosis in (known, part))
     assert after <= before
     assert after == before or {one.reason.rpartition(": ")[2] for one in part.skipped} == {NOT_READ_YET}
 
 
-def test_links_alone_are_not_judged() -> None:
+def test_links_alone_have_no_findings() -> None:
     host = watched_after(heard({"base": "hypervisor"}), "host")
     assert is_known(host.snapshot)
     links = dataclasses.replace(host.inventory, pending=(*MACHINE, *MANAGERS))

@@ -1,7 +1,7 @@
-"""Commands that rules print are typed into a shell, and the finding is gone in a new inventory.
+"""Commands that rules print are run in a shell, and the finding is gone in a new inventory.
 
-Every rule that prints a command for a Linux host is here, in another file that types it (`TYPED_ELSEWHERE`), or in the
-table of those of which nothing can be typed in a namespace (`NOT_TYPED`), with the reason.
+Every rule that prints a command for a Linux host is tested here, in another file (`TYPED_ELSEWHERE`), or is listed with
+the reason why none of its commands can be run in a namespace (`NOT_TYPED`).
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ SHAPER = "tbf rate 10mbit burst 32k latency 50ms"
 GIGABIT = ["100baseT/Full", "1000baseT/Full"]
 GUEST = {"hypervisor": "kvm"}
 CPUS = {"online_cpus": "0-1"}
-"""As many as rps_cpus surely takes here, where it is asked for more than one."""
+"""CPUs that rps_cpus accepts on any test machine, where more than one is needed."""
 PORT, VF = "0000:3b:00.0", "0000:3b:02.0"
 
 
-def port(**said: object) -> dict[str, object]:
+def port(**fields: object) -> dict[str, object]:
     """The netdev of a physical function with one virtual function."""
-    one = {"number": 0, "address": MAC, "spoof_check": True, "trust": False, "link_state": "auto", **said}
+    one = {"number": 0, "address": MAC, "spoof_check": True, "trust": False, "link_state": "auto", **fields}
     return nic("i40e", bus="pci", device=PORT, pci_address=PORT, virtual_functions=[one])
 
 
 def port_functions(driver: str = "vfio-pci") -> dict[str, object]:
-    """The physical function and its virtual one, which a guest has."""
+    """A physical function and its virtual function, which is passed to a guest."""
     sriov = {"total_vfs": 8, "num_vfs": 1, "autoprobe": True, "virtual_functions": [VF]}
     return {PORT: function("i40e", sriov=sriov, sriov_capable=True), VF: function(driver, physical_function=PORT)}
 
 
 def guest_vf(slot: str = "0000:01:00.0") -> dict[str, object]:
-    """The same one inside the guest."""
+    """The same virtual function in the guest."""
     return nic("iavf", device=slot, pci_address=slot)
 
 
@@ -83,12 +83,12 @@ class Case:
     subject: str
     hosts: tuple[Host, ...]
     fix: str = ""
-    """Title; empty: the first that is typed on a watched host."""
+    """Title of the fix; empty: the first with commands for a watched host."""
     meanwhile: str = ""
-    """What happens elsewhere before it is typed: a shell line on the first host."""
+    """Shell line that is run on the first host before the commands."""
     named: str = ""
     filled: str = ""
-    """What is typed for ``'<ADDRESS/PREFIX>'``."""
+    """Replaces ``'<ADDRESS/PREFIX>'``."""
 
     def __str__(self) -> str:
         return f"{self.rule}{f'-{self.named}' if self.named else ''}"
@@ -453,23 +453,23 @@ CASES = (
 IRQ = "interrupts belong to the whole machine, and no link of a namespace has any"
 WHOLE = "a setting of the whole machine, which a namespace does not have"
 SRIOV = "ip link set … vf: no link of a namespace has virtual functions"
-LOOKS = "its commands look for the cause, which only a person can remove"
+DIAGNOSTIC = "its commands only search for the cause, which the user must remove"
 ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 NOT_TYPED = {
     "networkmanager_does_not_run": DAEMONS,
     "networkd_does_not_run": DAEMONS,
-    "profile_failed": LOOKS,
-    "networkd_failed": LOOKS,
-    "transmit_queue_timed_out": LOOKS,
-    "own_frames_come_back": LOOKS,
-    "carrier_flaps": LOOKS,
-    "drops_are_no_loss": LOOKS,
-    "pcie_link_is_below_its_ability": LOOKS,
-    "processor_is_saturated_by_softirq": LOOKS,
-    "vf_drops_at_its_port": LOOKS,
-    "vmxnet3_finds_no_memory": LOOKS,
+    "profile_failed": DIAGNOSTIC,
+    "networkd_failed": DIAGNOSTIC,
+    "transmit_queue_timed_out": DIAGNOSTIC,
+    "own_frames_come_back": DIAGNOSTIC,
+    "carrier_flaps": DIAGNOSTIC,
+    "drops_are_no_loss": DIAGNOSTIC,
+    "pcie_link_is_below_its_ability": DIAGNOSTIC,
+    "processor_is_saturated_by_softirq": DIAGNOSTIC,
+    "vf_drops_at_its_port": DIAGNOSTIC,
+    "vmxnet3_finds_no_memory": DIAGNOSTIC,
     "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
     "one_processor_takes_all_interrupts": IRQ,
     "nothing_spreads_interrupts": IRQ,
@@ -515,22 +515,22 @@ NOT_TYPED = {
     "vf_sends_foreign_addresses": SRIOV,
     "vf_rate_is_limited": SRIOV,
 }
-"""Rule → why none of its commands can be typed in a namespace."""
+"""Rule → why none of its commands can be run in a namespace."""
 
 WITH_NETWORKMANAGER = "tests.rules.test_profiles_with_networkmanager"
 TYPED_ELSEWHERE = {
-    "profile_is_generated": "test_renamed_with_an_address",
-    "profile_still_called_wired_connection": "test_a_generated_name_that_was_kept",
+    "profile_is_generated": "test_the_generated_profile_gets_an_address_and_a_name",
+    "profile_still_called_wired_connection": "test_a_saved_profile_with_the_generated_name",
     "no_profile_of_this_name": "test_any_name_of_a_profile_can_be_pasted",
     "dhcp_never_answered": "test_dhcp_that_never_answers",
     "two_profiles_compete": "test_two_profiles_of_one_name",
-    "profile_does_not_connect_by_itself": "test_disconnected_by_hand",
+    "profile_does_not_connect_by_itself": "test_a_device_disconnected_by_the_user",
     "profile_names_a_missing_interface": "test_any_name_of_a_profile_can_be_pasted",
     "profile_names_a_missing_mac_address": "test_a_clone_with_the_address_of_another_nic",
-    "no_profile_matches": "test_no_profile_at_all",
-    "networking_is_switched_off": "test_networking_is_switched_on_again",
-    "link_is_unmanaged": "test_a_nic_that_was_left_alone",
-    "configuration_names_an_old_name": "test_a_profile_for_the_name_of_before",
+    "no_profile_matches": "test_a_nic_without_any_profile",
+    "networking_is_switched_off": "test_networking_is_enabled_again",
+    "link_is_unmanaged": "test_an_unmanaged_nic",
+    "configuration_names_an_old_name": "test_a_profile_for_the_former_name_of_the_nic",
     "second_default_route": "test_two_default_routes",
     "two_links_in_one_subnet": "test_two_nics_in_one_subnet",
 }
@@ -538,8 +538,8 @@ TYPED_ELSEWHERE = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
-    """On a real kernel. What takes the commands back is typed, too, and so is what keeps them at the next boot."""
+def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
+    """On a real kernel. The undo commands and the persistent fixes are run, too."""
     reason = why_impossible() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
@@ -565,12 +565,12 @@ def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
 
 
 def only_writes_files(fix: Fix) -> bool:
-    """Below /etc, which stays in memory: what keeps a setting at the next boot."""
+    """Whether a fix only writes files below /etc, which is an overlay in memory: a setting for the next boot."""
     return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in printed(fix.commands))
 
 
-def test_systemd_networkd_keeps_source_based_routing() -> None:
-    """The drop-in of its .network file, read by a real one."""
+def test_systemd_networkd_sets_up_source_based_routing() -> None:
+    """The drop-in for its .network file, read by a real systemd-networkd."""
     reason = why_no_networkd()
     if reason is not None:
         pytest.skip(reason)
@@ -581,21 +581,21 @@ def test_systemd_networkd_keeps_source_based_routing() -> None:
     set_up = f"files=/run/systemd/network; mkdir -p $files\n{joined}"
     host = Host(set_up, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}})
     with places([host], writable_sys=False) as (place,), running_networkd(place.manager, "v1", "v2"):
-        # the link that was set up first carries it all
-        said = [found((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
-        (finding,) = [one for one in said if one is not None]
+        # the link that was configured first carries all packets
+        fields = [found((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
+        (finding,) = [one for one in fields if one is not None]
         place.type_in(fix_of(finding, "keep it in a drop-in of its .network file").commands)
         place.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
         wait_until(lambda: found((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
 
 
-def test_packets_take_the_nic_of_their_address() -> None:
-    """Counted at the NICs, both ways: not only what the kernel says of its routes."""
+def test_packets_use_the_nic_of_their_address() -> None:
+    """Counted at the NICs in both directions, not only read from the routing tables."""
     reason = why_impossible() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
-    there = Host("ip link add sw type bridge; ip link set dev sw up; ip address add 192.0.2.1/24 dev sw")
-    here = Host(
+    far_address = Host("ip link add sw type bridge; ip link set dev sw up; ip address add 192.0.2.1/24 dev sw")
+    near_address = Host(
         f"""
         for i in 1 2; do
           ip link add v$i type veth peer name p$i netns $OTHER
@@ -605,39 +605,39 @@ def test_packets_take_the_nic_of_their_address() -> None:
         """,
         {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
     )
-    with places((there, here)) as (far, near):
+    with places((far_address, near_address)) as (far, near):
 
-        def shares() -> tuple[float, float]:
-            """Of datagrams between the address of v2 and the peer, those that v2 sent and received."""
+        def shares_of_v2() -> tuple[float, float]:
+            """Shares of the datagrams between the address of v2 and the peer that v2 sent and received."""
             for one in (far, near):
                 one.manager.run(["ip", "neigh", "flush", "all"])
-            before = counted(near)
-            echoed(far, near, "192.0.2.1", "192.0.2.12")
-            sent, received = (after - first for after, first in zip(counted(near), before, strict=True))
+            before = packets_of_v2(near)
+            exchange_datagrams(far, near, "192.0.2.1", "192.0.2.12")
+            sent, received = (after - first for after, first in zip(packets_of_v2(near), before, strict=True))
             return sent / DATAGRAMS, received / DATAGRAMS
 
-        assert shares()[0] < 0.5, "the first NIC carries what is sent"
+        assert shares_of_v2()[0] < 0.5, "the first NIC sends the datagrams"
         near.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
-        assert shares()[0] < 0.5, "and still does with arp_filter"
+        assert shares_of_v2()[0] < 0.5, "also with arp_filter"
         finding = found((near,), "two_links_in_one_subnet", "v2")
         assert finding is not None
         near.type_in(fix_of(finding, "").commands)
         assert found((near,), "two_links_in_one_subnet", "v2") is None
-        sent, received = shares()
+        sent, received = shares_of_v2()
         assert sent >= 1 and received >= 1
 
 
 DATAGRAMS = 50
 
 
-def echoed(far: Place, near: Place, there: str, here: str) -> None:
-    """Datagrams from one address to the other, each answered."""
+def exchange_datagrams(far: Place, near: Place, far_address: str, near_address: str) -> None:
+    """Send datagrams from one address to the other; each is answered."""
     with (
         far.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as server,
         near.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as client,
     ):
-        server.bind((there, 0))
-        client.bind((here, 0))
+        server.bind((far_address, 0))
+        client.bind((near_address, 0))
         for one in (server, client):
             one.settimeout(LIMIT)
         for _ in range(DATAGRAMS):
@@ -646,17 +646,17 @@ def echoed(far: Place, near: Place, there: str, here: str) -> None:
             client.recv(16)
 
 
-def counted(place: Place) -> tuple[int, int]:
+def packets_of_v2(place: Place) -> tuple[int, int]:
     """Packets sent and received by v2."""
     (link,) = json.loads(place.manager.run(["ip", "-j", "-s", "link", "show", "dev", "v2"]))
     return link["stats64"]["tx"]["packets"], link["stats64"]["rx"]["packets"]
 
 
-# --------------------------------------------------------------------------------------------------- none is forgotten
+# --------------------------------------------------------------------------------------------------- every rule listed
 
 
 def rules_with_commands() -> set[str]:
-    """Rules of whose cases one prints a command for a Linux host."""
+    """Rules with a case that has a command for a Linux host."""
     printed = set()
     for path in DATA.glob("*/*.json"):
         cases = json.loads(path.read_text()).get("fires", ()) if path.parent.name != "bases" else ()
@@ -667,7 +667,7 @@ def rules_with_commands() -> set[str]:
     return printed
 
 
-def test_every_rule_with_a_command_is_typed_or_says_why_not() -> None:
+def test_every_rule_with_commands_is_tested_or_listed_with_a_reason() -> None:
     typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE)
     assert typed.isdisjoint(NOT_TYPED)
     assert rules_with_commands() == typed | set(NOT_TYPED)

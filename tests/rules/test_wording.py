@@ -1,4 +1,4 @@
-"""Findings in words: counts, places, and commands that stay commands however narrow the screen is."""
+"""Text of findings: counts, places, and commands that stay valid at any screen width."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_the_shell_reads(script: str) -> list[str]:
         ("ethtool", "-L", "ens224", "combined", "4"),
     ],
 )
-def test_lines_of_a_command_are_the_command(words: tuple[str, ...], cells: int) -> None:
+def test_the_lines_of_a_command_are_the_same_command_for_a_shell(words: tuple[str, ...], cells: int) -> None:
     lines = command_lines(command(*words), cells)
     assert all(width(line) <= cells for line in lines)
     assert all(line.endswith(" \\") for line in lines[:-1])
@@ -55,7 +55,7 @@ def test_lines_of_a_command_are_the_command(words: tuple[str, ...], cells: int) 
 
 @given(words=st.lists(NARROW_WORDS, min_size=1, max_size=12), cells=st.integers(2, 90))
 def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cells: int) -> None:
-    """Where no word is wider than a line, taking the line ends away gives the command back."""
+    """If no word is wider than a line, removing the line ends restores the command."""
     shown = command_lines(command(*words), 10_000)
     lines = command_lines(command(*words), cells)
     assert all(width(line) <= cells for line in lines)
@@ -63,17 +63,17 @@ def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cel
         assert " ".join(line.strip().removesuffix(" \\") for line in lines) == shown[0]
 
 
-def test_powershell_has_its_own_mark() -> None:
+def test_powershell_lines_continue_with_a_backtick() -> None:
     lines = command_lines(stored_line("Set-VMNetworkAdapter -VMName guest -IovWeight 100"), 30, where="hyperv")
     assert lines == ("Set-VMNetworkAdapter -VMName `", "  guest -IovWeight 100")
 
 
-def test_a_word_without_an_end_is_cut_not_lost() -> None:
+def test_a_word_wider_than_a_line_is_split() -> None:
     assert command_lines(command("x" * 25), 10) == ("x" * 10, "x" * 10, "x" * 5)
     assert command_lines(command("x" * 25), 10, cut=False) == ("x" * 25,)
 
 
-def test_nothing_a_terminal_obeys_is_left() -> None:
+def test_control_characters_are_removed() -> None:
     (line,) = command_lines(stored_line("ip link set a\x1b[2J\u202eb up"), 80)
     assert line == "ip link set a\\x1b[2J\\u202eb up"
 
@@ -84,13 +84,13 @@ def test_counts() -> None:
     assert count_words([]) == ""
 
 
-def test_a_rule_that_could_not_look_at_two_links_counts_once() -> None:
+def test_a_rule_skipped_for_two_links_counts_once() -> None:
     skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
     assert checks_words(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
     assert checks_words(Diagnosis((), ())) == f"{len(RULES)} checks"
 
 
-def test_the_verdict_has_its_mark_only_when_every_check_ran() -> None:
+def test_the_verdict_has_a_mark_only_when_every_check_ran() -> None:
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
     assert verdict_words(Diagnosis((), ())) == ("✓ No problems found", "good")
     assert verdict_words(Diagnosis((), skipped)) == ("– No problems found", "warn")
@@ -98,7 +98,7 @@ def test_the_verdict_has_its_mark_only_when_every_check_ran() -> None:
     assert verdict_words(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
 
 
-def test_places_name_the_host_and_how_long_it_lasts() -> None:
+def test_places_name_the_host_and_the_persistence() -> None:
     found = finding(host="alma-load-001")
     assert place_words(found, Fix("here", "", ())) == "on alma-load-001"
     assert place_words(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
@@ -121,7 +121,7 @@ def test_places_name_the_host_and_how_long_it_lasts() -> None:
         (Command(("echo", "3"), "/sys/class/net/a b/x"), "echo 3 > '/sys/class/net/a b/x'"),
     ],
 )
-def test_a_placeholder_that_is_pasted_is_no_redirection(made: Command, printed: str, tmp_path: Path) -> None:
+def test_a_pasted_placeholder_is_not_a_redirection(made: Command, printed: str, tmp_path: Path) -> None:
     assert str(made) == printed
     if made.write_to is None:
         subprocess.run(["sh", "-c", f": {printed}"], check=True, cwd=tmp_path)
@@ -135,10 +135,10 @@ def test_placeholders() -> None:
 
 def test_subjects() -> None:
     about_link, about_host = finding(host="a", subject="ens1"), finding(host="a", subject="")
-    said = [
+    subjects = [
         [subject_words(one, several_hosts=several) for several in (False, True)] for one in (about_link, about_host)
     ]
-    assert said == [["ens1", "a ens1"], ["a", "a"]]
+    assert subjects == [["ens1", "a ens1"], ["a", "a"]]
 
 
 def test_every_rule_is_in_one_family() -> None:
@@ -154,7 +154,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 @example(list(HOSTILE))
 @example(["a\\", "'", "\\'", "$'", "!", "back\\slash \\", "it's \\", '"\\', "$'\\", "\x1b\\"])
 @settings(max_examples=50, deadline=None)
-def test_a_shell_reads_the_argv_of_a_command(argv: list[str]) -> None:
+def test_a_shell_parses_a_command_to_its_argv(argv: list[str]) -> None:
     assert words_in_bash(str(command(*argv))) == argv
 
 
@@ -167,5 +167,5 @@ def test_a_shell_reads_the_argv_of_a_command(argv: list[str]) -> None:
         ("", ("",)),
     ],
 )
-def test_a_stored_line_is_broken_where_no_blank_can_be_quoted(text: str, words: tuple[str, ...]) -> None:
+def test_a_stored_line_is_split_only_at_blanks_outside_quotes(text: str, words: tuple[str, ...]) -> None:
     assert stored_line(text).words == words and str(stored_line(text)) == text

@@ -1,4 +1,4 @@
-"""What nictop says to type does what it says: shell lines are run as printed, on files of this test."""
+"""Persistent fixes work as printed: their shell lines are run on files of the test."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(lines: Iterable[Step | str]) -> None:
         subprocess.run(["sh", "-ec", str(line)], check=True, timeout=60)
 
 
-def test_the_undo_is_the_state_of_before() -> None:
+def test_the_undo_restores_the_old_value() -> None:
     host, link = host_with("enp1s0")
     now, _ = ethtool_fixes(host, link, ["-G", "rx", "128", "tx", "64"])
     assert printed(now.commands) == ["ethtool -G enp1s0 rx 128 tx 64"]
@@ -45,11 +45,11 @@ def test_the_undo_is_the_state_of_before() -> None:
     assert printed(ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo) == [
         "ethtool -K enp1s0 tso on gro on"
     ]
-    assert ethtool_fixes(host, link, ["-C", "rx-usecs", "8"])[0].undo == ()  # nobody knows what it was
+    assert ethtool_fixes(host, link, ["-C", "rx-usecs", "8"])[0].undo == ()  # the old value is unknown
 
 
 @pytest.mark.parametrize("version", ["1.46.0", "1.52.1"])
-def test_networkmanager_keeps_it_in_the_profile(version: str) -> None:
+def test_networkmanager_stores_the_setting_in_the_profile(version: str) -> None:
     host, link = host_with("enp1s0", networkmanager={"version": version})
     fix = persistent(ethtool_fixes(host, link, FOUR))
     uuid = "11111111-1111-4111-8111-111111111111"
@@ -57,7 +57,7 @@ def test_networkmanager_keeps_it_in_the_profile(version: str) -> None:
     assert printed(fix.undo) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined ''"]
 
 
-def test_a_networkmanager_without_the_property_leaves_it_to_udev() -> None:
+def test_without_the_property_in_networkmanager_udev_is_used() -> None:
     host, link = host_with("enp1s0", networkmanager={"version": "1.42.4"})
     (line,) = printed(persistent(ethtool_fixes(host, link, FOUR)).commands)
     assert line.endswith("> /etc/udev/rules.d/90-enp1s0-channels.rules")
@@ -66,7 +66,7 @@ def test_a_networkmanager_without_the_property_leaves_it_to_udev() -> None:
     assert str(ring.commands[0]).endswith(" ethtool.ring-rx 256")
 
 
-def test_the_line_of_a_stanza_comes_and_goes(tmp_path: Path) -> None:
+def test_the_line_of_a_stanza_is_added_and_removed(tmp_path: Path) -> None:
     interfaces = tmp_path / "interfaces of today"
     before = (
         "auto lo\niface lo inet loopback\n\n# iface enp1s0 inet dhcp\niface enp1s0x inet dhcp\n"
@@ -89,13 +89,13 @@ def test_networkd_reads_a_drop_in(tmp_path: Path) -> None:
     fix = persistent(ethtool_fixes(host, link, FOUR))
     moved = [line.replace("/etc/systemd/network", str(tmp_path)) for line in printed(fix.commands)]
     run(moved)
-    run(moved)  # a second time changes nothing
+    run(moved)  # running it again changes nothing
     unit = (tmp_path / "50-enp1s0.link").read_text()
     assert unit.startswith("[Match]\nMACAddress=52:54:00:00:00:01\nDriver=virtio_net\n[Link]\nNamePolicy=keep ")
     assert (tmp_path / "50-enp1s0.link.d" / "channels.conf").read_text() == "[Link]\nCombinedChannels=4\n"
 
 
-def test_a_link_file_that_is_there_is_added_to() -> None:
+def test_an_existing_link_file_is_extended() -> None:
     entry = {"owner": "link", "file": "/run/systemd/network/10-netplan-enp1s0.link", "line": 1, "names": ["enp1s0"]}
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=[entry])
@@ -106,7 +106,7 @@ def test_a_link_file_that_is_there_is_added_to() -> None:
     ]
 
 
-def test_a_hostile_name_stays_one_word_and_out_of_files() -> None:
+def test_a_hostile_name_is_one_argument_and_not_in_file_names() -> None:
     host, link = host_with("a';reboot;$(b)", networkmanager=None)
     now, later = ethtool_fixes(host, link, FOUR)
     words = subprocess.run(
@@ -119,7 +119,7 @@ def test_a_hostile_name_stays_one_word_and_out_of_files() -> None:
     assert later.commands == () and later.note
 
 
-def test_mtu_goes_where_the_address_comes_from() -> None:
+def test_the_mtu_is_stored_where_the_address_is_configured() -> None:
     host, link = host_with("enp1s0")
     assert str(persistent(mtu_fixes(host, link, 9000)).commands[0]).endswith(" 802-3-ethernet.mtu 9000")
     netplan = [{"owner": "netplan", "file": "/etc/netplan/a.yaml", "line": 3, "names": ["enp1s0"]}]
@@ -130,7 +130,7 @@ def test_mtu_goes_where_the_address_comes_from() -> None:
     assert 'ATTR{mtu}="9000"' in str(persistent(mtu_fixes(host, link, 9000)).commands[0])
 
 
-def test_a_sysctl_knows_its_old_value() -> None:
+def test_the_undo_of_a_sysctl_has_its_old_value() -> None:
     host = watched({"base": "kvm-guest", "settings": {"sysctl": {"net.core.netdev_max_backlog": 1000}}})
     now, later = sysctl_fixes(host, "net.core.netdev_max_backlog", 4000)
     assert printed(now.undo) == ["sysctl -w net.core.netdev_max_backlog=1000"]
