@@ -160,7 +160,7 @@ def memory_of_many_interrupts(quick: bool) -> Iterator[Result]:
             yield Result(what, grown / machine.size, 3.5, "times")
 
 
-def refresh_beside_peers(quick: bool) -> Iterator[Result]:
+def compared_with_other_programs(quick: bool) -> Iterator[Result]:
     """CPU per refresh on this machine: all lines of /proc/interrupts in nictop, and in other programs."""
     refreshes = 2 if quick else 4
     table = InterruptTable()
@@ -168,16 +168,16 @@ def refresh_beside_peers(quick: bool) -> Iterator[Result]:
     ours = statistics.median(cpu_seconds(table.read) for _ in range(200))
     table.close()
     yield Result("this machine's interrupts, all lines, per pass", ours * 1e3, None, "ms CPU")
-    for name, command in peers(refreshes).items():
+    for name, command in other_programs(refreshes).items():
         least = min(children_cpu(command) for _ in range(2 if quick else 3))
-        once = min(children_cpu(peers(1)[name]) for _ in range(2 if quick else 3))
+        once = min(children_cpu(other_programs(1)[name]) for _ in range(2 if quick else 3))
         refresh = (least - once) / (refreshes - 1)
         yield Result(f"{name}: per refresh", refresh * 1e3, None, "ms CPU")
         if refresh > 0:
             yield Result(f"ours against {name}", ours / refresh, 1, "times")
 
 
-def peers(refreshes: int) -> dict[str, list[str]]:
+def other_programs(refreshes: int) -> dict[str, list[str]]:
     """Commands of the other programs that are installed, each for `refreshes` refreshes. Two share a name."""
     found = {}
     for name in ("irqtop", "network-top"):

@@ -20,7 +20,7 @@ from tests.support.sources import ScriptedSource
 QUEUES, CPUS = 64, 128
 
 
-def heat_picture(quick: bool) -> Iterator[Result]:
+def heatmap(quick: bool) -> Iterator[Result]:
     repaint, tick = asyncio.run(repainted(10 if quick else 60))
     yield Result(f"picture of {QUEUES} queues × {CPUS} CPUs, a tenth changes: drawn anew", repaint * 1e3, 10, "ms CPU")
     yield Result("… the whole tick, rates and the tables below it included", tick * 1e3, None, "ms CPU")

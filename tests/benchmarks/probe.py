@@ -23,26 +23,26 @@ SETTLE = 3.0
 
 def probe_at_rest(quick: bool) -> Iterator[Result]:
     with veth_namespace(6) as namespace:
-        share, memory = running(namespace, 1.0, 10.0 if quick else 57.0)
+        share, memory = running_probe_usage(namespace, 1.0, 10.0 if quick else 57.0)
         yield Result("probe at 1 Hz, 6 veth: CPU", share, 0.15, "% of a core")
         yield Result("probe at 1 Hz, 6 veth: resident memory at the end", memory, 15, "MB")
-        share, _ = running(namespace, 0.1, 5.0 if quick else 20.0)
+        share, _ = running_probe_usage(namespace, 0.1, 5.0 if quick else 20.0)
         yield Result("probe at 10 Hz, 6 veth: CPU", share, 1.2, "% of a core")
 
 
-def running(namespace: Namespace, interval: float, seconds: float) -> tuple[float, float]:
+def running_probe_usage(namespace: Namespace, interval: float, seconds: float) -> tuple[float, float]:
     """CPU in per cent of a core after the probe has settled, and its resident memory in MB at the end."""
     with Probe("--interval", f"{interval:g}", namespace=namespace) as probe:
-        listen(probe, SETTLE)
+        read_output(probe, SETTLE)
         before, begin = on_cpu(probe.process.pid), time.monotonic()
-        listen(probe, seconds)
+        read_output(probe, seconds)
         used, elapsed = on_cpu(probe.process.pid) - before, time.monotonic() - begin
         status = Path(f"/proc/{probe.process.pid}/status").read_text()
     resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
     return 100 * used / elapsed, resident * 1024 / 1e6
 
 
-def listen(probe: Probe, seconds: float) -> None:
+def read_output(probe: Probe, seconds: float) -> None:
     """Read the output of the probe for some seconds, so that it is not blocked."""
     end = time.monotonic() + seconds
     for _ in probe.raw_lines():
@@ -55,7 +55,7 @@ def on_cpu(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
-def first_words(quick: bool) -> Iterator[Result]:
+def first_lines(quick: bool) -> Iterator[Result]:
     times = []
     with veth_namespace(6) as namespace:
         for _ in range(3 if quick else 15):
@@ -68,7 +68,7 @@ def first_words(quick: bool) -> Iterator[Result]:
     )
 
 
-def pace(quick: bool) -> Iterator[Result]:
+def tick_accuracy(quick: bool) -> Iterator[Result]:
     """Deviation of the ticks at 10 Hz from multiples of the interval after the first tick."""
     with veth_namespace(6) as namespace, Probe("--interval", "0.1", namespace=namespace) as probe:
         probe.until(lambda line: line.inventory)
@@ -85,7 +85,7 @@ def pace(quick: bool) -> Iterator[Result]:
 
 def new_link(quick: bool) -> Iterator[Result]:
     """On an idle host, from the end of ``ip link add``; the probe can have reported the link before that."""
-    told, whole = [], []
+    delays, whole = [], []
     for _ in range(2 if quick else 7):
         with veth_namespace(6) as namespace, Probe("--interval", "60", namespace=namespace) as probe:
             probe.until(lambda line: line.inventory)
@@ -93,14 +93,14 @@ def new_link(quick: bool) -> Iterator[Result]:
             namespace.run(["ip", "link", "add", "name", "new", "type", "veth", "peer", "name", "peer"])
             begin = time.monotonic()
             probe.until(lambda line: line.link_change and line.link_change.name == "new")
-            told.append(time.monotonic() - begin)
+            delays.append(time.monotonic() - begin)
             probe.until(lambda line: line.inventory and "new" in {link.name for link in line.inventory.links})
             whole.append(time.monotonic() - begin)
-    yield Result("probe: from a new link to the line that tells of it", statistics.median(told) * 1e3, None, "ms")
+    yield Result("probe: from a new link to the line that tells of it", statistics.median(delays) * 1e3, None, "ms")
     yield Result("probe: from a new link to the inventory that has it", statistics.median(whole), 1.0, "s")
 
 
-def cured(quick: bool) -> Iterator[Result]:
+def fix_to_inventory(quick: bool) -> Iterator[Result]:
     """While findings are shown: time from a command that fixes one to the inventory that contains it, with and without
     a kernel event, and the cost of repeated inventories."""
     sysctl = "/proc/sys/net/ipv4/conf/left0/arp_filter"
@@ -111,7 +111,7 @@ def cured(quick: bool) -> Iterator[Result]:
             namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "left0"])
             with Probe("--interval", "1", namespace=namespace) as probe:
                 probe.ask({"recheck": True})
-                listen(probe, 2 * SETTLE)
+                read_output(probe, 2 * SETTLE)
                 for (way, cure), is_cured in zip(ways.items(), (has_mtu, has_filter), strict=True):
                     namespace.run(cure)
                     begin = time.monotonic()
@@ -121,9 +121,9 @@ def cured(quick: bool) -> Iterator[Result]:
         yield Result(f"probe: from a cure with {way} to its inventory, longest", max(found), 5.0, "s")
     with veth_namespace(6) as namespace, Probe("--interval", "1", namespace=namespace) as probe:
         probe.ask({"recheck": True})
-        listen(probe, SETTLE)
+        read_output(probe, SETTLE)
         before, begin = on_cpu(probe.process.pid) + children_cpu(probe.process.pid), time.monotonic()
-        listen(probe, 10.0 if quick else 57.0)
+        read_output(probe, 10.0 if quick else 57.0)
         used = on_cpu(probe.process.pid) + children_cpu(probe.process.pid) - before
         elapsed = time.monotonic() - begin
     yield Result("probe at 1 Hz that looks again for cures: CPU", 100 * used / elapsed, 4.0, "% of a core")

@@ -65,9 +65,9 @@ class Host:
         links, queues, interrupts = {}, {}, {}
         for number, loads in enumerate(self._loads):
             ifindex = number + 2
-            links[ifindex], told = self._nic(ifindex, loads)
+            links[ifindex], rows = self._nic(ifindex, loads)
             if number < self._watched:
-                queues[ifindex] = told
+                queues[ifindex] = rows
             for queue, load in enumerate(loads):
                 hot = (number + queue) % CPUS
                 interrupts[10 * ifindex + queue] = {hot: self.more(min(load, 8000.0) / 2, "irq", ifindex, queue)}
@@ -86,7 +86,7 @@ class Host:
     def _nic(
         self, ifindex: int, loads: list[float]
     ) -> tuple[tuple[int, ...], tuple[tuple[str, int, tuple[int | None, ...]], ...]]:
-        told: list[tuple[str, int, tuple[int | None, ...]]] = []
+        rows: list[tuple[str, int, tuple[int | None, ...]]] = []
         sums = dict.fromkeys(LINK_COUNTERS, 0)
         for way, size in (("rx", 1400), ("tx", 66)):
             for queue, load in enumerate(loads):
@@ -96,8 +96,8 @@ class Host:
                 sums[f"{way}_packets"] += packets
                 sums[f"{way}_bytes"] += data
                 numbers = (packets, data, None, None, 0, None)
-                told.append((way, queue, numbers if way == "rx" else (None, None, packets, data, None, 0)))
-        return tuple(sums.values()), tuple(told)
+                rows.append((way, queue, numbers if way == "rx" else (None, None, packets, data, None, 0)))
+        return tuple(sums.values()), tuple(rows)
 
 
 @lru_cache(maxsize=4)
@@ -125,9 +125,9 @@ def size(watched: int, busy: bool = False) -> float:
         record = generated_counters(watched, busy)[second % GENERATED_SECONDS]
         moved = replace(record, time=record.time + second // GENERATED_SECONDS * GENERATED_SECONDS)
         for item in (*items, Line(counters=moved)):
-            told = encoded(item)
-            assert told is not None
-            written += sum(len(frame.data) for frame in frames.take(item, *told, moved.time))
+            encoded_item = encoded(item)
+            assert encoded_item is not None
+            written += sum(len(frame.data) for frame in frames.take(item, *encoded_item, moved.time))
     return (written + sum(len(frame.data) for frame in frames.end())) / 1e6
 
 
@@ -206,7 +206,7 @@ def seeks(path: str, hours: int) -> Iterator[Result]:
 def read_window(recording: Recording, place: float) -> Snapshot:
     """What a playback does on a seek: the inventory, then a window of counters."""
 
-    async def picture() -> Snapshot:
+    async def last_snapshot() -> Snapshot:
         playback = Playback(recording)
         playback.seek(place)
         snapshot, (source,) = Snapshot.empty("a"), playback.sources()
@@ -218,7 +218,7 @@ def read_window(recording: Recording, place: float) -> Snapshot:
                     break
         return snapshot
 
-    return asyncio.run(picture())
+    return asyncio.run(last_snapshot())
 
 
 async def written_hours(path: str, hours: int) -> None:

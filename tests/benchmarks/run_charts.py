@@ -63,10 +63,10 @@ class LongRun:
             ends: tuple[tuple[str, Side, bool], ...] = (("b", "server", False), ("a", "client", True))
             for end_of_run, side, sends in ends:
                 rate = 8e9 + 1e9 * ((7 * end) % 1)
-                told = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
-                self.watching.take(IntervalMeasured(end_of_run, self.now, told, side), now=self.now)
+                interval = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
+                self.watching.take(IntervalMeasured(end_of_run, self.now, interval, side), now=self.now)
                 if self.plan.direction == "bidirectional":
-                    back = replace(told, sends=not sends)
+                    back = replace(interval, sends=not sends)
                     self.watching.take(IntervalMeasured(end_of_run, self.now, back, side), now=self.now)
 
     def _counters(self, number: int) -> Counters:

@@ -56,7 +56,7 @@ class Processor(Enum):
     SHARED_BY_ALL = "shared by all"
 
 
-def beside_bare(quick: bool) -> Iterator[Result]:
+def compared_with_bare_iperf3(quick: bool) -> Iterator[Result]:
     """Over a link limited to 10 Gb/s; with both ends on one CPU that is saturated by packets without offloads; and with
     all processes of both hosts on that CPU, where other work reduces goodput twice as much as with a CPU per host.
 
@@ -69,7 +69,7 @@ def beside_bare(quick: bool) -> Iterator[Result]:
         ("a busy processor", PACKET_BY_PACKET, Processor.SHARED_BY_ENDS, most),
         ("all on one processor", PACKET_BY_PACKET, Processor.SHARED_BY_ALL, None),
     ):
-        ratios, noise, costs = asyncio.run(in_turns(pairs, seconds, set_up, processor))
+        ratios, noise, costs = asyncio.run(alternating_runs(pairs, seconds, set_up, processor))
         name = f"run, {what}: goodput of bare iperf3 beside"
         yield from with_interval(f"{name} nictop's", ratios, bound, "times")
         yield from with_interval(f"{name} itself", noise, None, "times")
@@ -86,7 +86,7 @@ def with_interval(what: str, found: list[float], bound: float | None, unit: str)
     yield Result("… 95 % interval, upper end", high, None, unit)
 
 
-async def in_turns(
+async def alternating_runs(
     pairs: int, seconds: int, set_up: list[str], processor: Processor
 ) -> tuple[list[float], list[float], list[dict[str, float]]]:
     """For each pair: ratio of goodput bare to ours, bare to bare, and host → share of a core used by nictop. The order
@@ -129,7 +129,7 @@ async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tu
     plan = both.plan(time=seconds, congestion=CONTROL, port=PORT, client_cpu=cpu, server_cpu=cpu)
     async for event in Run(plan, both.hosts).events():
         if isinstance(event, IntervalMeasured) and not event.interval.sends:
-            now, used = time.monotonic(), spent(doors)
+            now, used = time.monotonic(), cpu_seconds_per_host(doors)
             if begin is None:
                 begin = now, used
             elif now > begin[0]:
@@ -140,7 +140,7 @@ async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tu
     raise AssertionError("a run without an end")
 
 
-def spent(doors: Doors) -> dict[str, float]:
+def cpu_seconds_per_host(doors: Doors) -> dict[str, float]:
     """CPU seconds of the descendants of each sshd, without iperf3."""
     found = dict.fromkeys(doors, 0.0)
     for name, door in doors.items():
@@ -218,7 +218,7 @@ def wait_for_output(terminal: Terminal, expected: bytes) -> None:
         raise RuntimeError(f"nictop never drew {expected!r}: {terminal.output[-400:]!r}")
 
 
-def how_soon(quick: bool) -> Iterator[Result]:
+def start_and_stop_times(quick: bool) -> Iterator[Result]:
     for generator in ("iperf3", "builtin"):
         begun, ended = asyncio.run(begins_and_ends(generator, 3 if quick else 15))
         yield Result(f"run: {generator}, from the request to the first byte", statistics.median(begun), 1.0, "s")

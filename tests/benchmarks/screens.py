@@ -63,10 +63,10 @@ def painted(argv: Sequence[str], runs: int, until: bytes) -> float:
     times = []
     for _ in range(runs):
         with Terminal(argv) as terminal:
-            moment = terminal.read(15.0, lambda output: until in output)
-            if moment is None:
+            elapsed = terminal.read(15.0, lambda output: until in output)
+            if elapsed is None:
                 raise RuntimeError(f"{argv} never drew {until!r}: {terminal.output[-400:]!r}")
-            times.append(moment)
+            times.append(elapsed)
     return statistics.median(times)
 
 
@@ -79,11 +79,11 @@ def whole_program(quick: bool) -> Iterator[Result]:
             yield Result(
                 f"nictop at {1 / interval:g} Hz, {LINKS} NICs that move, 120×36: CPU", share, bound, "% of a core"
             )
-        for name, argv in peers().items():
+        for name, argv in other_programs().items():
             yield Result(f"{name}: CPU", share_of_a_core(namespace, argv, seconds), None, "% of a core")
 
 
-def peers() -> dict[str, list[str]]:
+def other_programs() -> dict[str, list[str]]:
     """Comparable programs that are installed here, each at one refresh per second (btop: its default of 2 s)."""
     known = {
         "btop, every 2 s": ["btop"],

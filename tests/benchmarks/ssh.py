@@ -151,7 +151,7 @@ async def follow_all(server: Sshd, hosts: int, interval: float) -> AsyncIterator
     sources = [SshSource(server.target(), interval) for _ in range(hosts)]
     received = [0]
     taken: set[int] = set()
-    everybody = asyncio.Event()
+    all_settled = asyncio.Event()
 
     async def follow(number: int) -> None:
         async with aclosing(sources[number].items()) as items:
@@ -161,10 +161,10 @@ async def follow_all(server: Sshd, hosts: int, interval: float) -> AsyncIterator
                 elif isinstance(item, Line) and item.inventory is not None:
                     taken.add(number)
                     if len(taken) == hosts:
-                        everybody.set()
+                        all_settled.set()
 
     tasks = [asyncio.ensure_future(follow(number)) for number in range(hosts)]
-    await everybody.wait()
+    await all_settled.wait()
     await asyncio.sleep(SETTLE)
     yield received
     await asyncio.gather(*(source.close() for source in sources))
@@ -193,7 +193,7 @@ def resident(pid: int) -> float:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) * 1024 / 1e6
 
 
-def ends(quick: bool) -> Iterator[Result]:
+def probe_ends(quick: bool) -> Iterator[Result]:
     """Seconds until the probes have ended after their client is killed, and after its sessions are killed."""
     with sshd() as server:
         server.python(sys.executable)

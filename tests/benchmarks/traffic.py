@@ -38,7 +38,7 @@ def two_probes(*arguments: str) -> Iterator[tuple[Cable, Probe, Probe]]:
         yield wire, client, server
 
 
-def built_in_beside_iperf3(quick: bool) -> Iterator[Result]:
+def built_in_compared_with_iperf3(quick: bool) -> Iterator[Result]:
     pairs, seconds = (3, 1) if quick else (12, 2)
     goodputs, costs = [], []
     with two_probes("--interval", "60") as (_, client, server):
@@ -81,7 +81,7 @@ def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[flo
     return moved * 8 / took, used / (moved * 8 / GIGABIT)
 
 
-def asked_rate(quick: bool) -> Iterator[Result]:
+def requested_rate(quick: bool) -> Iterator[Result]:
     """The requested rate compared with the rate that the built-in generator sends: needs an otherwise idle host."""
     for name, words, rate in (("UDP", ["--udp"], "40M"), ("TCP", [], "80M")):
         ratios, shares = [], []
@@ -152,7 +152,7 @@ def watched(client: Probe, server: Probe, seconds: int) -> float:
     return float(report["end"]["sum_received"]["bits_per_second"])
 
 
-def how_soon(quick: bool) -> Iterator[Result]:
+def start_and_stop_times(quick: bool) -> Iterator[Result]:
     """From the request to the first byte of traffic, and from the request to stop until both processes have ended."""
     for name in ("iperf3", "builtin"):
         begun, ended = [], []

@@ -427,7 +427,7 @@ def flood_of_plans() -> Iterator[bytes]:
 @kind
 def absurd_times() -> Iterator[bytes]:
     times = itertools.cycle((1e308, -1e308, 0.0, 1e-300, 1e18, 5e-324))
-    return with_inventory(counters(number, time=moment) for number, moment in enumerate(times))
+    return with_inventory(counters(number, time=time) for number, time in enumerate(times))
 
 
 # ------------------------------------------------------------------------------------------------- no lines of a probe

@@ -28,12 +28,12 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
         now = marks.begin + INTO_THE_RUN
         await quiet.advance(now)
         reading = asyncio.ensure_future(watched.advance(now))
-        looks = 0
+        views = 0
         while not reading.done():
-            looks += 1
+            views += 1
             watched.picture()
             await asyncio.sleep(0)
         await reading
-        assert looks > 3
+        assert views > 3
         assert times(watched.picture()) == times(quiet.picture())
         assert all(times(watched.picture()))

@@ -26,11 +26,11 @@ from tests.support.probe import LIMIT
 
 
 def inventory_inside(
-    manager: PrivateNetworkManager, *, user: int | None = None, patience: float | None = LIMIT
+    manager: PrivateNetworkManager, *, user: int | None = None, reply_timeout: float | None = LIMIT
 ) -> Inventory:
     """The whole inventory, decoded and type-checked as lines of a probe are.
 
-    `user`: effective user id while it is taken, default root. `patience`: timeout in seconds for replies of
+    `user`: effective user id while it is taken, default root. `reply_timeout`: timeout in seconds for replies of
     NetworkManager; None: that of the probe.
     """
     _, target, _, _, _, _, *environment = manager.prefix
@@ -38,7 +38,7 @@ def inventory_inside(
         "pid": int(target.partition("=")[2]),
         "environment": dict(word.split("=", 1) for word in environment),
         "user": user,
-        "patience": patience,
+        "reply_timeout": reply_timeout,
     }
     server = _server()
     assert server.stdin is not None and server.stdout is not None
@@ -69,8 +69,8 @@ def _take(request: dict[str, Any]) -> str:
         os.close(descriptor)
     os.chdir("/")
     os.environ.update(request["environment"])
-    if request["patience"] is not None:
-        profiles.LIMIT = request["patience"]
+    if request["reply_timeout"] is not None:
+        profiles.LIMIT = request["reply_timeout"]
     if request["user"] is not None:
         os.setresuid(*3 * [request["user"]])
     return json.dumps({"inventory": inventory.take_inventory("test")}, default=vars)

@@ -31,8 +31,8 @@ class Clock:
 class Told(Playback):
     """A playback whose waits end only when `Replayed.pass_time` moves the clock and wakes them."""
 
-    def seconds_until(self, moment: float) -> float | None:
-        return 0.0 if moment <= self.now() else None
+    def seconds_until(self, time: float) -> float | None:
+        return 0.0 if time <= self.now() else None
 
 
 class Replayed(Screen):
@@ -45,9 +45,9 @@ class Replayed(Screen):
         await wait_until(self, condition)
         await self.settle()
 
-    async def at(self, moment: float) -> None:
+    async def at(self, time: float) -> None:
         """Seek to a time of the recording, and wait until it is shown."""
-        self.replay.seek(moment)
+        self.replay.seek(time)
         await self.shown()
 
     async def shown(self) -> None:

@@ -376,7 +376,7 @@ def test_a_service_that_stops_and_starts_again(manager: PrivateNetworkManager) -
 
 def test_a_hanging_service_does_not_affect_other_sources(manager: PrivateNetworkManager) -> None:
     os.kill(manager.pid, signal.SIGSTOP)
-    taken = inventory_inside(manager, patience=None)
+    taken = inventory_inside(manager, reply_timeout=None)
     os.kill(manager.pid, signal.SIGCONT)
     assert taken.networkmanager is None
     assert set(taken.unreadable) == {"networkmanager"}
