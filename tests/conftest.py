@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.support.kills import kill_parameters
-from tests.support.namespaces import Namespace, why_impossible
+from tests.support.namespaces import Namespace, why_no_namespaces
 
 DATA = Path(__file__).parent / "data"
 EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
@@ -31,7 +31,7 @@ settings.register_profile(
 )
 settings.load_profile("test")
 
-why_no_namespace = functools.lru_cache(why_impossible)
+why_no_namespace = functools.lru_cache(why_no_namespaces)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

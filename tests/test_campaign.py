@@ -14,7 +14,7 @@ from tests.campaign import parsers
 from tests.campaign.results import Progress, Row, table
 from tests.campaign.soak import Subject
 from tests.campaign.suites import Outcome, pytest_run
-from tests.support.kills import kill_matrix, kill_parameters, moment_of
+from tests.support.kills import kill_matrix, kill_parameters, position_in_stage
 
 SUITE = """
 from hypothesis import given, settings, strategies as st
@@ -45,8 +45,8 @@ def test_every_stage_is_killed_so_often_with_every_variant(kills: int, expected:
 
 
 def test_moments_of_kills_are_spread_over_the_stage() -> None:
-    moments = sorted(moment_of(kill) for kill in range(20))
-    assert moment_of(0) == 0.5 and moments[0] >= 0 and moments[-1] < 1
+    moments = sorted(position_in_stage(kill) for kill in range(20))
+    assert position_in_stage(0) == 0.5 and moments[0] >= 0 and moments[-1] < 1
     assert max(after - before for before, after in pairwise(moments)) < 0.1
 
 

@@ -25,7 +25,7 @@ from tests.benchmarks import (
     traffic,
 )
 from tests.benchmarks.results import HEAD, Benchmark, line
-from tests.support.namespaces import why_impossible
+from tests.support.namespaces import why_no_namespaces
 
 BENCHMARKS: dict[str, Benchmark] = {
     "counters": counters.sample_of_six_links,
@@ -76,7 +76,7 @@ def main() -> int:
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(BENCHMARKS)}")
-    reason = why_impossible()
+    reason = why_no_namespaces()
     if reason is not None:
         sys.exit(f"the benchmarks need network namespaces: {reason}")
     print(HEAD)

@@ -13,7 +13,7 @@ from nictop.model.snapshot import advance
 from nictop.probe.records import Counters, Interrupt, Line, Queue
 from nictop.tui.app import NictopApp
 from tests.benchmarks.results import Result
-from tests.support.recorded import recorded
+from tests.support.recorded import captured_lines
 from tests.support.screen import Screen
 from tests.support.sources import ScriptedSource
 
@@ -56,7 +56,7 @@ async def repainted(ticks: int) -> tuple[float, float]:
 
 def big_host() -> list[Line]:
     """The captured guest with `QUEUES` queues and `CPUS` CPUs."""
-    lines = recorded("virtio-4-queues")
+    lines = captured_lines("virtio-4-queues")
     hello = next(line for line in lines if line.hello is not None)
     inventory = next(line.inventory for line in lines if line.inventory is not None)
     interrupts = tuple(

@@ -15,7 +15,7 @@ from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import TICKS
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager, why_no_networkmanager
-from tests.support.probe import LIMIT, Probe, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, wait_until
 
 SETTLE = 3.0
 """Seconds until the start and the first inventory are complete."""
@@ -176,7 +176,7 @@ def probe_end(quick: bool) -> Iterator[Result]:
                     process.terminate()
                 else:
                     (process.stdin if way == "the end of its stdin" else process.stdout).close()
-                process.wait(LIMIT)
+                process.wait(TEST_TIMEOUT)
                 found.append(time.monotonic() - begin)
         yield Result(f"probe: from {way} to its own", statistics.median(found) * 1e3, 50, "ms")
 

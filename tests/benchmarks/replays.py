@@ -13,7 +13,7 @@ from random import Random
 
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds
-from tests.support.replayed import Replayed, replayed
+from tests.support.replayed import ScreenWithReplay, screen_with_replay
 
 SEEKS = 21
 FIRST_NIC = b"ens1"
@@ -55,7 +55,7 @@ async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[
     """Seconds after the key that seeks back by a minute, from random positions: CPU and elapsed time until the counters
     are drawn, CPU time until charts and findings are drawn."""
     costs, times, whole, random = [], [], [], Random(2)
-    async with replayed(path) as screen:
+    async with screen_with_replay(path) as screen:
         recording, replay = screen.replay.playback.recording, screen.replay
         for _ in range(count):
             await screen.at(recording.begin + 120 + random.random() * (recording.end - recording.begin - 120))
@@ -69,7 +69,7 @@ async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[
     return costs, times, whole
 
 
-async def until_drawn(screen: Replayed, begun: Callable[[], bool], event: asyncio.Event) -> None:
+async def until_drawn(screen: ScreenWithReplay, begun: Callable[[], bool], event: asyncio.Event) -> None:
     """Wait until `begun` is true, `event` is set, and the screen is drawn."""
     while not begun():  # noqa: ASYNC110  (until the key is handled)
         await asyncio.sleep(0)

@@ -22,7 +22,7 @@ from nictop.wire.ssh.source import SshSource
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.support.follower import Follower
-from tests.support.probe import alive, wait_until
+from tests.support.probe import is_alive, wait_until
 from tests.support.sshd import Sshd, command_line, why_no_sshd
 
 HOSTS = 16
@@ -210,7 +210,7 @@ def seconds_to_end(server: Sshd, kill: Callable[[Follower], object]) -> float:
         probes = [pid for pid in follower.said("hello") if isinstance(pid, int)]
         begin = time.monotonic()
         kill(follower)
-        wait_until(lambda: not any(map(alive, probes)))
+        wait_until(lambda: not any(map(is_alive, probes)))
         return time.monotonic() - begin
 
 

@@ -18,7 +18,16 @@ from nictop.probe.records import TrafficLine
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.support.probe import Probe
-from tests.support.traffic import IPV4, PORT, Cable, cable, heard, said, start, until_the_end
+from tests.support.traffic import (
+    IPV4,
+    PORT,
+    VethPair,
+    lines_until,
+    lines_until_exit,
+    next_line,
+    start_request,
+    veth_pair,
+)
 
 GIGABIT = 1e9
 CONTROL = "reno"
@@ -26,12 +35,12 @@ CONTROL = "reno"
 
 
 @contextmanager
-def two_probes(*arguments: str) -> Iterator[tuple[Cable, Probe, Probe]]:
+def two_probes(*arguments: str) -> Iterator[tuple[VethPair, Probe, Probe]]:
     """The veth pair, a probe at the client's end and one at the server's."""
     if not shutil.which("iperf3"):
         sys.exit("the benchmarks of traffic need iperf3")
     with (
-        cable() as wire,
+        veth_pair() as wire,
         Probe(*arguments, namespace=wire.left) as client,
         Probe(*arguments, namespace=wire.right) as server,
     ):
@@ -61,11 +70,11 @@ def built_in_compared_with_iperf3(quick: bool) -> Iterator[Result]:
 def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[float, float]:
     """Goodput at the receiver in bits per second, and CPU seconds of both ends per gigabit."""
     reports = ["-J"] if name == "iperf3" else []
-    server.ask(start("server", name, *reports, address=IPV4[1]))
-    said(server, "listening")
-    client.ask(start("client", name, "-t", str(seconds), "-C", CONTROL, *reports, address=IPV4[1]))
-    mine = until_the_end(client, "client")
-    theirs = heard(server, "server", "exit")
+    server.ask(start_request("server", name, *reports, address=IPV4[1]))
+    next_line(server, "listening")
+    client.ask(start_request("client", name, "-t", str(seconds), "-C", CONTROL, *reports, address=IPV4[1]))
+    mine = lines_until_exit(client, "client")
+    theirs = lines_until(server, "server", "exit")
     if name == "iperf3":
         end = json.loads("\n".join(line.text for line in mine if line.kind == "output"))["end"]
         usage = end["cpu_utilization_percent"]
@@ -87,11 +96,11 @@ def requested_rate(quick: bool) -> Iterator[Result]:
         ratios, shares = [], []
         with two_probes("--interval", "60") as (_, client, server):
             for _ in range(3 if quick else 12):
-                server.ask(start("server", "builtin", *words, address=IPV4[1]))
-                said(server, "listening")
+                server.ask(start_request("server", "builtin", *words, address=IPV4[1]))
+                next_line(server, "listening")
                 arguments = [*words, "--bitrate", rate, "--time", "0.6"]
-                client.ask(start("client", "builtin", *arguments, address=IPV4[1]))
-                mine, theirs = ended(until_the_end(client, "client")), ended(heard(server, "server", "exit"))
+                client.ask(start_request("client", "builtin", *arguments, address=IPV4[1]))
+                mine, theirs = ended(lines_until_exit(client, "client")), ended(lines_until(server, "server", "exit"))
                 ratios.append(float(rate.rstrip("M")) * 1e6 * mine["seconds"] / 8 / mine["bytes"])
                 shares.append(theirs["bytes"] / mine["bytes"])
         yield Result(f"traffic: built-in {name}, rate asked for beside sent", statistics.median(ratios), 1.15, "times")
@@ -127,7 +136,7 @@ def through_nictop(quick: bool) -> Iterator[Result]:
     yield Result("traffic: probe during a run, 5 Hz", statistics.median(costs) * 100, 1.5, "% of a core")
 
 
-def bare(wire: Cable, seconds: int) -> float:
+def bare(wire: VethPair, seconds: int) -> float:
     """Goodput of iperf3 without a probe, in bits per second."""
     command = ["ip", "netns", "exec", wire.right.name, "iperf3", "-s", "-1", "-p", str(PORT), "-B", IPV4[1]]
     with subprocess.Popen([*command, "--forceflush"], stdout=subprocess.PIPE, start_new_session=True) as server:
@@ -143,11 +152,11 @@ def bare(wire: Cable, seconds: int) -> float:
 def watched(client: Probe, server: Probe, seconds: int) -> float:
     """Goodput of the same run through probes."""
     watch = {"sockets": True, "interval": 0.2}
-    server.ask(start("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
-    said(server, "listening")
-    client.ask(start("client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch))
-    lines = until_the_end(client, "client")
-    heard(server, "server", "exit")
+    server.ask(start_request("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
+    next_line(server, "listening")
+    client.ask(start_request("client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch))
+    lines = lines_until_exit(client, "client")
+    lines_until(server, "server", "exit")
     report = json.loads("\n".join(line.text for line in lines if line.kind == "output"))
     return float(report["end"]["sum_received"]["bits_per_second"])
 
@@ -161,17 +170,17 @@ def start_and_stop_times(quick: bool) -> Iterator[Result]:
             for _ in range(3 if quick else 15):
                 before = int(wire.left.run(["cat", sent]))
                 begin = time.monotonic()
-                server.ask(start("server", name, address=IPV4[1]))
-                said(server, "listening")
-                client.ask(start("client", name, "-t", "20", address=IPV4[1]))
+                server.ask(start_request("server", name, address=IPV4[1]))
+                next_line(server, "listening")
+                client.ask(start_request("client", name, "-t", "20", address=IPV4[1]))
                 while int(wire.left.run(["cat", sent])) < before + 100_000:
                     pass
                 begun.append(time.monotonic() - begin)
                 begin = time.monotonic()
                 for probe, role in ((client, "client"), (server, "server")):
                     probe.ask({"traffic": {"id": role, "action": "stop"}})
-                said(client, "exit", "failed")
-                said(server, "exit", "failed")
+                next_line(client, "exit", "failed")
+                next_line(server, "exit", "failed")
                 ended.append(time.monotonic() - begin)
         yield Result(f"traffic: {name}, from the request to 100 kB", statistics.median(begun), 1.0, "s")
         yield Result(f"traffic: {name}, from stop to the end of all", statistics.median(ended), 0.5, "s")

@@ -13,7 +13,7 @@ import psutil
 from tests.campaign.results import Options, Progress, Row
 from tests.campaign.suites import busy_processors
 from tests.support.namespaces import ROOT
-from tests.support.terminal import OnTerminal
+from tests.support.terminal import TerminalProgram
 
 MAX_END_SECONDS = 2.0
 """Bound from the key, the signal or the closed terminal to the end of the last process."""
@@ -26,15 +26,15 @@ COMMANDS = {
 """Name → arguments of nictop, and text that it draws when it is ready."""
 
 
-def typed(keys: str) -> Callable[[OnTerminal], None]:
+def typed(keys: str) -> Callable[[TerminalProgram], None]:
     return lambda screen: screen.type(keys)
 
 
-def sent(number: signal.Signals) -> Callable[[OnTerminal], None]:
+def sent(number: signal.Signals) -> Callable[[TerminalProgram], None]:
     return lambda screen: os.kill(screen.pid, number)
 
 
-ENDINGS: dict[str, Callable[[OnTerminal], None]] = {
+ENDINGS: dict[str, Callable[[TerminalProgram], None]] = {
     "q": typed("q"),
     "ctrl+c": typed("\x03"),
     "SIGTERM": sent(signal.SIGTERM),
@@ -57,11 +57,11 @@ def endings(options: Options, progress: Progress) -> Iterator[Row]:
             yield Row("endings", text, bool(left) or max(took) > MAX_END_SECONDS, time.monotonic() - begin)
 
 
-def ended(kind: str, end: Callable[[OnTerminal], None]) -> tuple[float, int]:
+def ended(kind: str, end: Callable[[TerminalProgram], None]) -> tuple[float, int]:
     """(Seconds until no process was left, number of processes left at the timeout)."""
     arguments, ready = COMMANDS[kind]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
-    with OnTerminal([sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)) as screen:
+    with TerminalProgram([sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)) as screen:
         screen.until(ready)
         children = psutil.Process(screen.pid).children(recursive=True)
         begin = time.monotonic()

@@ -21,7 +21,7 @@ from tests.campaign.hostile_host import KINDS
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
 from tests.support.sshd import Sshd, why_no_sshd
-from tests.support.terminal import OnTerminal
+from tests.support.terminal import TerminalProgram
 
 MAX_KEY_SECONDS = 0.5
 """Seconds from a key to the output that it causes."""
@@ -42,7 +42,7 @@ HELP, LIVE = ("?", "leave nictop"), ("\x1b", "Quit")
 class Screen:
     """nictop in a pseudo-terminal whose output is read by a thread, so that it never blocks on output."""
 
-    def __init__(self, terminal: OnTerminal) -> None:
+    def __init__(self, terminal: TerminalProgram) -> None:
         self._terminal = terminal
         self._text, self._since = b"", 0
         self._changed = threading.Condition()
@@ -132,14 +132,14 @@ def hosts(folder: Path) -> Iterator[Sshd]:
 def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
     """Run nictop with these hosts twice: the first is ended with q, the second with SIGTERM."""
     found = Watched()
-    ends: dict[str, Callable[[OnTerminal], None]] = {
+    ends: dict[str, Callable[[TerminalProgram], None]] = {
         "quit": lambda screen: screen.type("q"),
         "terminated": lambda screen: os.kill(screen.pid, signal.SIGTERM),
     }
     for field, end in ends.items():
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "HOME": str(sshd.home)}
         command = [sys.executable, "-m", "nictop", *names]
-        with OnTerminal(command, ROOT, environment, (120, 36)) as terminal:
+        with TerminalProgram(command, ROOT, environment, (120, 36)) as terminal:
             screen = Screen(terminal)
             screen.seconds_to("", "Quit")
             begin, number = time.monotonic(), 0

@@ -24,7 +24,7 @@ from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.terminals import Terminal
 from tests.campaign.results import Options, Row
 from tests.support.follower import Follower
-from tests.support.namespaces import ROOT, Namespace, why_impossible
+from tests.support.namespaces import ROOT, Namespace, why_no_namespaces
 from tests.support.sshd import Sshd, why_no_sshd
 
 LINKS = 10
@@ -94,7 +94,7 @@ class Soak:
         self.trouble: list[str] = []
 
     def __enter__(self) -> Soak:
-        reason = why_impossible() or why_no_sshd()
+        reason = why_no_namespaces() or why_no_sshd()
         if reason is not None:
             sys.exit(f"the soak needs network namespaces and an sshd: {reason}")
         try:

@@ -14,7 +14,7 @@ from nictop.changes.session import ChangeSession
 from nictop.hosts.session import running
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
 from nictop.wire.source import Source, SourceState
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 from tests.support.sources import ScriptedSource, session_of
 
 PATIENT = ChangeTimeouts(rollback=0.0, retry=0.01)
@@ -66,7 +66,7 @@ async def carry(
 
     async with running(session):
         if not isinstance(source, ScriptedSource):
-            assert await session.until(is_live, LIMIT)
+            assert await session.until(is_live, TEST_TIMEOUT)
         async with aclosing(carried.change.events()) as events:
             async for event in events:
                 carried.events.append(event)

@@ -15,19 +15,19 @@ from nictop.errors import NictopError
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, joined, stored_line
-from tests.support.findings import commands, printed
-from tests.support.rule_cases import RULES, watched
+from tests.support.findings import commands, step_texts
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 HOSTILE = ("it's", '"', "$(reboot)", "`reboot`", "a b", "a\nb", "\x1b[2J", "\u202e", "-x", ";", "<ADDRESS/PREFIX>", "é")
 ADD = "nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method manual ipv4.addresses '<ADDRESS/PREFIX>'"
 
 
 def findings_of_cases() -> Iterator[tuple[Path, Finding]]:
-    for file in sorted(RULES.glob("*/*.json")):
+    for file in sorted(CASES_DIRECTORY.glob("*/*.json")):
         if file.parent.name == "bases":
             continue
         for case in json.loads(file.read_text()).get("fires", ()):
-            for found in diagnose([watched(host) for host in case["hosts"]]).findings:
+            for found in diagnose([host_facts(host) for host in case["hosts"]]).findings:
                 yield file, found
 
 
@@ -166,7 +166,7 @@ def test_an_address_is_filled_in_where_one_is_set() -> None:
     assert open_.blanks == ("ADDRESS/PREFIX",)
     filled = fill(open_, {"ADDRESS/PREFIX": " 192.0.2.10/24 "})
     assert filled.blanks == () and filled.actions[0][-1] == "192.0.2.10/24"
-    assert printed(filled.commands) == [ADD.replace("'<ADDRESS/PREFIX>'", "192.0.2.10/24")]
+    assert step_texts(filled.commands) == [ADD.replace("'<ADDRESS/PREFIX>'", "192.0.2.10/24")]
     assert fill(open_, {}) == open_
 
 

@@ -13,8 +13,8 @@ import pytest
 from nictop.changes.events import Verdict
 from nictop.changes.finding_watch import FindingWatch, diagnose_tracked
 from nictop.rules import RULES, Finding, HostFacts, Rule, diagnose
-from tests.support.rule_cases import RULES as CASES
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import CASES_DIRECTORY as CASES
+from tests.support.rule_cases import host_facts
 
 FILES = sorted(path for path in CASES.glob("*/*.json") if path.parent.name != "bases")
 
@@ -22,7 +22,7 @@ FILES = sorted(path for path in CASES.glob("*/*.json") if path.parent.name != "b
 def hosts_of(path: Path) -> list[list[HostFacts]]:
     """Those of each case of a file."""
     cases: dict[str, Any] = json.loads(path.read_text())
-    return [[watched(said) for said in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case]
+    return [[host_facts(said) for said in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case]
 
 
 def without_counters(host: HostFacts) -> HostFacts:
@@ -53,7 +53,7 @@ def test_what_is_believed_at_once_does_not_depend_on_counters() -> None:
 def test_a_rule_that_looks_at_counters_waits_for_rates_of_after_the_change(rule: str, at_once: bool) -> None:
     (path,) = (path for path in FILES if path.stem == rule)
     case = json.loads(path.read_text())["fires"][0]
-    host = watched(case["hosts"][0])
+    host = host_facts(case["hosts"][0])
     found: Finding = diagnose([host], [RULES[rule]]).findings[0]
     inventory = host.inventory
     watch = FindingWatch(found, inventory.time)

@@ -24,9 +24,9 @@ from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
 from tests.changes.test_real_change import REAL
 from tests.support import managed_host
-from tests.support.findings import host_of_case, printed
+from tests.support.findings import host_of_case, step_texts
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import host_facts
 
 needs_networkmanager = pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")
 STATIC = AddressRequest("192.0.2.10/24")
@@ -53,7 +53,7 @@ def link_of(host: HostFacts, name: str) -> Link:
 
 def generated() -> tuple[HostFacts, Link]:
     """A guest whose ens224 is run by "Wired connection 1"."""
-    host = watched(host_of_case("profiles", "profile_is_generated"))
+    host = host_facts(host_of_case("profiles", "profile_is_generated"))
     return host, link_of(host, "ens224")
 
 
@@ -68,7 +68,7 @@ def test_a_made_up_profile_is_renamed_bound_and_given_the_address() -> None:
     assert values["connection.id"] == "ens224"
     unbound = host_of_case("profiles", "profile_is_generated")
     unbound["networkmanager"]["profiles"][UUID]["interface_name"] = None
-    host = watched(unbound)
+    host = host_facts(unbound)
     bound = actions(give_address(host, link_of(host, "ens224"), STATIC))[0]
     assert bound[bound.index("connection.interface-name") + 1] == "ens224"
     assert (values["ipv4.method"], values["ipv4.addresses"], values["ipv4.gateway"]) == ("manual", "192.0.2.10/24", "")
@@ -129,7 +129,7 @@ def test_any_text_is_an_address_or_refused(address: str, gateway: str, routed: b
 
 
 def test_who_else_manages_the_nic_is_respected() -> None:
-    host = watched(host_of_case("profiles", "link_is_unmanaged"))
+    host = host_facts(host_of_case("profiles", "link_is_unmanaged"))
     manager = host.inventory.networkmanager
     assert manager is not None
     unmanaged = next(link for link in host.links if not manager.devices[link.ifindex].managed)
@@ -149,7 +149,7 @@ def test_without_networkmanager_ip_sets_it_and_the_manager_of_the_host_comes_fir
     host, link = without_networkmanager(owner)
     job = give_address(host, link, STATIC)
     assert actions(job) == (("ip", "address", "add", "192.0.2.10/24", "dev", "ens224"),)
-    assert printed(job.fix.undo) == ["ip address del 192.0.2.10/24 dev ens224"] and job.fix.persistent is False
+    assert step_texts(job.fix.undo) == ["ip address del 192.0.2.10/24 dev ens224"] and job.fix.persistent is False
     assert job.lasting[0].title == f"by {owner}"
     assert {one.title for one in job.lasting} == {"by netplan", "by systemd-networkd", "by ifupdown"}
     text = script("vm1", job.title, job.fix, lasting=job.lasting)
@@ -167,14 +167,14 @@ def test_without_networkmanager_ip_sets_it_and_the_manager_of_the_host_comes_fir
 def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
     host, link = without_networkmanager("netplan")
     routed = give_address(host, link, AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True))
-    assert printed(routed.fix.commands)[1] == "ip route add default via 192.0.2.1 dev ens224"
+    assert step_texts(routed.fix.commands)[1] == "ip route add default via 192.0.2.1 dev ens224"
     assert isinstance(actions_of(routed.fix), ByHand)
-    texts = [" ".join(printed(one.commands)) for one in routed.lasting]
+    texts = [" ".join(step_texts(one.commands)) for one in routed.lasting]
     assert all("192.0.2.1" in text.replace("192.0.2.10", "") for text in texts)
     dhcp = give_address(host, link, DHCP)
     assert isinstance(actions_of(dhcp.fix), ByHand)
     assert [
-        words in " ".join(printed(one.commands))
+        words in " ".join(step_texts(one.commands))
         for one, words in zip(dhcp.lasting, ("use-routes=false", "UseGateway=no", "inet dhcp"), strict=True)
     ] == [True] * 3
     assert "prefix length" in refusal(give_address, host, link, AddressRequest("192.0.2.10"))
@@ -184,20 +184,20 @@ def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
 
 
 def test_queues() -> None:
-    host = watched(host_of_case("virtio", "multiqueue_is_not_used"))
+    host = host_facts(host_of_case("virtio", "multiqueue_is_not_used"))
     link = link_of(host, "enp1s0")
     job = use_queues(host, link, 4)
     assert actions(job) == (("ethtool", "-L", "enp1s0", "combined", "4"),)
-    assert printed(job.fix.undo) == ["ethtool -L enp1s0 combined 1"] and job.lasting[0].persistent
+    assert step_texts(job.fix.undo) == ["ethtool -L enp1s0 combined 1"] and job.lasting[0].persistent
     for wrong in (0, -1, 5, 10**9):
         assert "1 to 4" in refusal(use_queues, host, link, wrong), wrong
     assert "already" in refusal(use_queues, host, link, 1)
     assert not job.proof(host.snapshot).proven
-    assert job.proof(watched({"base": "kvm-guest"}).snapshot).proven
+    assert job.proof(host_facts({"base": "kvm-guest"}).snapshot).proven
 
 
 def test_queues_of_a_driver_that_has_two_kinds() -> None:
-    host = watched({"base": "vmware-guest"})
+    host = host_facts({"base": "vmware-guest"})
     job = use_queues(host, link_of(host, "ens192"), 2)
     assert actions(job) == (("ethtool", "-L", "ens192", "rx", "2", "tx", "2"),)
 
@@ -205,15 +205,15 @@ def test_queues_of_a_driver_that_has_two_kinds() -> None:
 def test_virtual_functions_only_from_none() -> None:
     none = {"0000:3b:00.0": {"sriov": {"total_vfs": 64, "num_vfs": 0, "virtual_functions": []}}}
     bare = {"base": "hypervisor", "configuration": [], "pci": none}
-    host = watched(bare)
+    host = host_facts(bare)
     function = host.functions["0000:3b:00.0"]
     job = make_vfs(host, function, 4)
     assert actions(job) == (("write", "/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4"),)
-    assert printed(job.fix.undo) == ["echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs"]
+    assert step_texts(job.fix.undo) == ["echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs"]
     assert [one.persistent for one in job.lasting] == [True] and 'sriov_numvfs}="4"' in str(job.lasting[0].commands[0])
     for wrong in (0, 65):
         assert "1 to 64" in refusal(make_vfs, host, function, wrong), wrong
-    busy = watched({"base": "hypervisor"})
+    busy = host_facts({"base": "hypervisor"})
     assert "all would go" in refusal(make_vfs, busy, busy.functions["0000:3b:00.0"], 4)
     assert "offers no" in refusal(make_vfs, busy, busy.functions["0000:3b:02.0"], 4)
     assert not job.proof(host.snapshot).proven
@@ -225,7 +225,7 @@ def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
     """virtio_net: an interrupt for its configuration, then input and output of each queue in turns. One CPU after the
     other would leave half of them without a receiving queue."""
     config = {"actions": ["virtio1-config"], "pci_address": "0000:01:00.0", "allowed_cpus": "0", "effective_cpus": "0"}
-    host = watched({"base": "kvm-guest", "interrupts": {"23": config}})
+    host = host_facts({"base": "kvm-guest", "interrupts": {"23": config}})
     link = link_of(host, "enp1s0")
     job = spread_interrupts(host, link, (2, 3))
     cpus = {
@@ -242,13 +242,13 @@ def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
         assert "not CPUs" in refusal(spread_interrupts, host, link, wrong), wrong
     assert not job.proof(host.snapshot).proven
     moved = {str(number): {"allowed_cpus": cpu, "effective_cpus": cpu} for number, cpu in cpus.items()}
-    assert job.proof(watched({"base": "kvm-guest", "interrupts": moved}).snapshot).proven
+    assert job.proof(host_facts({"base": "kvm-guest", "interrupts": moved}).snapshot).proven
 
 
 def test_interrupts_that_no_name_explains_go_round() -> None:
-    plain = watched({"base": "kvm-guest"})
+    plain = host_facts({"base": "kvm-guest"})
     numbers = [one.number for one in plain.interrupts_of_function["0000:01:00.0"]]
-    host = watched({"base": "kvm-guest", "interrupts": {str(number): {"actions": ["x"]} for number in numbers}})
+    host = host_facts({"base": "kvm-guest", "interrupts": {str(number): {"actions": ["x"]} for number in numbers}})
     done = actions(spread_interrupts(host, link_of(host, "enp1s0"), (2, 3)))
     assert done == tuple(
         ("write", f"/proc/irq/{number}/smp_affinity_list", str(2 + place % 2)) for place, number in enumerate(numbers)
@@ -274,7 +274,7 @@ def keep(event: Event, change: ChangeSession) -> None:
 async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
     with private_networkmanager("ens4") as manager:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
-        before = managed_host.watched(manager)
+        before = managed_host.read_host_facts(manager)
         job = give_address(before, link_of(before, "ens4"), STATIC)
         assert not job.proof(before.snapshot).proven
         carried = await carry(
@@ -284,14 +284,14 @@ async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
         assert "192.0.2.10/24" in manager.run(["ip", "address", "show", "dev", "ens4"])
         shown = manager.run(["nmcli", "-g", "ipv4.method,ipv4.never-default", "con", "show", "ens4"])
         assert shown.split() == ["manual", "yes"]
-        assert job.proof(managed_host.watched(manager).snapshot).proven
+        assert job.proof(managed_host.read_host_facts(manager).snapshot).proven
 
 
 @needs_networkmanager
 async def test_a_new_profile_that_nobody_keeps_is_gone() -> None:
     with private_networkmanager("ens4") as manager:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
-        before, profiles = managed_host.watched(manager), manager.profiles()
+        before, profiles = managed_host.read_host_facts(manager), manager.profiles()
         job = give_address(before, link_of(before, "ens4"), replace(STATIC, new_profile=True))
         wish = ChangeSpec("here", actions(job), job.title, keep_within=5.0)
         carried = await carry(

@@ -16,7 +16,7 @@ from nictop.errors import NictopError
 from nictop.rules import Fix, diagnose
 from nictop.rules.fixes.commands import command
 from tests.support.findings import commands, finding, host_of_case
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import host_facts
 
 NOW = Fix("here", "set it now", commands("ethtool -L ens4 combined 4"), False, commands("ethtool -L ens4 combined 1"))
 LASTS = Fix("here", "keep it", commands("nmcli con mod lan ethtool.channels-combined 4"), True)
@@ -81,7 +81,7 @@ def test_what_cannot_be_a_script_is_said(fix: Fix, why: str) -> None:
 
 
 def test_what_makes_it_last_is_another_fix_of_the_same_host() -> None:
-    (found,) = diagnose([watched(host_of_case("virtio", "multiqueue_is_not_used"))]).findings
+    (found,) = diagnose([host_facts(host_of_case("virtio", "multiqueue_is_not_used"))]).findings
     (lasting,) = lasting_fixes(found, found.fixes[0])
     assert lasting.persistent and "combined 4" in str(lasting.commands[0])
     assert f"# {lasting.commands[0]}" in script("vm1", "about", found.fixes[0], lasting=(lasting,)).splitlines()

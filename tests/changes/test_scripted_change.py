@@ -32,7 +32,7 @@ from tests.changes.carrying import (
     line,
 )
 from tests.support import findings
-from tests.support.rule_cases import heard as lines_of
+from tests.support.rule_cases import probe_lines as lines_of
 from tests.support.sources import session_of
 
 LOST = SourceState("lost", "the probe is gone", 0.1)

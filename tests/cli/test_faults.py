@@ -20,7 +20,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.driver import TerminalDriver
 from tests.cli.commands.test_demo import DEMO, environment
 from tests.cli.test_main import ROOT
-from tests.support.terminal import OnTerminal
+from tests.support.terminal import TerminalProgram
 
 NICTOP = [sys.executable, "-m", "nictop"]
 
@@ -63,7 +63,7 @@ sys.exit(main(["demo"]))
 def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(fault: str, tmp_path: Path) -> None:
     program = PROGRAM.format(fault=FAULTS[fault])
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
-    with OnTerminal([sys.executable, "-c", program], tmp_path, variables, (80, 24)) as screen:
+    with TerminalProgram([sys.executable, "-c", program], tmp_path, variables, (80, 24)) as screen:
         before, modes = termios.tcgetattr(screen.descriptor), list[object]()
         if fault == "a key":
             screen.until("ens192")
@@ -128,7 +128,7 @@ def test_the_traceback_is_printed_if_no_file_can_be_written(
 )
 def test_no_terminal_input_ends_the_program(sent: bytes, tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
-    with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
+    with TerminalProgram([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
         screen.until("ens192")
         screen.send(sent)
         screen.type("?")
@@ -145,7 +145,7 @@ def test_ctrl_z_suspends_and_fg_paints_everything_again(tmp_path: Path) -> None:
     """Also from a script, which is stopped too, and with a dialog open."""
     (tmp_path / "script").write_text(f"{' '.join(NICTOP)} demo\necho left $?\n")
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), PS1="prompt> ")
-    with OnTerminal(["bash", "--norc", "--noprofile", "-i"], tmp_path, variables, (80, 24)) as screen:
+    with TerminalProgram(["bash", "--norc", "--noprofile", "-i"], tmp_path, variables, (80, 24)) as screen:
         screen.type("sh ./script\n")
         screen.until("ens192")
         screen.type("?")
@@ -165,7 +165,7 @@ def test_ctrl_z_suspends_and_fg_paints_everything_again(tmp_path: Path) -> None:
 
 def test_ctrl_z_without_a_shell_to_go_back_to_suspends_nothing(tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
-    with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
+    with TerminalProgram([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
         screen.until("ens192")
         screen.type("\x1a")
         screen.until("Not suspended")
@@ -178,7 +178,7 @@ def test_a_terminal_that_takes_lines_only_is_told_what_to_use_instead(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), TERM="dumb")
-    with OnTerminal([*NICTOP, *arguments], tmp_path, variables, (80, 24)) as screen:
+    with TerminalProgram([*NICTOP, *arguments], tmp_path, variables, (80, 24)) as screen:
         assert screen.ended() == 2
     assert "TERM=dumb: this terminal cannot show the screens" in screen.text
     assert "nictop show" in screen.text and "nictop check" in screen.text and b"\x1b" not in screen.said

@@ -26,10 +26,10 @@ from tests.cli.test_main import called
 from tests.support.findings import commands, finding
 from tests.support.namespaces import ROOT
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.probe import alive
-from tests.support.rule_cases import RULES, watched
+from tests.support.probe import is_alive
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 from tests.support.sources import ScriptedSource, session_of
-from tests.support.sshd import SEPARATION, Sshd, why_no_sshd
+from tests.support.sshd import PRIVILEGE_SEPARATION_DIRECTORY, Sshd, why_no_sshd
 
 LIMIT = 60.0
 FILL = "ADDRESS/PREFIX=192.0.2.10/24"
@@ -276,7 +276,7 @@ def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tm
         code, _ = fixing.end()
     assert code == (-signal.SIGKILL if who == "nictop" else 1), fixing.said
     sick.wait_for(lambda: picture(sick) == before)
-    sick.wait_for(lambda: not alive(probe))
+    sick.wait_for(lambda: not is_alive(probe))
     assert [one["state"] for one in logged(tmp_path)] == ["begun" if who == "nictop" else "undone"]
 
 
@@ -336,7 +336,7 @@ class SshdInside(Sshd):
 
     def __init__(self, manager: PrivateNetworkManager, folder: Path) -> None:
         self._prefix = manager.prefix
-        manager.run(["mkdir", "-p", SEPARATION])
+        manager.run(["mkdir", "-p", PRIVILEGE_SEPARATION_DIRECTORY])
         bus = next(word for word in manager.prefix if word.startswith("DBUS_SYSTEM_BUS_ADDRESS="))
         path = next(word for word in manager.prefix if word.startswith("PATH="))
         name, _, address = bus.partition("=")
@@ -425,10 +425,10 @@ def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) ->
 
 async def test_rules_that_compare_hosts_need_the_others() -> None:
     """The other host is looked at, and only fixes of the one that is meant are carried out."""
-    (case, *_) = json.loads((RULES / "path" / "mtu_differs_in_one_subnet.json").read_text())["fires"]
+    (case, *_) = json.loads((CASES_DIRECTORY / "path" / "mtu_differs_in_one_subnet.json").read_text())["fires"]
     heard = []
     for said in case["hosts"]:
-        snapshot = watched(said).snapshot
+        snapshot = host_facts(said).snapshot
         host = session_of(ScriptedSource(snapshot.host))
         host.snapshot = snapshot
         heard.append(host)

@@ -30,12 +30,12 @@ from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
 from nictop.rules.fixes.commands import shell_quote
 from nictop.wire.source import SourceState
 from tests.metrics.answers import values_of
-from tests.support.arbitrary import fields_of, fits
-from tests.support.reports import RECORDED, WALL, recorded_answer
-from tests.support.rule_cases import RULES as CASES
-from tests.support.rule_cases import complete, heard, watched_after
-from tests.support.screen import several, wait_until
-from tests.support.shell import words_in_bash
+from tests.support.arbitrary import fields_of, is_of_type
+from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest
+from tests.support.rule_cases import CASES_DIRECTORY as CASES
+from tests.support.rule_cases import complete, host_facts_after, probe_lines
+from tests.support.screen import screen_with_hosts, wait_until
+from tests.support.shell import bash_words
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ def spoiled(value: T, kind: Any, random: Random, share: float) -> T:
     changed: Any = value
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        kind = next((one for one in members if fits(value, one)), None)
+        kind = next((one for one in members if is_of_type(value, one)), None)
         origin, members = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(value, str):
         if kind is str and random.random() < share:
@@ -145,7 +145,7 @@ def test_findings_and_commands_of_every_rule() -> None:
         hosts = []
         for number, host in enumerate(json.loads(path.read_text())["fires"][0]["hosts"]):
             name = complete(host).get("name", f"host-{number}")
-            hosts.append(watched_after(spoiled_lines(heard(host), random, 0.1), name))
+            hosts.append(host_facts_after(spoiled_lines(probe_lines(host), random, 0.1), name))
         diagnosis = diagnose(hosts)
         spoke |= {finding.rule for finding in diagnosis.findings}
         failed += [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
@@ -161,16 +161,16 @@ def test_hostile_names_in_commands_are_escaped_for_the_shell(character: str) -> 
         line = shell_quote(name)
         assert_harmless(line)
         if "\0" not in name:  # not possible in an argument of a program
-            assert words_in_bash(line) == [name]
+            assert bash_words(line) == [name]
 
 
 # ---------------------------------------------------------------------------------------------------------- output
 
 
-@pytest.mark.parametrize("recording", RECORDED)
+@pytest.mark.parametrize("recording", CAPTURED_GUESTS)
 def test_output_of_commands_and_reports(recording: str) -> None:
     random = Random(recording)
-    snapshot, window = recorded_answer(recording, spoiled("guest", str, random, 1))
+    snapshot, window = captured_guest(recording, spoiled("guest", str, random, 1))
     assert snapshot.inventory is not None
     inventory = spoiled(snapshot.inventory, Inventory, random, 0.7)
     links = {link.ifindex: link for link in inventory.links}
@@ -199,8 +199,8 @@ def test_output_of_commands_and_reports(recording: str) -> None:
 async def test_every_page_of_the_screen() -> None:
     random = Random(16)
     cases = json.loads((CASES / "profiles" / "profile_is_generated.json").read_text())["fires"]
-    lines = spoiled_lines(heard(cases[0]["hosts"][0]), random, 0.7)
-    async with several("one", "two") as (screen, hosts):
+    lines = spoiled_lines(probe_lines(cases[0]["hosts"][0]), random, 0.7)
+    async with screen_with_hosts("one", "two") as (screen, hosts):
         for source in (hosts["one"], hosts["two"]):
             source.say(*lines, SourceState("live", "".join(CHARACTERS)))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)

@@ -11,14 +11,14 @@ import pytest
 from nictop.cli.main import main
 from tests.cli.commands.test_demo import environment
 from tests.cli.test_main import ROOT, run
-from tests.support.recordings import a_host, record
-from tests.support.terminal import OnTerminal
+from tests.support.recordings import host_items, write_recording
+from tests.support.terminal import TerminalProgram
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "a.nictop"
-    record(made, a_host("vm1", 60))
+    write_recording(made, host_items("vm1", 60))
     return made
 
 
@@ -50,7 +50,7 @@ def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...
     (path.parent / "foreign").write_bytes(os.urandom(5000))
     (path.parent / "folder").mkdir()
     command = [sys.executable, "-m", "nictop", "replay", name, *words]
-    with OnTerminal(command, path.parent, environment(PYTHONPATH=str(ROOT)), (80, 24)) as screen:
+    with TerminalProgram(command, path.parent, environment(PYTHONPATH=str(ROOT)), (80, 24)) as screen:
         assert screen.ended() == 2
         assert sentence in screen.text
         assert "Traceback" not in screen.text
@@ -58,7 +58,7 @@ def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...
 
 def test_the_screen_opens_at_the_given_time(path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "replay", "a.nictop", "--at", "+30", "--speed", "5"]
-    with OnTerminal(command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)) as screen:
+    with TerminalProgram(command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)) as screen:
         screen.until("ens192")
         screen.until("×5")
         screen.until("at the end")

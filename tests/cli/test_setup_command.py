@@ -26,7 +26,7 @@ from nictop.wire.local import LocalSource, probe_command
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 from tests.support.sources import session_of
 
 NIC = "ens4"
@@ -42,7 +42,7 @@ def setup(prefix: list[str], state: Path, *words: str) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         env=os.environ | places,
-        timeout=4 * LIMIT,
+        timeout=4 * TEST_TIMEOUT,
         check=False,
     )
 
@@ -91,7 +91,7 @@ async def test_what_is_not_proven_is_not_kept(
     command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
     session = session_of(LocalSource(1.0, command=command, name="here"), watch_devices=True)
     async with running(session):
-        await asyncio.wait_for(wait_until_read(session, always), LIMIT)
+        await asyncio.wait_for(wait_until_read(session, always), TEST_TIMEOUT)
         link = session.facts.links_by_name[LINK]
         job = use_queues(session.facts, link, 2 if before != ["2", "2"] else 3)
         actions = actions_of(job.fix)

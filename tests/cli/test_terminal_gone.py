@@ -17,8 +17,8 @@ from nictop.tui.driver import TerminalDriver, TerminalOutput
 from tests.cli.commands.test_demo import environment
 from tests.cli.test_faults import NICTOP
 from tests.support.namespaces import ROOT
-from tests.support.probe import LIMIT, wait_until
-from tests.support.terminal import OnTerminal
+from tests.support.probe import TEST_TIMEOUT, wait_until
+from tests.support.terminal import TerminalProgram
 
 
 class Writing(TerminalDriver):
@@ -43,7 +43,7 @@ def writing_to(closed: bool) -> Iterator[WriterThread]:
         if not closed:
             os.close(master)
             writer._queue.put(None)
-        writer.join(LIMIT)
+        writer.join(TEST_TIMEOUT)
         with suppress(OSError):
             file.close()
 
@@ -57,10 +57,10 @@ def test_writes_to_a_closed_terminal_are_discarded() -> None:
     with writing_to(closed=True) as writer:
         writing = threading.Thread(target=write_much, args=(writer,), daemon=True)
         writing.start()
-        writing.join(LIMIT)
+        writing.join(TEST_TIMEOUT)
         assert not writing.is_alive() and writer.is_alive()
         Writing(writer).close()
-        writer.join(LIMIT)
+        writer.join(TEST_TIMEOUT)
         assert not writer.is_alive()
 
 
@@ -83,7 +83,7 @@ def test_nictop_ends_with_its_terminal_while_it_draws(
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
     before = signal.signal(signal.SIGHUP, handler)  # a program inherits what is ignored: nohup nictop demo
     try:
-        screen = OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24))
+        screen = TerminalProgram([*NICTOP, "demo"], tmp_path, variables, (80, 24))
     finally:
         signal.signal(signal.SIGHUP, before)
     with screen:

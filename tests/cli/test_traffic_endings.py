@@ -22,7 +22,7 @@ from tests.cli.test_main import NICTOP, ROOT
 from tests.cli.test_traffic_command import LIMIT, QUICK, needs_namespaces
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
-from tests.support.traffic import MARK, marked
+from tests.support.traffic import MARK, marked_processes
 
 NETNS = Path("/run/netns")
 LIMITED = ("--bitrate", "50M")
@@ -84,7 +84,7 @@ def test_interrupted_run_leaves_nothing(state: Path, stage: str, kill: int, vari
         assert said[-1], said
     process.send_signal(number)
     _, rest = process.communicate(timeout=LIMIT)
-    assert (marked(mark), namespaces_of(process.pid)) == ([], []), said
+    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], []), said
     assert "Traceback" not in rest
     expected = {128 + number} if STAGES[stage] else {-signal.SIGTERM, 128 + signal.SIGTERM}
     assert process.returncode in expected, (said, rest)
@@ -122,7 +122,7 @@ def test_a_run_that_is_interrupted_is_told_as_one_that_was_stopped(state: Path, 
     assert only.kept.result.stopped and only.kept.result.failure is None and not only.ranked
     assert only.goodput is not None and 20e6 < only.goodput < 100e6
     assert len(list(state.rglob("*.json"))) == 1, "it is kept"
-    assert (marked(mark), namespaces_of(process.pid)) == ([], [])
+    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], [])
 
 
 @needs_namespaces
@@ -136,7 +136,7 @@ def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None
     assert len(left) == 2 and not set(left) & set(remove_leftovers()), "its owner lives"
     process.kill()
     process.communicate()
-    wait_until(lambda: not marked(mark))
+    wait_until(lambda: not marked_processes(mark))
     assert set(left) <= set(remove_leftovers())
     assert namespaces_of(process.pid) == []
 
@@ -246,5 +246,5 @@ def test_a_signal_ends_the_screen_and_nothing_stays(state: Path, ending: signal.
     terminal.process.send_signal(ending)
     assert terminal.end() == 128 + ending
     assert namespaces_of(terminal.process.pid) == []
-    wait_until(lambda: not marked(mark))
+    wait_until(lambda: not marked_processes(mark))
     assert b"\x1b[?1049l" in terminal.seen, "the terminal is as before"

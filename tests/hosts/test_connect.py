@@ -23,9 +23,9 @@ from nictop.probe.records import ChangeRequest, Line, Request
 from nictop.wire.local import LocalSource
 from nictop.wire.ssh.authentication import Question
 from nictop.wire.ssh.connection import SshTarget
-from tests.support.items import LIMIT, has, state, until
+from tests.support.items import ITEM_TIMEOUT, has_record, items_until, next_state
 from tests.support.sources import session_of
-from tests.support.sshd import Sshd, be_patient, skip_without_sshd
+from tests.support.sshd import Sshd, disable_ssh_timeouts, skip_without_sshd
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent.parent.parent
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """A real sshd that accepts the user of this test, who has a temporary home directory."""
     skip_without_sshd()
-    be_patient(monkeypatch)
+    disable_ssh_timeouts(monkeypatch)
     server = Sshd(tmp_path / "server")
     server.python(sys.executable)
     home = tmp_path / "user"
@@ -72,9 +72,9 @@ async def test_changes_are_allowed_only_if_requested(allowed: bool, where: str, 
     host = remote_host(sshd) if where == "there" else Host("local", "local", allow_changes=allowed)
     source = connect(host, allow_changes=allowed)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         await source.request(wish)
-        line = (await until(items, has("change")))[-1]
+        line = (await items_until(items, has_record("change")))[-1]
         assert isinstance(line, Line) and line.change is not None and line.change.kind == "refused"
         assert ("only reads" not in line.change.text) == allowed
         await source.close()
@@ -102,8 +102,8 @@ print("nictop.wire.ssh.source" in sys.modules, "asyncssh" in sys.modules)
 async def test_this_machine_has_its_label() -> None:
     source = connect(Host("here", "local"), 0.1, eager=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        (*_, line) = await until(items, has("inventory"))
-        assert has("inventory")(line)
+        (*_, line) = await items_until(items, has_record("inventory"))
+        assert has_record("inventory")(line)
         assert source.name == "here"
         await source.close()
 
@@ -119,7 +119,7 @@ def test_this_machine_as_root_through_sudo(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=LIMIT,
+        timeout=ITEM_TIMEOUT,
         check=False,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -137,7 +137,7 @@ def test_a_refusal_of_sudo_is_reported(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=LIMIT,
+        timeout=ITEM_TIMEOUT,
         check=False,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -193,8 +193,8 @@ async def test_another_machine(sshd: Sshd) -> None:
     source = connect(remote_host(sshd), 0.1)
     assert source.name == "there"
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        heard = await until(items, has("inventory"))
-        assert any(has("hello")(item) for item in heard)
+        heard = await items_until(items, has_record("inventory"))
+        assert any(has_record("hello")(item) for item in heard)
         await source.close()
 
 
@@ -221,7 +221,7 @@ async def test_sudo_is_an_option_of_one_or_of_all_hosts(sshd: Sshd) -> None:
     sshd.tool("sudo", "#!/bin/sh\necho 'not in sudoers' >&2\nexit 1\n")
     source = connect(remote_host(sshd), sudo=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        failed = await state(items, "failed")
+        failed = await next_state(items, "failed")
     assert "not in sudoers" in failed.message
 
 
@@ -229,7 +229,7 @@ async def test_an_unknown_host_key_is_refused_with_a_hint(sshd: Sshd) -> None:
     known_hosts().write_text("")
     source = connect(remote_host(sshd))
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        failed = await state(items, "failed")
+        failed = await next_state(items, "failed")
     assert "is not known (ssh-ed25519 SHA256:" in failed.message
     assert "--accept-new-host-keys" in failed.message
     assert known_hosts().read_text() == ""
@@ -239,7 +239,7 @@ async def test_an_unknown_host_key_can_be_accepted_and_is_stored(sshd: Sshd) -> 
     known_hosts().write_text("")
     source = connect(remote_host(sshd), 0.1, accept_new_host_keys=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        await until(items, has("hello"))
+        await items_until(items, has_record("hello"))
         await source.close()
     assert known_hosts().read_text().split()[0] == f"[{sshd.address}]:{sshd.port}"
 
@@ -254,6 +254,6 @@ async def test_unknown_host_keys_are_confirmed_by_the_callback(sshd: Sshd) -> No
 
     source = connect(remote_host(sshd), ask=no)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        failed = await state(items, "failed")
+        failed = await next_state(items, "failed")
     assert [question.kind for question in asked] == ["host_key"]
     assert "was not accepted" in failed.message

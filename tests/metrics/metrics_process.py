@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tests.metrics.answers import Series, series, series_with, values
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import LIMIT, wait_until
+from tests.support.probe import TEST_TIMEOUT, wait_until
 
 SCRAPE_SECONDS = 0.05
 """Interval between two scrapes."""
@@ -56,8 +56,8 @@ class Metrics:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-        self.process.wait(LIMIT)
-        self._listener.join(LIMIT)
+        self.process.wait(TEST_TIMEOUT)
+        self._listener.join(TEST_TIMEOUT)
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -73,7 +73,7 @@ class Metrics:
         """Status, content type and body."""
 
         def answer() -> tuple[int, str, bytes]:
-            connection = http.client.HTTPConnection(*self.place, timeout=LIMIT)
+            connection = http.client.HTTPConnection(*self.place, timeout=TEST_TIMEOUT)
             try:
                 connection.request("GET", path, headers={**OPENMETRICS, **headers})
                 response = connection.getresponse()
@@ -97,9 +97,9 @@ class Metrics:
             has_findings = bool(series_with(found, "nictop_host_findings", host=host))
             return up == is_up and (has_findings or not is_up)
 
-        wait_until(condition, 2 * LIMIT, SCRAPE_SECONDS)
+        wait_until(condition, 2 * TEST_TIMEOUT, SCRAPE_SECONDS)
         return found
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return self.process.wait(LIMIT)
+        return self.process.wait(TEST_TIMEOUT)

@@ -38,8 +38,8 @@ from nictop.rules import diagnose
 from nictop.wire.source import SourceState
 from tests.metrics.metrics_process import Metrics
 from tests.metrics.test_catalogue import README, SAMPLES, dashboard
-from tests.support.probe import LIMIT, wait_until
-from tests.support.rule_cases import complete, heard, inventory_of, raw_counters, summed, watched
+from tests.support.probe import TEST_TIMEOUT, wait_until
+from tests.support.rule_cases import complete, host_facts, inventory_of, probe_lines, raw_counters, totals_after
 from tests.support.sources import ScriptedSource
 from tests.support.sshd import Sshd, skip_without_sshd
 
@@ -95,13 +95,13 @@ class CountingHost(ScriptedSource):
         super().__init__(name)
         self._per_second = complete(host)["counters"]["per_second"]
         self._inventory, self._ifindexes = inventory_of(complete(host))
-        lines = heard(host)
+        lines = probe_lines(host)
         self._seconds = len(lines)
         self.say(SourceState("live"), *lines)
 
     def count(self) -> None:
         self._seconds += 1
-        totals = summed({}, self._per_second, self._seconds)
+        totals = totals_after({}, self._per_second, self._seconds)
         counters = raw_counters(float(self._seconds), totals, self._ifindexes, self._inventory)
         self.say(Line(counters=counters))
 
@@ -131,10 +131,10 @@ def simulated_metrics() -> Iterator[str]:
     with ThreadPoolExecutor(1) as pool:
         serving = pool.submit(asyncio.run, answer_scrapes(CountingHost(SIMULATED_HOST, LOSING), address, end))
         try:
-            yield address.result(LIMIT)
+            yield address.result(TEST_TIMEOUT)
         finally:
             end.set()
-            serving.result(LIMIT)
+            serving.result(TEST_TIMEOUT)
 
 
 class Prometheus:
@@ -171,10 +171,10 @@ class Prometheus:
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
         try:
-            self.process.wait(LIMIT)
+            self.process.wait(TEST_TIMEOUT)
         finally:
             self.process.kill()
-            self.process.wait(LIMIT)
+            self.process.wait(TEST_TIMEOUT)
 
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log()
@@ -185,7 +185,7 @@ class Prometheus:
         return self._get("/-/ready")[0] == 200
 
     def _get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TEST_TIMEOUT)
         try:
             connection.request("GET", path)
             response = connection.getresponse()
@@ -307,7 +307,7 @@ def wait_until_answered(prometheus: Prometheus, wanted: list[Query]) -> None:
         return not unanswered
 
     try:
-        wait_until(all_answered, 2 * LIMIT, QUERY_SECONDS)
+        wait_until(all_answered, 2 * TEST_TIMEOUT, QUERY_SECONDS)
     except AssertionError:
         shown = [(one, prometheus.query(one.expression)) for one in unanswered]
         raise AssertionError(f"no data, or labels missing: {shown}") from None
@@ -320,7 +320,9 @@ def test_every_expression_of_the_dashboard_returns_data(scraped: Scraped) -> Non
     wanted = queries(everything)
     assert len(wanted) > 20
     wait_until_answered(prometheus, wanted)
-    wait_until(lambda: prometheus.query(wanted[0].expression) == [({}, 0)], 2 * LIMIT, QUERY_SECONDS)  # hosts down
+    wait_until(
+        lambda: prometheus.query(wanted[0].expression) == [({}, 0)], 2 * TEST_TIMEOUT, QUERY_SECONDS
+    )  # hosts down
 
     chosen: dict[str, str | Sequence[str]] = {"host": offered(prometheus, {}, hosts)}
     assert chosen["host"] == ["far", "here", SIMULATED_HOST]
@@ -338,7 +340,7 @@ def test_hostile_names_break_no_expression(scraped: Scraped, device: str, chosen
     def rates() -> dict[str, float]:
         return {labels["device"]: value for labels, value in scraped.prometheus.query(received.expression)}
 
-    wait_until(lambda: rates().get(device, 0) > 0, 2 * LIMIT, QUERY_SECONDS)
+    wait_until(lambda: rates().get(device, 0) > 0, 2 * TEST_TIMEOUT, QUERY_SECONDS)
 
 
 # ----------------------------------------------------------------------------------------------------------- scrape
@@ -347,14 +349,16 @@ def test_hostile_names_break_no_expression(scraped: Scraped, device: str, chosen
 def test_prometheus_accepts_every_line_with_its_type_and_help(scraped: Scraped) -> None:
     prometheus = scraped.prometheus
     wait_until(
-        lambda: prometheus.hosts("nictop_host_up == 1") == {"here", "far", SIMULATED_HOST}, 2 * LIMIT, QUERY_SECONDS
+        lambda: prometheus.hosts("nictop_host_up == 1") == {"here", "far", SIMULATED_HOST},
+        2 * TEST_TIMEOUT,
+        QUERY_SECONDS,
     )
 
     def targets() -> dict[str, tuple[str, str]]:
         active = prometheus.api("targets", state="active")["activeTargets"]
         return {one["labels"]["instance"]: (one["health"], one["lastError"]) for one in active}
 
-    wait_until(lambda: targets() == dict.fromkeys(scraped.targets, ("up", "")), LIMIT, QUERY_SECONDS)
+    wait_until(lambda: targets() == dict.fromkeys(scraped.targets, ("up", "")), TEST_TIMEOUT, QUERY_SECONDS)
     names = {name for name in prometheus.api("label/__name__/values") if name.startswith("nictop_")}
     assert names <= set(SAMPLES) and len(names) > len(METRICS) / 2
     described = {(one["metric"], one["type"], one["help"], one["unit"]) for one in prometheus.api("targets/metadata")}
@@ -370,7 +374,7 @@ def test_names_in_prometheus_have_no_control_characters(scraped: Scraped) -> Non
     vectors = f'nictop_interrupts_total{{host="{SIMULATED_HOST}",interrupt="94"}}'
     wait_until(
         lambda: {labels["vector"] for labels, _ in prometheus.query(vectors)} == {clean(VECTOR)},
-        2 * LIMIT,
+        2 * TEST_TIMEOUT,
         QUERY_SECONDS,
     )
     for label in prometheus.api("labels"):
@@ -387,16 +391,18 @@ def test_a_lost_host_is_down_and_its_series_end(scraped: Scraped) -> None:
     def up() -> set[str]:
         return prometheus.hosts("nictop_host_up == 1")
 
-    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * LIMIT, QUERY_SECONDS)
+    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * TEST_TIMEOUT, QUERY_SECONDS)
     try:
         scraped.sshd.stop()
-        wait_until(lambda: names() == ["nictop_host_up"] and up() == {"here", SIMULATED_HOST}, 2 * LIMIT, QUERY_SECONDS)
         wait_until(
-            lambda: prometheus.hosts("nictop_link_bytes_total") == {"here", SIMULATED_HOST}, LIMIT, QUERY_SECONDS
+            lambda: names() == ["nictop_host_up"] and up() == {"here", SIMULATED_HOST}, 2 * TEST_TIMEOUT, QUERY_SECONDS
+        )
+        wait_until(
+            lambda: prometheus.hosts("nictop_link_bytes_total") == {"here", SIMULATED_HOST}, TEST_TIMEOUT, QUERY_SECONDS
         )
     finally:
         scraped.sshd.start()
-    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * LIMIT, QUERY_SECONDS)
+    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * TEST_TIMEOUT, QUERY_SECONDS)
 
 
 # --------------------------------------------------------------------------------------------------------- promtool
@@ -404,7 +410,7 @@ def test_a_lost_host_is_down_and_its_series_end(scraped: Scraped) -> None:
 
 def promtool(*arguments: str, input: bytes = b"") -> tuple[int, str]:
     """Exit code and error output."""
-    done = subprocess.run(["promtool", *arguments], input=input, capture_output=True, timeout=LIMIT, check=False)
+    done = subprocess.run(["promtool", *arguments], input=input, capture_output=True, timeout=TEST_TIMEOUT, check=False)
     return done.returncode, done.stderr.decode()
 
 
@@ -415,7 +421,7 @@ def test_promtool_accepts_names_and_help() -> None:
 
 
 def test_promtool_accepts_a_host_with_hostile_names() -> None:
-    host = watched(LOSING)
+    host = host_facts(LOSING)
     samples = [
         *HostCollector(SIMULATED_HOST).samples(host.snapshot, 0.5),
         *finding_samples(SIMULATED_HOST, diagnose([host])),

@@ -23,13 +23,13 @@ from nictop.rules import SEVERITIES, Diagnosis, Skipped, diagnose
 from tests.metrics.answers import families, of_host, series, series_with, values_of
 from tests.rules.test_no_rule_raises import BASES, arbitrary_host, mutated_host
 from tests.support.findings import finding, host_of_case
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import host_facts
 
 HOSTILE = 'a"b\\c\n} 1\n# EOF\x1b[2J\u202e\ud800'
 
 
 def host(base: str = "kvm-guest") -> Snapshot:
-    return watched({"base": base}).snapshot
+    return host_facts({"base": base}).snapshot
 
 
 def counted(snapshot: Snapshot, **changes: object) -> Snapshot:
@@ -283,7 +283,7 @@ def test_driver_counters_replace_missing_qstats() -> None:
 
 
 def test_findings_by_rule_severity_and_subject() -> None:
-    sick = watched(host_of_case("profiles", "profile_is_generated"))
+    sick = host_facts(host_of_case("profiles", "profile_is_generated"))
     found = values_of(finding_samples(sick.name, diagnose([sick])))
     assert series_with(found, "nictop_finding", rule="profile_is_generated", severity="warning", subject="ens224")
     assert found[series("nictop_host_findings", host=sick.name, severity="critical")] == 0

@@ -16,7 +16,7 @@ from nictop.metrics.service import MetricsService
 from nictop.probe.records import Line
 from nictop.wire.source import SourceState
 from tests.metrics.answers import series, series_with, values
-from tests.support.rule_cases import base, heard
+from tests.support.rule_cases import base, probe_lines
 from tests.support.sources import ScriptedSource
 
 WAIT_TIMEOUT = 90.0
@@ -24,7 +24,7 @@ LIVE = SourceState("live")
 
 
 def lines(name: str = "kvm-guest") -> list[Line]:
-    return heard(base(name))
+    return probe_lines(base(name))
 
 
 async def until(condition: Callable[[], object]) -> None:

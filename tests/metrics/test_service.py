@@ -13,7 +13,7 @@ from nictop.probe.records import LINK_COUNTERS
 from tests.metrics.answers import series, series_with
 from tests.metrics.metrics_process import SCRAPE_SECONDS, Metrics
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT, alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
 from tests.support.sshd import Sshd, descendants, skip_without_sshd
 
 
@@ -87,7 +87,7 @@ def test_the_cost_of_nictop_is_exported(shared: Metrics) -> None:
     assert found[series("nictop_scrape_cpu_seconds_total")] > 0
     assert found[series("nictop_process_cpu_seconds_total")] > 0
     assert found[series("nictop_process_resident_memory_bytes")] > 1 << 20
-    assert 0 <= found[series("nictop_host_data_age_seconds", host="here")] < LIMIT
+    assert 0 <= found[series("nictop_host_data_age_seconds", host="here")] < TEST_TIMEOUT
 
 
 def test_formats_and_encoding(shared: Metrics) -> None:
@@ -104,9 +104,9 @@ def test_formats_and_encoding(shared: Metrics) -> None:
 def test_a_signal_ends_it_and_its_probe(local: Metrics, number: signal.Signals) -> None:
     local.until_up("here")
     children = descendants(local.process.pid)
-    assert any(alive(pid) for pid in children)
+    assert any(is_alive(pid) for pid in children)
     assert local.end(number) == 0
-    wait_until(lambda: not any(alive(pid) for pid in children))
+    wait_until(lambda: not any(is_alive(pid) for pid in children))
     assert local.process.stdout is not None and local.process.stdout.read() == ""
     assert local.error_lines[0].startswith("nictop: http://127.0.0.1:") and "nictop: here: live" in local.error_lines
     assert not [line for line in local.error_lines if "Traceback" in line or "Error" in line]
@@ -156,7 +156,7 @@ def test_a_port_in_use_is_an_error_with_exit_code_2(namespace: Namespace) -> Non
     with Metrics("here=local", listen="127.0.0.1:9807", namespace=namespace) as first:
         assert first.place == ("127.0.0.1", 9807)
         with Metrics("here=local", listen="127.0.0.1:9807", namespace=namespace) as second:
-            assert second.process.wait(LIMIT) == 2
+            assert second.process.wait(TEST_TIMEOUT) == 2
         assert second.error_lines[0] == "nictop: cannot listen at 127.0.0.1:9807: Address already in use"
         assert first.end(signal.SIGTERM) == 0
 

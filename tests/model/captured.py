@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from nictop.probe.records import Counters, Interrupt, Inventory
-from tests.support.recorded import recorded
+from tests.support.recorded import captured_lines
 
 INTERRUPTS = Path(__file__).parent.parent / "data" / "proc" / "interrupts"
 
@@ -27,11 +27,11 @@ def captured_interrupts() -> tuple[tuple[Interrupt, ...], dict[int, dict[int, in
 
 def captured_inventory() -> Inventory:
     """As the probe read it on that guest, without the interrupts."""
-    return next(line.inventory for line in recorded("igb-vfs-vmxnet3-virtio") if line.inventory is not None)
+    return next(line.inventory for line in captured_lines("igb-vfs-vmxnet3-virtio") if line.inventory is not None)
 
 
 def captured_counters() -> Counters:
-    return next(line.counters for line in recorded("igb-vfs-vmxnet3-virtio") if line.counters is not None)
+    return next(line.counters for line in captured_lines("igb-vfs-vmxnet3-virtio") if line.counters is not None)
 
 
 def ethtool_names(root: Path, name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:

@@ -28,8 +28,8 @@ from nictop.probe.protocol.schedule import Schedule
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import LIMIT as WAIT
-from tests.support.probe import Probe, alive, failures, interpreters, wait_until
+from tests.support.probe import TEST_TIMEOUT as WAIT
+from tests.support.probe import Probe, interpreters, is_alive, unreadable_parts, wait_until
 
 OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
 
@@ -186,7 +186,7 @@ def test_every_python_from_3_9_on(python: str) -> None:
         assert probe.process.wait(WAIT) == 0
     assert not [line.trouble for line in lines if line.trouble]
     inventory = next(line.inventory for line in lines if line.inventory is not None)
-    assert inventory.links and not failures(inventory)
+    assert inventory.links and not unreadable_parts(inventory)
     assert lines[0].hello is not None and lines[0].hello.python.startswith("3.")
     assert lines[-1].counters is not None and lines[1].counters is not None
     assert lines[-1].counters.time > inventory.time > lines[1].counters.time
@@ -330,7 +330,7 @@ def test_no_child_survives_a_killed_probe(tmp_path: Path) -> None:
         seen = probe.children()
         probe.process.kill()
         probe.process.wait(WAIT)
-        wait_until(lambda: not any(map(alive, seen)))
+        wait_until(lambda: not any(map(is_alive, seen)))
 
 
 def test_many_inventories_leave_no_zombie() -> None:
@@ -401,7 +401,7 @@ def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
     assert machine.platform == whole.platform and machine.links == whole.links
     for part in (links, machine):
         assert all(part.unreadable[source].detail == NOT_READ_YET for source in part.pending)
-    assert failures(whole) == {}
+    assert unreadable_parts(whole) == {}
 
 
 def test_an_incomplete_part_is_not_passed_on(stopped_child: InventoryChild) -> None:
@@ -535,7 +535,7 @@ def test_an_inventory_with_a_failed_source_is_repeated(tmp_path: Path) -> None:
 
 def test_the_exit_status_of_a_killed_child_is_collected(stopped_child: InventoryChild) -> None:
     pid = stopped_child._pid
-    assert alive(pid)
+    assert is_alive(pid)
     stopped_child.kill()
     assert not os.path.exists(f"/proc/{pid}")
     assert not stopped_child.running

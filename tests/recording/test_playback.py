@@ -17,8 +17,8 @@ from nictop.recording.playback import MAX_SPEED, MIN_SPEED, WINDOW, Playback, Pl
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import Source, SourceState
-from tests.support.items import LIMIT, Item, has, until
-from tests.support.recordings import Told, a_host, record
+from tests.support.items import ITEM_TIMEOUT, Item, has_record, items_until
+from tests.support.recordings import TimedItem, host_items, write_recording
 
 BEGIN = 1000.25
 
@@ -70,7 +70,7 @@ class OpenPlayback:
         self.tasks = [asyncio.ensure_future(consumer.follow()) for consumer in self.consumers]
 
     async def until(self, fact: Callable[[], object]) -> None:
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + ITEM_TIMEOUT
         while not fact():
             assert time.monotonic() < end, "did not come true in time"
             await asyncio.wait(self.tasks, timeout=0)
@@ -91,15 +91,15 @@ async def open_playback(path: Path, window: float = WINDOW) -> AsyncIterator[Ope
         finally:
             for source in one.sources:
                 await source.close()
-            await asyncio.wait_for(asyncio.gather(*one.tasks), LIMIT)
+            await asyncio.wait_for(asyncio.gather(*one.tasks), ITEM_TIMEOUT)
 
 
 @pytest.fixture(scope="module")
 def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two hosts; the second begins later and sends twice as often."""
     path = tmp_path_factory.mktemp("hour") / "r"
-    sent: list[Told] = [*a_host("a", 900), *a_host("b", 1000, BEGIN + 100, 0.5)]
-    record(path, sorted(sent, key=lambda one: one[2]))
+    sent: list[TimedItem] = [*host_items("a", 900), *host_items("b", 1000, BEGIN + 100, 0.5)]
+    write_recording(path, sorted(sent, key=lambda one: one[2]))
     return path
 
 
@@ -107,7 +107,7 @@ def is_paused(playback: Playback) -> bool:
     return not playback.playing
 
 
-def expected(host: list[Told], at: float) -> Snapshot:
+def expected(host: list[TimedItem], at: float) -> Snapshot:
     """The snapshot at that time for a consumer of the live host."""
     snapshot = Snapshot.empty(host[0][0])
     for _, item, moment in host:
@@ -151,7 +151,7 @@ async def test_playback_starts_paused_at_the_beginning(hour: Path) -> None:
 
 
 async def test_items_are_yielded_at_their_recorded_times(hour: Path) -> None:
-    live = a_host("a", 900)
+    live = host_items("a", 900)
     async with open_playback(hour) as one:
         a = one.consumers[0]
         one.playback.play()
@@ -185,7 +185,7 @@ async def test_speed_scales_time(hour: Path) -> None:
 @pytest.mark.parametrize("offset", [0.0, 0.55, 1.7, 42.0, 299.9, 300.6, 301.0, 650.3, 899.0, 5000.0])
 async def test_after_a_seek_the_snapshot_equals_the_live_one(hour: Path, offset: float) -> None:
     """Inventory, counters and rates of every host, from whatever position playback jumped."""
-    hosts = [a_host("a", 900), a_host("b", 1000, BEGIN + 100, 0.5)]
+    hosts = [host_items("a", 900), host_items("b", 1000, BEGIN + 100, 0.5)]
     async with open_playback(hour) as one:
         for start in (BEGIN, BEGIN + 700.0):
             one.playback.seek(start)
@@ -216,10 +216,10 @@ async def test_no_item_of_before_follows_a_seek(hour: Path) -> None:
         items = source.items()
         playback.play()
         clock.now += 400.0
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         playback.seek(BEGIN + 10.0)
-        received = await until(items, has("counters"))
-        expected_items = [item for _, item, _ in a_host("a", 1)]
+        received = await items_until(items, has_record("counters"))
+        expected_items = [item for _, item, _ in host_items("a", 1)]
         assert received == expected_items
         await source.close()
         await items.aclose()
@@ -266,11 +266,11 @@ async def test_a_later_source_begins_at_the_current_position(hour: Path) -> None
         one.playback.seek(BEGIN + 500.0)
         late = Consumer(one.playback, one.playback.source("a"))
         task = asyncio.ensure_future(late.follow())
-        await one.until(partial(has_snapshot, late, expected(a_host("a", 900), BEGIN + 500.0)))
+        await one.until(partial(has_snapshot, late, expected(host_items("a", 900), BEGIN + 500.0)))
         times = [i.counters.time for i in late.items if isinstance(i, Line) and i.counters is not None]
         assert min(times) >= BEGIN + 495.0
         await late.close()
-        await asyncio.wait_for(task, LIMIT)
+        await asyncio.wait_for(task, ITEM_TIMEOUT)
 
 
 async def test_wall_clock(hour: Path) -> None:
@@ -289,7 +289,7 @@ async def test_requests_are_ignored(hour: Path) -> None:
 
 async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
-    sent = a_host("a", 40)
+    sent = host_items("a", 40)
     for host, item, moment in sent[:20]:
         recorder.hear(host, item, moment)
     await asyncio.to_thread(wait_for_frames, tmp_path / "r")

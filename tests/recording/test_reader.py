@@ -34,19 +34,19 @@ from nictop.recording.host_writer import KEY_FRAME_SECONDS
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
 from tests.support.lines import change, counters, gone, hello, inventory, link
-from tests.support.recorded import recorded
-from tests.support.recordings import Told, a_host, everything, lines, record
+from tests.support.recorded import captured_lines
+from tests.support.recordings import TimedItem, host_items, lines_of, read_all, write_recording
 
 GUEST_NAMES = ("wired-connection-1", "virtio-4-queues", "igb-vfs-vmxnet3-virtio")
-LINES_BY_GUEST = {name: recorded(name) for name in GUEST_NAMES}
+LINES_BY_GUEST = {name: captured_lines(name) for name in GUEST_NAMES}
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n'; rm -rf ~"
 
 
-def guest_items() -> list[Told]:
+def guest_items() -> list[TimedItem]:
     """Lines that probes sent on real guests, interleaved."""
-    items: list[Told] = []
+    items: list[TimedItem] = []
     for name in GUEST_NAMES:
-        for number, line in enumerate(recorded(name)):
+        for number, line in enumerate(captured_lines(name)):
             items.append((name, line, 50.0 + number))
     return sorted(items, key=lambda one: one[2])
 
@@ -71,15 +71,15 @@ def truncated_before_index(path: Path) -> bytes:
 
 def test_recorded_guests_are_restored_line_by_line(tmp_path: Path) -> None:
     items = guest_items()
-    record(tmp_path / "r", items)
+    write_recording(tmp_path / "r", items)
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == GUEST_NAMES
         assert recording.begin == 50.0
         assert recording.end == pytest.approx(max(time for _, _, time in items), abs=2e-3)
         assert recording.closed and recording.damages == 0
         for name in GUEST_NAMES:
-            read = everything(recording, name)
-            assert [one.item for one in read] == recorded(name)
+            read = read_all(recording, name)
+            assert [one.item for one in read] == captured_lines(name)
             assert [one.time for one in read] == [time for host, _, time in items if host == name]
 
 
@@ -87,26 +87,26 @@ def test_states_requests_and_clocks_are_restored_without_pongs(tmp_path: Path) -
     lost = SourceState("lost", "it has fallen silent", 3.5)
     ask = Request(watch=(2, 3), traffic=TrafficRequest("run-1", "stop"))
     clock = Line(clock=Clock(9.0, -3.5, 0.001))
-    items: list[Told] = [("a", hello(), 1.0), ("a", ask, 2.0), ("a", clock, 3.0), ("a", lost, 4.0)]
-    record(tmp_path / "r", [*items, ("a", Line(pong=Pong(1, 2.0)), 5.0), ("a", Line(), 6.0)])
+    items: list[TimedItem] = [("a", hello(), 1.0), ("a", ask, 2.0), ("a", clock, 3.0), ("a", lost, 4.0)]
+    write_recording(tmp_path / "r", [*items, ("a", Line(pong=Pong(1, 2.0)), 5.0), ("a", Line(), 6.0)])
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert [(one.item, one.time) for one in everything(recording, "a")] == [(item, time) for _, item, time in items]
+        assert [(one.item, one.time) for one in read_all(recording, "a")] == [(item, time) for _, item, time in items]
 
 
 def test_any_host_name_is_restored(tmp_path: Path) -> None:
-    record(tmp_path / "r", [(HOSTILE, hello(), 1.0), ("", hello(), 1.0), ("\udcff", hello(), 1.0)])
+    write_recording(tmp_path / "r", [(HOSTILE, hello(), 1.0), ("", hello(), 1.0), ("\udcff", hello(), 1.0)])
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == (HOSTILE, "", "?")
-        assert lines(everything(recording, HOSTILE)) == [hello()]
+        assert lines_of(read_all(recording, HOSTILE)) == [hello()]
 
 
 def test_marks_are_start_and_end_of_generators(tmp_path: Path) -> None:
     kinds = ("tools", "started", "output", "exit")
-    traffic: list[Told] = [
+    traffic: list[TimedItem] = [
         ("a", Line(traffic=TrafficLine(float(number), "run-1", kind)), 10.0 + number)  # type: ignore[arg-type]
         for number, kind in enumerate(kinds)
     ]
-    record(tmp_path / "r", [*a_host("a", 3, 1.0), *traffic])
+    write_recording(tmp_path / "r", [*host_items("a", 3, 1.0), *traffic])
     (tmp_path / "cut").write_bytes(truncated_before_index(tmp_path / "r"))
     for name in ("r", "cut"):
         with Recording.open(str(tmp_path / name)) as recording:
@@ -115,7 +115,7 @@ def test_marks_are_start_and_end_of_generators(tmp_path: Path) -> None:
 
 
 def test_wall_clock_and_back(tmp_path: Path) -> None:
-    record(tmp_path / "r", a_host("a", 3))
+    write_recording(tmp_path / "r", host_items("a", 3))
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.at_wall(recording.wall(1234.5)) == pytest.approx(1234.5, abs=1e-3)
 
@@ -125,16 +125,16 @@ def test_wall_clock_and_back(tmp_path: Path) -> None:
 
 def test_reading_begins_with_the_state_of_the_key_frame(tmp_path: Path) -> None:
     """Hello, newest inventory, changes since, clock and state; then the counters from that time on."""
-    items = a_host("a", 700)
+    items = host_items("a", 700)
     second = inventory(link(2, "ens192"), link(9, "new"), time=1300.0)
     clock = Line(clock=Clock(1.0, 2.0, 0.1))
     changes = [change(2, "old", time=1200.0), change(9, "renamed", time=1310.0), gone(2, "ens192", 1311.0)]
     items += [("a", changes[0], 1200.1), ("a", second, 1300.2), ("a", clock, 1300.3)]
     items += [("a", changes[1], 1310.1), ("a", changes[2], 1311.1)]
     items.sort(key=lambda one: one[2])
-    record(tmp_path / "r", items)
+    write_recording(tmp_path / "r", items)
     with Recording.open(str(tmp_path / "r")) as recording:
-        read = everything(recording, "a", since=1650.0)
+        read = read_all(recording, "a", since=1650.0)
         key = next(one.time for one in read)
         assert 1650.0 - KEY_FRAME_SECONDS < key <= 1650.0
         known = [one.item for one in read if one.time <= 1650.0]
@@ -148,36 +148,36 @@ def test_a_reboot_clears_the_state(tmp_path: Path) -> None:
     first = hello()
     assert first.hello is not None
     booted = Line(hello=replace(first.hello, boot_id="c"))
-    items = [*a_host("a", 5), ("a", booted, 1010.0), ("a", counters(1400.0, {2: (0, 0)}), 1400.0)]
-    record(tmp_path / "r", items)
+    items = [*host_items("a", 5), ("a", booted, 1010.0), ("a", counters(1400.0, {2: (0, 0)}), 1400.0)]
+    write_recording(tmp_path / "r", items)
     with Recording.open(str(tmp_path / "r")) as recording:
-        known = [one.item for one in everything(recording, "a", since=1400.0)]
+        known = [one.item for one in read_all(recording, "a", since=1400.0)]
         assert known == [booted, SourceState("live"), items[-1][1]]
 
 
 def test_times_of_counters_without_decoding_lines(tmp_path: Path) -> None:
-    record(tmp_path / "r", a_host("a", 20))
+    write_recording(tmp_path / "r", host_items("a", 20))
     with Recording.open(str(tmp_path / "r")) as recording:
-        times = [one.time for one in everything(recording, "a") if isinstance(one.item, Line) and one.item.counters]
+        times = [one.time for one in read_all(recording, "a") if isinstance(one.item, Line) and one.item.counters]
         assert recording.counted("a", 1005.0, 1010.0) == [time for time in times if 1005.0 <= time <= 1010.0]
         assert recording.counted("a", 1006.85, 1006.85) == [1006.85]
 
 
 def test_index_and_scan_agree(tmp_path: Path) -> None:
-    record(tmp_path / "r", [*a_host("a", 650), *a_host("b", 10)])
+    write_recording(tmp_path / "r", [*host_items("a", 650), *host_items("b", 10)])
     (tmp_path / "cut").write_bytes(truncated_before_index(tmp_path / "r"))
     with Recording.open(str(tmp_path / "r")) as whole, Recording.open(str(tmp_path / "cut")) as cut:
         assert (whole.closed, cut.closed) == (True, False)
         assert (whole.hosts, whole.begin, whole.end, whole.marks) == (cut.hosts, cut.begin, cut.end, cut.marks)
         assert whole._index.keys == cut._index.keys and len(whole._index.keys) == 4
-        assert everything(whole, "a", 1400.0) == everything(cut, "a", 1400.0)
+        assert read_all(whole, "a", 1400.0) == read_all(cut, "a", 1400.0)
 
 
 # --------------------------------------------------------------------------------------------------- cut and damaged
 
 
 def test_a_file_truncated_in_its_last_frame_opens(tmp_path: Path) -> None:
-    record(tmp_path / "r", a_host("a", 12))
+    write_recording(tmp_path / "r", host_items("a", 12))
     data = truncated_before_index(tmp_path / "r")
     frames = list(offsets(data))
     begin, end, kind = frames[-1]
@@ -185,46 +185,46 @@ def test_a_file_truncated_in_its_last_frame_opens(tmp_path: Path) -> None:
     path = tmp_path / "cut"
     path.write_bytes(data[:begin])
     with Recording.open(str(path)) as recording:
-        expected = everything(recording, "a")
+        expected = read_all(recording, "a")
     assert len(expected) > 5
     for cut in range(begin, end):
         path.write_bytes(data[:cut])
         with Recording.open(str(path)) as recording:
             assert not recording.closed and recording.damages == 0
-            assert everything(recording, "a") == expected
+            assert read_all(recording, "a") == expected
 
 
 def test_a_file_truncated_in_its_index_is_complete(tmp_path: Path) -> None:
-    record(tmp_path / "r", a_host("a", 12))
+    write_recording(tmp_path / "r", host_items("a", 12))
     data, items = (tmp_path / "r").read_bytes(), len(truncated_before_index(tmp_path / "r"))
     with Recording.open(str(tmp_path / "r")) as recording:
-        expected = everything(recording, "a")
+        expected = read_all(recording, "a")
     for cut in range(items, len(data)):
         (tmp_path / "cut").write_bytes(data[:cut])
         with Recording.open(str(tmp_path / "cut")) as recording:
-            assert everything(recording, "a") == expected
+            assert read_all(recording, "a") == expected
 
 
 def test_after_a_damaged_frame_reading_continues_at_the_next_key_frame(tmp_path: Path) -> None:
-    items = a_host("a", 700)
-    record(tmp_path / "r", items)
+    items = host_items("a", 700)
+    write_recording(tmp_path / "r", items)
     data = bytearray((tmp_path / "r").read_bytes())
     item_frames = [begin for begin, _, kind in offsets(bytes(data)) if kind == ITEMS_FRAME]
     data[item_frames[3] + HEADER_SIZE + 5] ^= 0xFF
     (tmp_path / "r").write_bytes(data)
     with Recording.open(str(tmp_path / "r")) as recording:
-        read = everything(recording, "a")
-    message = [line.trouble.message for line in lines(read) if line.trouble is not None]
+        read = read_all(recording, "a")
+    message = [line.trouble.message for line in lines_of(read) if line.trouble is not None]
     assert message == ["the recording is damaged here: something is missing"]
     numbers = [one.time for one in read if isinstance(one.item, Line) and one.item.counters is not None]
     assert len(numbers) < 420 and numbers[-1] == items[-1][2]
     known = [item for _, item, _ in items]
-    assert all(line in known for line in lines(read) if line.trouble is None)
+    assert all(line in known for line in lines_of(read) if line.trouble is None)
 
 
 def test_a_damaged_header_is_skipped(tmp_path: Path) -> None:
-    items = a_host("a", 700)
-    record(tmp_path / "r", items)
+    items = host_items("a", 700)
+    write_recording(tmp_path / "r", items)
     data = bytearray(truncated_before_index(tmp_path / "r"))
     item_frames = [begin for begin, _, kind in offsets(bytes(data)) if kind == ITEMS_FRAME]
     data[item_frames[3] + 20] ^= 0xFF
@@ -232,7 +232,7 @@ def test_a_damaged_header_is_skipped(tmp_path: Path) -> None:
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.damages == 1
         assert recording.end == pytest.approx(items[-1][2], abs=2e-3)
-        read = lines(everything(recording, "a"))
+        read = lines_of(read_all(recording, "a"))
     assert [line.trouble is not None for line in read].count(True) == 1
     assert read[-1] == items[-1][1]
 
@@ -240,7 +240,7 @@ def test_a_damaged_header_is_skipped(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def guest_bytes() -> Iterator[bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        record(Path(folder) / "r", guest_items())
+        write_recording(Path(folder) / "r", guest_items())
         yield (Path(folder) / "r").read_bytes()
 
 
@@ -263,7 +263,7 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
             return
         with recording:
             for name in set(recording.hosts) & set(GUEST_NAMES):
-                for line in lines(everything(recording, name)):
+                for line in lines_of(read_all(recording, name)):
                     assert line.trouble is not None or line in LINES_BY_GUEST[name]
 
 
@@ -308,11 +308,11 @@ def test_programs_folders_and_missing_files_are_not_recordings(tmp_path: Path) -
 
 def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
     """A sparse terabyte after the first frames."""
-    record(tmp_path / "r", a_host("a", 5))
+    write_recording(tmp_path / "r", host_items("a", 5))
     with (tmp_path / "r").open("r+b") as file:
         file.truncate(1 << 40)
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert len(everything(recording, "a")) == 9
+        assert len(read_all(recording, "a")) == 9
 
 
 @pytest.mark.parametrize(
@@ -326,31 +326,31 @@ def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
     ids=["offsets beyond the file", "nothing in it", "marks without end", "blanks"],
 )
 def test_an_invalid_index_is_ignored(tmp_path: Path, false_index: bytes) -> None:
-    record(tmp_path / "r", a_host("a", 5))
+    write_recording(tmp_path / "r", host_items("a", 5))
     data = truncated_before_index(tmp_path / "r")
     (tmp_path / "r").write_bytes(data + pack(INDEX_FRAME, false_index) + encode_trailer(len(data)))
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert recording.hosts == ("a",) and len(everything(recording, "a")) == 9
+        assert recording.hosts == ("a",) and len(read_all(recording, "a")) == 9
 
 
 def test_a_trailer_of_zeros_is_ignored(tmp_path: Path) -> None:
-    record(tmp_path / "r", a_host("a", 5))
+    write_recording(tmp_path / "r", host_items("a", 5))
     data = truncated_before_index(tmp_path / "r")
     (tmp_path / "r").write_bytes(data + b"\0" * TRAILER_SIZE)
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert len(everything(recording, "a")) == 9
+        assert len(read_all(recording, "a")) == 9
 
 
 def test_invalid_lines_in_a_key_frame_are_reported_as_trouble(tmp_path: Path) -> None:
     """Invalid lines in frames with valid checksums: they are reported, the others are read."""
-    record(tmp_path / "r", a_host("a", 3))
+    write_recording(tmp_path / "r", host_items("a", 3))
     data = truncated_before_index(tmp_path / "r")
     first, end, kind = next((begin, end, kind) for begin, end, kind in offsets(data) if kind == KEY_FRAME)
     table = b'[[0,"host",1],[0,"line",3],[0,"state",2],[0,"missing",1],[0,"request",4]]'
     plain = len(table).to_bytes(4, "little") + table + b"a{x}[]?null"
     (tmp_path / "r").write_bytes(data[:first] + pack(kind, plain, host=1, sequence=1, time=1000.25) + data[end:])
     with Recording.open(str(tmp_path / "r")) as recording:
-        read = lines(everything(recording, "a"))
+        read = lines_of(read_all(recording, "a"))
     troubles = [line.trouble.message for line in read if line.trouble is not None]
     assert len(troubles) == 4 and all("cannot be understood" in message for message in troubles)
     assert len([line for line in read if line.counters is not None]) == 3
@@ -366,7 +366,7 @@ def test_the_recording_of_format_1_still_opens() -> None:
         assert recording.hosts == ("wired-connection-1", "virtio-4-queues") and recording.closed
         assert [mark.kind for mark in recording.marks] == ["started", "exit"]
         for name in recording.hosts:
-            read = lines(everything(recording, name))
-            assert [line for line in read if line.traffic is None] == recorded(name)
+            read = lines_of(read_all(recording, name))
+            assert [line for line in read if line.traffic is None] == captured_lines(name)
         newest = [line.counters for line in read if line.counters is not None][-1]
         assert isinstance(newest, Counters) and newest.links[2][0] > 0

@@ -24,19 +24,19 @@ from nictop.recording.writer import Recorder, recorded
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello
 from tests.support.namespaces import ROOT
-from tests.support.probe import alive, wait_until
-from tests.support.recordings import a_host, everything, lines
+from tests.support.probe import is_alive, wait_until
+from tests.support.recordings import host_items, lines_of, read_all
 from tests.support.sources import ScriptedSource
 
 
 def record_counters(recorder: Recorder, seconds: int, name: str = "a") -> None:
-    for host, item, time in a_host(name, seconds):
+    for host, item, time in host_items(name, seconds):
         recorder.hear(host, item, time)
 
 
 def troubles(path: Path, name: str = "a") -> list[str]:
     with Recording.open(str(path)) as recording:
-        return [line.trouble.message for line in lines(everything(recording, name)) if line.trouble is not None]
+        return [line.trouble.message for line in lines_of(read_all(recording, name)) if line.trouble is not None]
 
 
 # ------------------------------------------------------------------------------------------------------------- file
@@ -64,7 +64,7 @@ async def test_files_are_overwritten_only_with_force(tmp_path: Path) -> None:
     await recorder.close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with Recording.open(str(path)) as recording:
-        assert len(everything(recording, "a")) == 7
+        assert len(read_all(recording, "a")) == 7
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -105,7 +105,7 @@ async def test_an_active_recording_is_not_overwritten(tmp_path: Path) -> None:
         Recorder(str(tmp_path / "r"), force=True)
     await recorder.close()
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert len(everything(recording, "a")) == 7
+        assert len(read_all(recording, "a")) == 7
 
 
 # ---------------------------------------------------------------------------------------------------------- data loss
@@ -134,7 +134,7 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
     await recorder.close()
     assert recorder.trouble == ""
     with Recording.open(str(tmp_path / "r")) as recording:
-        received = lines(everything(recording, "a"))
+        received = lines_of(read_all(recording, "a"))
         assert recording.closed and recording.damages == 0
     messages = [line.trouble.message for line in received if line.trouble is not None]
     assert messages and messages[0].endswith("lines are missing in the recording here: there was no room to write")
@@ -178,7 +178,7 @@ async def test_a_slow_disk_drops_lines_but_does_not_block(tmp_path: Path) -> Non
     (message,) = troubles(tmp_path / "r")
     assert message.startswith(f"{recorder.dropped} lines are missing")
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert len(everything(recording, "a")) == 1 + 2000 - recorder.dropped + 1
+        assert len(read_all(recording, "a")) == 1 + 2000 - recorder.dropped + 1
 
 
 async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:
             wait_until(lambda: counter_record_count(tmp_path / "r") >= 50)
         finally:
             process.send_signal(signal.SIGKILL)
-    assert not alive(process.pid)
+    assert not is_alive(process.pid)
     with Recording.open(str(tmp_path / "r")) as recording:
         assert not recording.closed and recording.damages == 0
     with (tmp_path / "r").open("rb") as file:
@@ -220,7 +220,7 @@ def counter_record_count(path: Path) -> int:
     try:
         with Recording.open(str(path)) as recording:
             return sum(
-                line.counters is not None for name in recording.hosts for line in lines(everything(recording, name))
+                line.counters is not None for name in recording.hosts for line in lines_of(read_all(recording, name))
             )
     except RecordingError:
         return 0
@@ -231,7 +231,7 @@ def counter_record_count(path: Path) -> int:
 
 async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> None:
     source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
-    expected = [item for _, item, _ in a_host("a", 4) if not isinstance(item, Request)]
+    expected = [item for _, item, _ in host_items("a", 4) if not isinstance(item, Request)]
     source.say(*expected)
     wrapped = recorded(source, recorder)
     assert (wrapped.name, wrapped.pids) == ("a", ())
@@ -248,7 +248,7 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
     assert received == expected and source.closed
     assert source.requests == [Request(watch=(2,)), Request(ping=1)]
     with Recording.open(str(tmp_path / "r")) as recording:
-        items = [one.item for one in everything(recording, "a")]
+        items = [one.item for one in read_all(recording, "a")]
         assert items == [*expected[:2], Request(watch=(2,)), *expected[2:]]
-        times = [one.time for one in everything(recording, "a")]
+        times = [one.time for one in read_all(recording, "a")]
         assert times == sorted(times) and times[0] >= recorder.begin

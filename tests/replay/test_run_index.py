@@ -16,7 +16,7 @@ from nictop.replay.run_index import RunMarks, run_at, run_marks
 from nictop.replay.run_plan import recorded_plan
 from nictop.traffic.generators import arguments
 from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, problems
-from tests.support.recordings import Told, a_host, record
+from tests.support.recordings import TimedItem, host_items, write_recording
 
 IPERF3 = TrafficTools(
     path="/usr/bin/iperf3",
@@ -25,19 +25,19 @@ IPERF3 = TrafficTools(
 )
 
 
-def said(host: str, id: str, kind: str, time: float) -> Told:
+def said(host: str, id: str, kind: str, time: float) -> TimedItem:
     return host, Line(traffic=TrafficLine(time, id, kind)), time  # type: ignore[arg-type]
 
 
 def test_runs_by_their_marks(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
-    told = [*a_host("a", 40), *a_host("b", 40)]
+    told = [*host_items("a", 40), *host_items("b", 40)]
     told += [said("b", "one-s", "started", 1010.0), said("a", "one-c", "started", 1010.5)]
     told += [said("a", "one-c", "exit", 1020.0), said("b", "one-s", "exit", 1020.5)]
     told += [said("b", "two-s2", "started", 1030.0), said("a", "two-c", "started", 1030.5)]
     told += [said("a", "two-c", "exit", 1035.0), said("a", "somebody else's", "started", 1036.0)]
     told.sort(key=lambda one: one[2])
-    record(path, told)
+    write_recording(path, told)
     with Recording.open(str(path)) as recording:
         one, two = run_marks(recording)
     assert one == RunMarks("one", 1010.0, 1020.5, "a", "b")

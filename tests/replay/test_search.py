@@ -13,20 +13,20 @@ from nictop.recording.reader import Recording
 from nictop.replay.search import STEP_SECONDS, happening_after, happening_before
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
-from tests.support.recordings import Told, record
+from tests.support.recordings import TimedItem, write_recording
 
 BEGIN = 1000.0
 LENGTH = 300
 
 
-def told_of(name: str, appears: float) -> list[Told]:
+def told_of(name: str, appears: float) -> list[TimedItem]:
     """A host without trouble, which has the findings of a rule case from a moment on."""
     lines = lines_of_case("profiles", "profile_is_generated")
     hello = next(line.hello for line in lines if line.hello is not None)
     inventory = next(line.inventory for line in lines if line.inventory is not None)
     count = next(line.counters for line in reversed(lines) if line.counters is not None)
     healthy = replace(inventory, time=count.time, links=())
-    told: list[Told] = [
+    told: list[TimedItem] = [
         (name, SourceState("live"), BEGIN),
         (name, Line(hello=hello), BEGIN),
         (name, Line(inventory=healthy), BEGIN),
@@ -41,7 +41,7 @@ def told_of(name: str, appears: float) -> list[Told]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "a.nictop"
-    record(made, sorted([*told_of("vm1", 1042.0), *told_of("vm2", 1201.0)], key=lambda one: one[2]))
+    write_recording(made, sorted([*told_of("vm1", 1042.0), *told_of("vm2", 1201.0)], key=lambda one: one[2]))
     return made
 
 

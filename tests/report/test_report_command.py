@@ -16,7 +16,7 @@ from nictop.files import write_new_file
 from nictop.traffic.results.selection import directory, keep
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
-from tests.support.recordings import a_host, record
+from tests.support.recordings import host_items, write_recording
 from tests.support.reports import experiments
 from tests.support.sources import ScriptedSource
 
@@ -90,7 +90,7 @@ def test_a_file_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_recording(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     path = home / "here" / "monday.nictop"
-    record(path, [*a_host("vm1", 8), *a_host("vm2", 8)])
+    write_recording(path, [*host_items("vm1", 8), *host_items("vm2", 8)])
     assert main(["report", str(path), "-o", "-"]) == 0
     page = capsys.readouterr().out
     assert page.count('id="host-') == 2 and "ens192" in page

@@ -13,7 +13,7 @@ import pytest
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Skipped, diagnose, diagnosis_steps
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.registry import MAX_RULE_SECONDS, host_rule, pair_rule
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import host_facts
 
 REASON = "the rule took more than 50 ms of CPU time and was interrupted"
 
@@ -39,7 +39,7 @@ def matching(host: HostFacts) -> None:
 
 @pytest.fixture
 def hosts() -> list[HostFacts]:
-    return [watched({"base": "kvm-guest", "name": "one"}), watched({"base": "vmware-guest", "name": "two"})]
+    return [host_facts({"base": "kvm-guest", "name": "one"}), host_facts({"base": "vmware-guest", "name": "two"})]
 
 
 @pytest.fixture(params=[forever, swallowing, matching])
@@ -120,7 +120,7 @@ def test_the_cpu_limit_does_not_grow_with_the_number_of_hosts(monkeypatch: pytes
     allowed: list[float] = []
     monkeypatch.setattr("nictop.rules.registry.limited", lambda seconds, _: allowed.append(seconds))
     diagnose(
-        [watched({"base": "kvm-guest", "name": f"host{number}"}) for number in range(64)],
+        [host_facts({"base": "kvm-guest", "name": f"host{number}"}) for number in range(64)],
         [rule for rule in RULES.values() if rule.pairs],
     )
     assert allowed and set(allowed) == {MAX_RULE_SECONDS}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Counters, Hello, Inventory, Line
 from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
-from tests.support.arbitrary import arbitrary, disturbed
+from tests.support.arbitrary import arbitrary, mutated
 from tests.support.rule_cases import HELLO, base, counters_of, inventory_of
 
 BASES = ("kvm-guest", "vmware-guest", "hyperv-guest", "hypervisor")
@@ -37,10 +37,10 @@ def mutated_host(name: str, number: random.Random, share: float) -> HostFacts:
     host = base(name)
     inventory, ifindexes = inventory_of(host)
     counters = [
-        dataclasses.replace(disturbed(record, Counters, number, share), time=record.time)
+        dataclasses.replace(mutated(record, Counters, number, share), time=record.time)
         for record in counters_of(host.get("counters", {}), ifindexes, inventory)[:5]
     ]
-    return host_facts(name, disturbed(inventory, Inventory, number, share), counters)
+    return host_facts(name, mutated(inventory, Inventory, number, share), counters)
 
 
 def arbitrary_host(name: str, number: random.Random) -> HostFacts:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import pytest
 
 from nictop.rules import Finding
-from tests.support.findings import printed
-from tests.support.managed_host import findings, type_in, watched
+from tests.support.findings import step_texts
+from tests.support.managed_host import findings, read_host_facts, run_in_bash
 from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.typed_fixes import Host, Place, fix_of, found, nic
+from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, nic
 
 GENERATED = "profile_is_generated"
 NIC = "ens37"
@@ -44,7 +44,7 @@ def only(manager: PrivateNetworkManager, rule: str, subject: str = NIC) -> Findi
 
 
 def addresses(manager: PrivateNetworkManager, name: str = NIC) -> list[str]:
-    link = watched(manager).links_by_name[name]
+    link = read_host_facts(manager).links_by_name[name]
     return [f"{one.address}/{one.prefix_length}" for one in link.addresses if one.scope == "global"]
 
 
@@ -52,10 +52,10 @@ def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetwor
     """The first fix: the NIC has its address, the profile its name, and there is no finding."""
     finding = only(manager, GENERATED)
     assert finding.title == 'waits for DHCP by "Wired connection 1", which NetworkManager made up'
-    type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
-    (profile,) = watched(manager).profiles.proper(watched(manager).links_by_name[NIC])
+    (profile,) = read_host_facts(manager).profiles.proper(read_host_facts(manager).links_by_name[NIC])
     assert (profile.profile.id, profile.profile.filename) == (
         NIC,
         f"/etc/NetworkManager/system-connections/{NIC}.nmconnection",
@@ -82,11 +82,11 @@ def test_checks_are_skipped_when_networkmanager_does_not_respond(manager: Privat
 def test_the_undo_of_the_first_fix(manager: PrivateNetworkManager) -> None:
     """The undo of the first fix restores DHCP and the old name of the profile, which is now saved."""
     fix = only(manager, GENERATED).fixes[0]
-    type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, fix.commands, ADDRESS="192.0.2.9/24")
     *lines, up = fix.undo
-    type_in(manager, lines)
+    run_in_bash(manager, lines)
     assert str(up).startswith("nmcli con up ")  # would wait for DHCP, which never answers
-    (profile,) = watched(manager).profiles.profiles[:1]
+    (profile,) = read_host_facts(manager).profiles.profiles[:1]
     assert (profile.id, profile.ipv4.method, profile.ipv4.addresses) == ("Wired connection 1", "auto", ())
     assert set(findings(manager)) == {("profile_still_called_wired_connection", NIC)}
 
@@ -94,11 +94,11 @@ def test_the_undo_of_the_first_fix(manager: PrivateNetworkManager) -> None:
 def test_the_fix_with_a_new_profile(manager: PrivateNetworkManager) -> None:
     """The second fix: the generated profile still exists without a finding; the undo brings the finding back."""
     fix = only(manager, GENERATED).fixes[1]
-    type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, fix.commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
-    assert any(profile.generated and not profile.external for profile in watched(manager).profiles.profiles)
-    type_in(manager, fix.undo[:1])
+    assert any(profile.generated and not profile.external for profile in read_host_facts(manager).profiles.profiles)
+    run_in_bash(manager, fix.undo[:1])
     manager.wait_for(lambda: manager.device_state(NIC) in range(ACTIVATING, ACTIVATED))
     only(manager, GENERATED)
 
@@ -111,21 +111,21 @@ def test_a_manually_set_address_is_kept(manager: PrivateNetworkManager) -> None:
     manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
     finding = only(manager, GENERATED)
     assert finding.title == 'was set up by hand, and has only the made-up "Wired connection 1"'
-    type_in(manager, finding.fixes[0].commands)
+    run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
     assert addresses(manager) == ["198.51.100.7/24"]
 
 
 def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
     """NetworkManager has given up the user's profile: the static variant of the fix brings the NIC up."""
-    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("con", "mod", NIC, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.dhcp-timeout", "1")
     manager.nmcli("con", "mod", NIC, "ipv6.method", "disabled", "connection.autoconnect-retries", "1")
     manager.nmcli("con", "up", NIC, check=False)
     manager.wait_for(lambda: manager.device_state(NIC) == DISCONNECTED)
     finding = only(manager, "dhcp_never_answered")
     assert (finding.severity, finding.title) == ("critical", "has no address: NetworkManager gave DHCP up for now")
-    type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
 
 
@@ -137,7 +137,7 @@ def test_a_matching_profile_replaces_the_active_one(manager: PrivateNetworkManag
     )
     finding = only(manager, GENERATED)
     assert finding.title == f'runs on the made-up "Wired connection 1", not on your "lab {NIC}"'
-    type_in(manager, finding.fixes[0].commands)
+    run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.8/24"]
 
@@ -149,18 +149,20 @@ def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, nam
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     words = ("con", "add", "type", "ethernet", "ifname", "ens99", *static)
     manager.nmcli(*words, "connection.id", name)
-    if name not in watched(manager).profiles.ids:
+    if name not in read_host_facts(manager).profiles.ids:
         pytest.skip(f"this NetworkManager does not take the name {name!r}")
     finding = only(manager, "profile_names_a_missing_interface")
     assert all(
-        "\n" not in line and "\x1b" not in line for fix in finding.fixes for line in printed((*fix.commands, *fix.undo))
+        "\n" not in line and "\x1b" not in line
+        for fix in finding.fixes
+        for line in step_texts((*fix.commands, *fix.undo))
     )
-    type_in(manager, finding.fixes[0].commands)
+    run_in_bash(manager, finding.fixes[0].commands)
     assert addresses(manager) == ["192.0.2.8/24"]
     left = findings(manager)
     assert set(left) <= {("no_profile_of_this_name", NIC)}  # its name still differs from that of the interface
     for one in left.values():
-        type_in(manager, one.fixes[0].commands)
+        run_in_bash(manager, one.fixes[0].commands)
     assert findings(manager) == {}
 
 
@@ -172,32 +174,32 @@ def test_an_interface_with_a_quote_in_its_name() -> None:
     with private_networkmanager(name) as manager:
         manager.wait_for(lambda: manager.device_state(name) >= ACTIVATING)
         finding = only(manager, GENERATED, name)
-        type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
+        run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
         assert findings(manager) == {}
         assert addresses(manager, name) == ["192.0.2.9/24"]
 
 
 def test_two_profiles_of_one_name(manager: PrivateNetworkManager) -> None:
     """They compete until one has a higher priority, and are distinguished by UUID."""
-    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *static)
     finding = only(manager, "two_profiles_compete")
-    type_in(manager, finding.fixes[0].commands)
+    run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
-    type_in(manager, finding.fixes[0].undo)
-    type_in(manager, only(manager, "two_profiles_compete").fixes[2].commands)
+    run_in_bash(manager, finding.fixes[0].undo)
+    run_in_bash(manager, only(manager, "two_profiles_compete").fixes[2].commands)
     assert findings(manager) == {}
 
 
 def test_a_device_disconnected_by_the_user(manager: PrivateNetworkManager) -> None:
-    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("device", "disconnect", NIC)
     finding = only(manager, "profile_does_not_connect_by_itself")
     assert finding.title == "was disconnected by hand"
-    type_in(manager, finding.fixes[0].commands)
+    run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
-    type_in(manager, finding.fixes[0].undo)
+    run_in_bash(manager, finding.fixes[0].undo)
     only(manager, "profile_does_not_connect_by_itself")
 
 
@@ -219,32 +221,32 @@ def test_a_link_without_carrier() -> None:
 
 
 def test_a_clone_with_the_address_of_another_nic(manager: PrivateNetworkManager) -> None:
-    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("con", "mod", NIC, "802-3-ethernet.mac-address", "00:50:56:99:99:99")
     manager.nmcli("con", "down", NIC)
     found = findings(manager)
     assert set(found) == {("profile_names_a_missing_mac_address", NIC)}
-    type_in(manager, found["profile_names_a_missing_mac_address", NIC].fixes[0].commands)
+    run_in_bash(manager, found["profile_names_a_missing_mac_address", NIC].fixes[0].commands)
     assert findings(manager) == {}
 
 
 @contextmanager
-def networkmanager_with_nics(*links: str) -> Iterator[Place]:
+def networkmanager_with_nics(*links: str) -> Iterator[RunningHost]:
     """A NetworkManager that generates no profiles; the rules see its veths as NICs of the machine."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
     with private_networkmanager(*links, no_auto_default="*") as manager:
         nics = {link: nic(slot=number) for number, link in enumerate(links, start=1)}
-        yield Place("namespace", Host("", {"links": nics}), manager)
+        yield RunningHost("namespace", Host("", {"links": nics}), manager)
 
 
-def apply_fix(place: Place, rule: str, subject: str, title: str = "", **filled: str) -> None:
+def apply_fix(place: RunningHost, rule: str, subject: str, title: str = "", **filled: str) -> None:
     """Run the commands of the fix, and wait until the finding is gone."""
-    finding = found((place,), rule, subject)
+    finding = find_finding((place,), rule, subject)
     assert finding is not None
-    type_in(place.manager, fix_of(finding, title).commands, **filled)
-    place.manager.wait_for(lambda: found((place,), rule, subject) is None)
+    run_in_bash(place.manager, fix_of(finding, title).commands, **filled)
+    place.manager.wait_for(lambda: find_finding((place,), rule, subject) is None)
 
 
 def test_a_saved_profile_with_the_generated_name(manager: PrivateNetworkManager) -> None:
@@ -252,7 +254,7 @@ def test_a_saved_profile_with_the_generated_name(manager: PrivateNetworkManager)
     (uuid,) = manager.profiles()
     manager.nmcli("con", "mod", uuid, "ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
     manager.nmcli("con", "up", uuid)
-    type_in(manager, only(manager, "profile_still_called_wired_connection").fixes[0].commands)
+    run_in_bash(manager, only(manager, "profile_still_called_wired_connection").fixes[0].commands)
     assert findings(manager) == {}
 
 
@@ -273,7 +275,7 @@ def test_networking_is_enabled_again() -> None:
 def test_an_unmanaged_nic() -> None:
     with networkmanager_with_nics(NIC) as place:
         place.manager.nmcli("device", "set", NIC, "managed", "no")
-        place.manager.wait_for(lambda: found((place,), "link_is_unmanaged", NIC))
+        place.manager.wait_for(lambda: find_finding((place,), "link_is_unmanaged", NIC))
         apply_fix(place, "link_is_unmanaged", NIC)
 
 
@@ -287,7 +289,7 @@ def test_a_profile_for_the_former_name_of_the_nic() -> None:
 
 
 @contextmanager
-def two_nics(*profiles: tuple[str, ...]) -> Iterator[Place]:
+def two_nics(*profiles: tuple[str, ...]) -> Iterator[RunningHost]:
     """Two NICs joined by a bridge, with one profile each."""
     names = ("ens37", "ens38")
     with networkmanager_with_nics(*names) as place:
@@ -307,11 +309,11 @@ def static(address: str, gateway: str, *more: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("title", ["give this NIC no default route", "keep it as the second choice"])
 def test_two_default_routes(title: str) -> None:
     with two_nics(static("192.0.2.9/24", "192.0.2.1"), static("198.51.100.9/24", "198.51.100.1")) as place:
-        finding = found((place,), "second_default_route", "ens38")
+        finding = find_finding((place,), "second_default_route", "ens38")
         apply_fix(place, "second_default_route", "ens38", title)
         assert finding is not None
-        type_in(place.manager, fix_of(finding, title).undo)
-        place.manager.wait_for(lambda: found((place,), "second_default_route", "ens38"))
+        run_in_bash(place.manager, fix_of(finding, title).undo)
+        place.manager.wait_for(lambda: find_finding((place,), "second_default_route", "ens38"))
 
 
 @pytest.mark.parametrize("family", ["IPv4 alone", "and IPv6"])
@@ -322,18 +324,18 @@ def test_two_nics_in_one_subnet(family: str) -> None:
         more = ("ipv6.method", "manual", "ipv6.addresses")
         profiles = [(*words, *more, f"2001:db8::{number}/64") for words, number in zip(profiles, (9, 10), strict=True)]
     with two_nics(*profiles) as place:
-        finding = found((place,), "two_links_in_one_subnet", "ens38")
+        finding = find_finding((place,), "two_links_in_one_subnet", "ens38")
         assert finding is not None and finding.severity == "warning"
         assert sum("ip route get" in one.source for one in finding.evidence) == (2 if family == "and IPv6" else 1)
         apply_fix(place, "two_links_in_one_subnet", "ens38")
-        assert found((place,), "two_links_in_one_subnet", "ens37") is None
-        type_in(place.manager, finding.fixes[0].undo)
-        place.manager.wait_for(lambda: found((place,), "two_links_in_one_subnet", "ens38"))
+        assert find_finding((place,), "two_links_in_one_subnet", "ens37") is None
+        run_in_bash(place.manager, finding.fixes[0].undo)
+        place.manager.wait_for(lambda: find_finding((place,), "two_links_in_one_subnet", "ens38"))
 
 
 def test_disabled_networking_is_not_reported_as_missing_profiles(manager: PrivateNetworkManager) -> None:
     """A veth is not a NIC of the machine: no finding, and no false one."""
-    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("networking", "off")
     assert findings(manager) == {}
 
@@ -359,7 +361,7 @@ def test_matching_profiles_are_those_of_networkmanager(manager: PrivateNetworkMa
     for name, words in kinds.items():
         rest = words if "ifname" in words else ("ifname", "*", *words)
         manager.nmcli("con", "add", "type", "ethernet", "con-name", name, "autoconnect", "no", *rest)
-    host = watched(manager)
+    host = read_host_facts(manager)
     link = host.links_by_name[NIC]
     device = host.profiles.device(link)
     assert device is not None

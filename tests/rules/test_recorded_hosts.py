@@ -7,7 +7,7 @@ import pytest
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
 from nictop.rules import HostFacts, diagnose
-from tests.support.recorded import DATA, recorded
+from tests.support.recorded import DATA, captured_lines
 
 EXPECTED = {
     "wired-connection-1": {
@@ -30,7 +30,7 @@ def test_every_captured_guest_has_expected_findings() -> None:
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_captured_guest(name: str) -> None:
     snapshot, window = with_state(Snapshot.empty("guest"), "live", ""), RatesWindow()
-    for line in recorded(name):
+    for line in captured_lines(name):
         snapshot = advance(snapshot, line)
         window.take(snapshot)
     diagnosis = diagnose([HostFacts(snapshot, window.parts)])

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from nictop.rules import RULES, Finding, diagnose
-from tests.support.rule_cases import RULES as DATA
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import CASES_DIRECTORY as DATA
+from tests.support.rule_cases import host_facts
 
 FILES = sorted(path for path in DATA.glob("*/*.json") if path.parent.name != "bases")
 BASES = sorted((DATA / "bases").glob("*.json"))
@@ -36,7 +36,7 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("path", "kind", "case"), cases())
 def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
-    diagnosis = diagnose([watched(host) for host in case["hosts"]])
+    diagnosis = diagnose([host_facts(host) for host in case["hosts"]])
     failed = [one for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
     assert failed == []
     found = {(one.rule, one.subject): one for one in diagnosis.findings}
@@ -80,7 +80,7 @@ def test_every_case_file_belongs_to_a_rule(path: Path) -> None:
 
 @pytest.mark.parametrize("path", BASES, ids=lambda path: path.stem)
 def test_a_healthy_host_has_no_finding(path: Path) -> None:
-    diagnosis = diagnose([watched({"base": path.stem})])
+    diagnosis = diagnose([host_facts({"base": path.stem})])
     assert [(one.rule, one.subject, one.title) for one in diagnosis.findings] == []
 
 

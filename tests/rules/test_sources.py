@@ -19,7 +19,7 @@ from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unrea
 from nictop.rules import RULES, Finding, HostFacts, Skipped, diagnose
 from nictop.rules.registry import is_known
 from tests.rules.test_rule_cases import FILES
-from tests.support.rule_cases import complete, heard, watched_after
+from tests.support.rule_cases import complete, host_facts_after, probe_lines
 
 WHY = Unreadable("failed", "did not answer")
 EMPTY: dict[str, Any] = {
@@ -134,17 +134,17 @@ def cases() -> Iterator[Any]:
 def test_a_rule_without_a_source_is_skipped(rule: str, case: dict[str, Any], sources: tuple[str, ...]) -> None:
     hosts = []
     for host in case["hosts"]:
-        lines = heard(host)
+        lines = probe_lines(host)
         assert lines[0].hello is not None
         hosts.append((lines, complete(host).get("name", lines[0].hello.hostname)))
-    before, _ = outcomes(rule, [watched_after(lines, name) for lines, name in hosts])
+    before, _ = outcomes(rule, [host_facts_after(lines, name) for lines, name in hosts])
     assert before
     for source in sources:
         cut = without(source)
         left = [(cut_lines(lines, cut), name) for lines, name in hosts]
         if left == hosts:  # the source is not in the inventory
             continue
-        after, skipped = outcomes(rule, [watched_after(lines, name) for lines, name in left])
+        after, skipped = outcomes(rule, [host_facts_after(lines, name) for lines, name in left])
         assert not after - before, f"without {source} it is invented: {after - before}"
         lost = before - after
         assert not lost or skipped, f"without {source} it is silent about {lost}"
@@ -165,16 +165,16 @@ def test_no_new_findings_while_managers_are_still_being_read(
         unreadable = {**inventory.unreadable, **dict.fromkeys(MANAGERS, why)}
         return dataclasses.replace(inventory, **left, unreadable=unreadable, pending=MANAGERS)
 
-    hosts = [(heard(host), complete(host).get("name", "guest")) for host in case["hosts"]]
-    known = diagnose([watched_after(*one) for one in hosts], [RULES[rule]])
-    part = diagnose([watched_after(cut_lines(lines, cut), name) for lines, name in hosts], [RULES[rule]])
+    hosts = [(probe_lines(host), complete(host).get("name", "guest")) for host in case["hosts"]]
+    known = diagnose([host_facts_after(*one) for one in hosts], [RULES[rule]])
+    part = diagnose([host_facts_after(cut_lines(lines, cut), name) for lines, name in hosts], [RULES[rule]])
     before, after = ({(one.host, one.subject) for one in diagnosis.findings} for diagnosis in (known, part))
     assert after <= before
     assert after == before or {one.reason.rpartition(": ")[2] for one in part.skipped} == {NOT_READ_YET}
 
 
 def test_links_alone_have_no_findings() -> None:
-    host = watched_after(heard({"base": "hypervisor"}), "host")
+    host = host_facts_after(probe_lines({"base": "hypervisor"}), "host")
     assert is_known(host.snapshot)
     links = dataclasses.replace(host.inventory, pending=(*MACHINE, *MANAGERS))
     assert not is_known(dataclasses.replace(host.snapshot, inventory=links))

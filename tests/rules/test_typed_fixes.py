@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import pytest
 
 from nictop.rules import Fix, diagnose
-from tests.support.findings import printed
-from tests.support.namespaces import why_impossible
+from tests.support.findings import step_texts
+from tests.support.namespaces import why_no_namespaces
 from tests.support.networkd import running_networkd, why_no_networkd
 from tests.support.networkmanager import why_no_networkmanager
-from tests.support.probe import LIMIT, wait_until
-from tests.support.rule_cases import RULES as DATA
-from tests.support.rule_cases import watched
-from tests.support.typed_fixes import Host, Place, fix_of, found, function, nic, places
+from tests.support.probe import TEST_TIMEOUT, wait_until
+from tests.support.rule_cases import CASES_DIRECTORY as DATA
+from tests.support.rule_cases import host_facts
+from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, nic, pci_function, running_hosts
 
 LINUX = ("here", "peer", "hypervisor")
 MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:99"
@@ -64,7 +64,10 @@ def port(**fields: object) -> dict[str, object]:
 def port_functions(driver: str = "vfio-pci") -> dict[str, object]:
     """A physical function and its virtual function, which is passed to a guest."""
     sriov = {"total_vfs": 8, "num_vfs": 1, "autoprobe": True, "virtual_functions": [VF]}
-    return {PORT: function("i40e", sriov=sriov, sriov_capable=True), VF: function(driver, physical_function=PORT)}
+    return {
+        PORT: pci_function("i40e", sriov=sriov, sriov_capable=True),
+        VF: pci_function(driver, physical_function=PORT),
+    }
 
 
 def guest_vf(slot: str = "0000:01:00.0") -> dict[str, object]:
@@ -540,24 +543,24 @@ TYPED_ELSEWHERE = {
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
     """On a real kernel. The undo commands and the persistent fixes are run, too."""
-    reason = why_impossible() or why_no_networkmanager()
+    reason = why_no_namespaces() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
-    with places(case.hosts) as made:
-        wait_until(lambda: found(made, case.rule, case.subject))
-        finding = found(made, case.rule, case.subject)
+    with running_hosts(case.hosts) as made:
+        wait_until(lambda: find_finding(made, case.rule, case.subject))
+        finding = find_finding(made, case.rule, case.subject)
         assert finding is not None
         if case.meanwhile:
             made[0].type_in([case.meanwhile])
         place = next(one for one in made if one.name == finding.host)
         fix = fix_of(finding, case.fix)
-        commands = printed(fix.commands)
+        commands = step_texts(fix.commands)
         if case.filled:
             commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) for line in commands]
         assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
         where.type_in(commands)
-        wait_until(lambda: found(made, case.rule, case.subject) is None)
+        wait_until(lambda: find_finding(made, case.rule, case.subject) is None)
         where.type_in(fix.undo)
         for other in finding.fixes:
             if other.where == "here" and other.persistent and only_writes_files(other):
@@ -566,7 +569,7 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
 
 def only_writes_files(fix: Fix) -> bool:
     """Whether a fix only writes files below /etc, which is an overlay in memory: a setting for the next boot."""
-    return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in printed(fix.commands))
+    return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in step_texts(fix.commands))
 
 
 def test_systemd_networkd_sets_up_source_based_routing() -> None:
@@ -580,18 +583,18 @@ def test_systemd_networkd_sets_up_source_based_routing() -> None:
     )
     set_up = f"files=/run/systemd/network; mkdir -p $files\n{joined}"
     host = Host(set_up, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}})
-    with places([host], writable_sys=False) as (place,), running_networkd(place.manager, "v1", "v2"):
+    with running_hosts([host], writable_sys=False) as (place,), running_networkd(place.manager, "v1", "v2"):
         # the link that was configured first carries all packets
-        fields = [found((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
+        fields = [find_finding((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
         (finding,) = [one for one in fields if one is not None]
         place.type_in(fix_of(finding, "keep it in a drop-in of its .network file").commands)
         place.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
-        wait_until(lambda: found((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
+        wait_until(lambda: find_finding((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
 
 
 def test_packets_use_the_nic_of_their_address() -> None:
     """Counted at the NICs in both directions, not only read from the routing tables."""
-    reason = why_impossible() or why_no_networkmanager()
+    reason = why_no_namespaces() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
     far_address = Host("ip link add sw type bridge; ip link set dev sw up; ip address add 192.0.2.1/24 dev sw")
@@ -605,7 +608,7 @@ def test_packets_use_the_nic_of_their_address() -> None:
         """,
         {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
     )
-    with places((far_address, near_address)) as (far, near):
+    with running_hosts((far_address, near_address)) as (far, near):
 
         def shares_of_v2() -> tuple[float, float]:
             """Shares of the datagrams between the address of v2 and the peer that v2 sent and received."""
@@ -619,10 +622,10 @@ def test_packets_use_the_nic_of_their_address() -> None:
         assert shares_of_v2()[0] < 0.5, "the first NIC sends the datagrams"
         near.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
         assert shares_of_v2()[0] < 0.5, "also with arp_filter"
-        finding = found((near,), "two_links_in_one_subnet", "v2")
+        finding = find_finding((near,), "two_links_in_one_subnet", "v2")
         assert finding is not None
         near.type_in(fix_of(finding, "").commands)
-        assert found((near,), "two_links_in_one_subnet", "v2") is None
+        assert find_finding((near,), "two_links_in_one_subnet", "v2") is None
         sent, received = shares_of_v2()
         assert sent >= 1 and received >= 1
 
@@ -630,7 +633,7 @@ def test_packets_use_the_nic_of_their_address() -> None:
 DATAGRAMS = 50
 
 
-def exchange_datagrams(far: Place, near: Place, far_address: str, near_address: str) -> None:
+def exchange_datagrams(far: RunningHost, near: RunningHost, far_address: str, near_address: str) -> None:
     """Send datagrams from one address to the other; each is answered."""
     with (
         far.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as server,
@@ -639,14 +642,14 @@ def exchange_datagrams(far: Place, near: Place, far_address: str, near_address: 
         server.bind((far_address, 0))
         client.bind((near_address, 0))
         for one in (server, client):
-            one.settimeout(LIMIT)
+            one.settimeout(TEST_TIMEOUT)
         for _ in range(DATAGRAMS):
             client.sendto(b"x", server.getsockname())
             server.sendto(*server.recvfrom(16))
             client.recv(16)
 
 
-def packets_of_v2(place: Place) -> tuple[int, int]:
+def packets_of_v2(place: RunningHost) -> tuple[int, int]:
     """Packets sent and received by v2."""
     (link,) = json.loads(place.manager.run(["ip", "-j", "-s", "link", "show", "dev", "v2"]))
     return link["stats64"]["tx"]["packets"], link["stats64"]["rx"]["packets"]
@@ -661,7 +664,7 @@ def rules_with_commands() -> set[str]:
     for path in DATA.glob("*/*.json"):
         cases = json.loads(path.read_text()).get("fires", ()) if path.parent.name != "bases" else ()
         for case in cases:
-            for finding in diagnose([watched(host) for host in case["hosts"]]).findings:
+            for finding in diagnose([host_facts(host) for host in case["hosts"]]).findings:
                 if any(fix.where in LINUX and fix.commands for fix in finding.fixes):
                     printed.add(finding.rule)
     return printed

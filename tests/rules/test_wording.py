@@ -24,7 +24,7 @@ from nictop.rules.wording import (
     verdict_words,
 )
 from tests.support.findings import finding
-from tests.support.shell import words_in_bash
+from tests.support.shell import bash_words
 
 NARROW_WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=12)
 
@@ -155,7 +155,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 @example(["a\\", "'", "\\'", "$'", "!", "back\\slash \\", "it's \\", '"\\', "$'\\", "\x1b\\"])
 @settings(max_examples=50, deadline=None)
 def test_a_shell_parses_a_command_to_its_argv(argv: list[str]) -> None:
-    assert words_in_bash(str(command(*argv))) == argv
+    assert bash_words(str(command(*argv))) == argv
 
 
 @pytest.mark.parametrize(

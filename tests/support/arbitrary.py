@@ -28,7 +28,7 @@ TEXTS = (
     *("vmbr0: received packet on enp59s0f0 with own address as source address", "  pkts rx OOB", "rx_missed_errors"),
     *("wired connection 1", "11111111-1111-4111-8111-111111111111", "802-3-ethernet", "*", "interface-name:en*", "!"),
 )
-MOST = 3
+MAX_MEMBERS = 3
 """Number of members of a generated tuple or dictionary, exclusive."""
 
 
@@ -46,10 +46,12 @@ def arbitrary(kind: Any, random: Random) -> Any:
         return random.choice(members)
     if origin is tuple:
         if len(members) == 2 and members[1] is Ellipsis:
-            return tuple(arbitrary(members[0], random) for _ in range(random.randrange(MOST)))
+            return tuple(arbitrary(members[0], random) for _ in range(random.randrange(MAX_MEMBERS)))
         return tuple(arbitrary(member, random) for member in members)
     if origin is dict:
-        return {arbitrary(members[0], random): arbitrary(members[1], random) for _ in range(random.randrange(MOST))}
+        return {
+            arbitrary(members[0], random): arbitrary(members[1], random) for _ in range(random.randrange(MAX_MEMBERS))
+        }
     if dataclasses.is_dataclass(kind):
         record: Any = kind
         return record(**{name: arbitrary(one, random) for name, one in fields_of(record).items()})
@@ -61,7 +63,7 @@ def arbitrary(kind: Any, random: Random) -> Any:
     return random.choice(pools[kind])
 
 
-def disturbed(value: T, kind: Any, random: Random, share: float) -> T:
+def mutated(value: T, kind: Any, random: Random, share: float) -> T:
     """`value` with a share (0 to 1) of its parts replaced by arbitrary ones, removed or duplicated."""
     if random.random() < share:
         return arbitrary(kind, random)  # type: ignore[no-any-return]
@@ -70,27 +72,27 @@ def disturbed(value: T, kind: Any, random: Random, share: float) -> T:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = fields_of(type(value))
         changed = dataclasses.replace(
-            value, **{name: disturbed(getattr(value, name), one, random, share) for name, one in hints.items()}
+            value, **{name: mutated(getattr(value, name), one, random, share) for name, one in hints.items()}
         )
     elif isinstance(value, tuple):
         is_variadic = origin is tuple and len(members) == 2 and members[1] is Ellipsis
         inner = [members[0]] * len(value) if is_variadic else members
         if len(inner) == len(value):
-            parts = [disturbed(one, of, random, share) for one, of in zip(value, inner, strict=True)]
+            parts = [mutated(one, of, random, share) for one, of in zip(value, inner, strict=True)]
             if is_variadic and parts and random.random() < share:
                 parts.append(random.choice(parts)) if random.random() < 0.5 else parts.pop()
             changed = tuple(parts)
     elif isinstance(value, dict) and origin is dict:
         changed = {
-            key: disturbed(one, members[1], random, share) for key, one in value.items() if random.random() >= share
+            key: mutated(one, members[1], random, share) for key, one in value.items() if random.random() >= share
         }
     elif origin in (Union, types.UnionType):
-        fitting = next((one for one in members if fits(value, one)), None)
-        changed = disturbed(value, fitting, random, share) if fitting is not None and value is not None else value
+        fitting = next((one for one in members if is_of_type(value, one)), None)
+        changed = mutated(value, fitting, random, share) if fitting is not None and value is not None else value
     return changed  # type: ignore[no-any-return]
 
 
-def fits(value: Any, kind: Any) -> bool:
+def is_of_type(value: Any, kind: Any) -> bool:
     """Whether the value belongs to this member of a union."""
     origin = typing.get_origin(kind)
     if origin is Literal:

@@ -23,7 +23,7 @@ from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
-MTU = Fix(
+MTU_FIX = Fix(
     "here",
     "take jumbo frames",
     commands(f"ip link set dev {LINK} mtu 9000"),
@@ -32,7 +32,7 @@ MTU = Fix(
 )
 
 
-class Changed(Screen):
+class ScreenWithChanges(Screen):
     """The application, and the text of its change dialog."""
 
     patient = True
@@ -60,7 +60,7 @@ class Changed(Screen):
             self.nictop.changes.wait(len(KEEP_SECONDS))
         await self.settle()
 
-    async def fix(self, fix: Fix = MTU, subject: str = LINK) -> None:
+    async def fix(self, fix: Fix = MTU_FIX, subject: str = LINK) -> None:
         """Open the dialog for a fix, as the key f does, and wait until its plan is shown."""
         self.opener.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
         await self.stage("prepared")
@@ -72,15 +72,15 @@ class Changed(Screen):
         await self.settle()
 
 
-def mtu(namespace: Namespace, name: str = LINK) -> int:
+def read_mtu(namespace: Namespace, name: str = LINK) -> int:
     output = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", name]))
     return int(output[0]["mtu"])
 
 
 @asynccontextmanager
-async def changed(
+async def screen_with_changes(
     prefix: Sequence[str], size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
-) -> AsyncIterator[Changed]:
+) -> AsyncIterator[ScreenWithChanges]:
     """`prefix`: arguments before the command of the probe that start it on its host, such as ``ip netns exec NAME``."""
     options = ["--interval", "0.2", "--eager", *(["--allow-changes"] if allow_changes else [])]
     command = [*prefix, *probe_command(sys.executable, *options)]
@@ -91,7 +91,7 @@ async def changed(
     hosts = [Host("vm1", "vm1.example", allow_changes=allow_changes)]
     app = NictopApp(connect, hosts, interval=0.2, glyphs=glyphs)
     async with running(app, size) as pilot:
-        screen = Changed(app, ScriptedSource(), pilot)
+        screen = ScreenWithChanges(app, ScriptedSource(), pilot)
         watched, diagnosis = app.nictop.hosts, app.nictop.diagnosis
         await wait_until(screen, lambda: bool(watched.chosen) and watched.session.snapshot.rates is not None)
         await wait_until(screen, lambda: watched.session.snapshot.inventory is not None)
@@ -101,15 +101,15 @@ async def changed(
 
 
 @asynccontextmanager
-async def in_namespace(
+async def screen_with_changes_in_namespace(
     size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
-) -> AsyncIterator[tuple[Changed, Namespace]]:
+) -> AsyncIterator[tuple[ScreenWithChanges, Namespace]]:
     """With the links of `tests.support.changes`; asserts that no process is left in the namespace afterwards."""
     namespace = Namespace()
     try:
         prepare_host(namespace)
         prefix = ["ip", "netns", "exec", namespace.name]
-        async with changed(prefix, size, allow_changes=allow_changes, glyphs=glyphs) as screen:
+        async with screen_with_changes(prefix, size, allow_changes=allow_changes, glyphs=glyphs) as screen:
             yield screen, namespace
         wait_for_no_process_left(namespace)
     finally:

@@ -17,7 +17,7 @@ from nictop.wire.codec import decode
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import bundle
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT, Probe, alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, is_alive, wait_until
 
 LINK, PEER = "nic0", "peer0"
 QUEUES = f"/sys/class/net/{LINK}/queues"
@@ -30,8 +30,8 @@ FEATURES: Actions = [["ethtool", "-K", LINK, "tso", "off", "sg", "off"]]
 RECEIVE_STEERING: Actions = [["write", f"{QUEUES}/rx-3/rps_cpus", "1"], ["write", f"{QUEUES}/rx-0/rps_flow_cnt", "64"]]
 SEND_STEERING: Actions = [["write", f"{QUEUES}/tx-1/xps_cpus", "1"]]
 ADDRESS: Actions = [["ip", "address", "add", "198.51.100.7/24", "dev", LINK]]
-LESS: Actions = [["ip", "address", "del", "192.0.2.7/24", "dev", LINK]]
-SEVERAL: Actions = [*MTU, *ADDRESS, *FEATURES, *CHANNELS, ["write", f"{QUEUES}/rx-0/rps_cpus", "2"]]
+REMOVE_ADDRESS: Actions = [["ip", "address", "del", "192.0.2.7/24", "dev", LINK]]
+SEVERAL_ACTIONS: Actions = [*MTU, *ADDRESS, *FEATURES, *CHANNELS, ["write", f"{QUEUES}/rx-0/rps_cpus", "2"]]
 KINDS: dict[str, Actions] = {
     "mtu": MTU,
     "channels": CHANNELS,
@@ -39,8 +39,8 @@ KINDS: dict[str, Actions] = {
     "receive steering": RECEIVE_STEERING,
     "send steering": SEND_STEERING,
     "address": ADDRESS,
-    "no address": LESS,
-    "several": SEVERAL,
+    "no address": REMOVE_ADDRESS,
+    "several": SEVERAL_ACTIONS,
 }
 
 
@@ -55,7 +55,7 @@ def prepare_host(namespace: Namespace) -> None:
     namespace.run(["sh", "-c", f"echo 3 > {QUEUES}/rx-2/rps_cpus"])
 
 
-def state_of(namespace: Namespace, name: str = LINK) -> str:
+def read_state(namespace: Namespace, name: str = LINK) -> str:
     """Everything that the kinds of change can modify, as printed by other tools."""
     files = f"{QUEUES}/*/rps_cpus {QUEUES}/*/rps_flow_cnt {QUEUES}/*/xps_cpus"
     tools = f"ip -j address show dev {name} && ethtool -l {name} && ethtool -k {name}"
@@ -86,33 +86,33 @@ def guards_in(namespace: Namespace) -> list[int]:
     return [pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")]
 
 
-def other_tools(namespace: Namespace, actions: Actions) -> None:
+def run_without_nictop(namespace: Namespace, actions: Actions) -> None:
     """Carry out the actions without nictop."""
     for words in actions:
         whole = ["sh", "-c", f"echo {words[2]} > {words[1]}"] if words[0] == "write" else words
         namespace.run(whole)
 
 
-def states_after(namespace: Namespace) -> dict[str, str]:
+def expected_states(namespace: Namespace) -> dict[str, str]:
     """State of the host after each kind of change, made without nictop; the links are restored afterwards."""
-    return {kind: state_after(namespace, kind) for kind in KINDS}
+    return {kind: expected_state(namespace, kind) for kind in KINDS}
 
 
-def state_after(namespace: Namespace, kind: str) -> str:
+def expected_state(namespace: Namespace, kind: str) -> str:
     """State of the host after one kind of change, made without nictop; the links are restored afterwards."""
-    other_tools(namespace, KINDS[kind])
-    found = state_of(namespace)
-    make_links_anew(namespace)
+    run_without_nictop(namespace, KINDS[kind])
+    found = read_state(namespace)
+    replace_links(namespace)
     return found
 
 
-def make_links_anew(namespace: Namespace) -> None:
+def replace_links(namespace: Namespace) -> None:
     """Replace the links by new ones as `prepare_host` makes them."""
     namespace.run(["ip", "link", "del", "dev", LINK])
     prepare_host(namespace)
 
 
-class Changing:
+class ChangeClient:
     """Sends change requests to one probe and reads its replies."""
 
     def __init__(self, probe: Probe, name: str = "change-1") -> None:
@@ -133,7 +133,7 @@ class Changing:
             assert line.change.kind in (*kinds, "applying", "undoing", "failed", "applied"), line.change
             return line.change.kind in kinds
 
-        change = self.probe.until(fits, 2 * LIMIT).change
+        change = self.probe.until(fits, 2 * TEST_TIMEOUT).change
         assert change is not None
         return change
 
@@ -164,18 +164,18 @@ class Changing:
 
 
 @contextmanager
-def changing(namespace: Namespace, *arguments: str, **options: Any) -> Iterator[Changing]:
+def change_client(namespace: Namespace, *arguments: str, **options: Any) -> Iterator[ChangeClient]:
     """A client of a probe in the namespace that is started with ``--allow-changes``."""
     with Probe("--interval", "60", "--allow-changes", *arguments, namespace=namespace, **options) as probe:
-        yield Changing(probe)
+        yield ChangeClient(probe)
 
 
 def wait_for_no_process_left(namespace: Namespace, *known: int) -> None:
     """Wait until no process but those in `known` is left in the namespace."""
-    wait_until(lambda: not set(processes_in(namespace)) - set(known), 2 * LIMIT)
+    wait_until(lambda: not set(processes_in(namespace)) - set(known), 2 * TEST_TIMEOUT)
 
 
-class ProbeBySsh(Probe):
+class SshProbe(Probe):
     """A probe started over ssh: the same lines, over a connection that can be interrupted."""
 
     def __init__(self, client: Sequence[str], arguments: Sequence[str]) -> None:
@@ -200,7 +200,7 @@ class ProbeBySsh(Probe):
     def kill(self) -> None:
         """Kill the ssh client with SIGKILL."""
         self.process.kill()
-        wait_until(lambda: not alive(self.process.pid) or self.process.poll() is not None)
+        wait_until(lambda: not is_alive(self.process.pid) or self.process.poll() is not None)
 
 
 def ssh_command(address: str, port: int, user: str, key: Path, known_hosts: Path) -> list[str]:

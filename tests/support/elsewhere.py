@@ -19,7 +19,7 @@ import psutil
 import textual.app
 import textual.drivers.linux_driver  # noqa: F401
 
-LINUX = {
+LINUX_NAMES = {
     os: (
         "sched_getaffinity", "sched_setaffinity", "pipe2", "posix_fallocate", "posix_fadvise", "memfd_create", "setns",
         "unshare", "eventfd", "pidfd_open", "splice", "copy_file_range", "listxattr", "getxattr", "getrandom",
@@ -29,35 +29,35 @@ LINUX = {
     signal: ("pidfd_send_signal",),
     time: ("CLOCK_BOOTTIME",),
 }  # fmt: skip
-NOT_THERE = ("jeepney", "asyncssh", "nictop.hosts.connect", "nictop.wire.local", "nictop.wire.ssh.source")
-OWN_WAYS = os.path.dirname(psutil.__file__)
+MISSING_MODULES = ("jeepney", "asyncssh", "nictop.hosts.connect", "nictop.wire.local", "nictop.wire.ssh.source")
+PSUTIL_DIRECTORY = os.path.dirname(psutil.__file__)
 
 
-def refuse(event: str, arguments: tuple[object, ...]) -> None:
+def refuse_linux_files(event: str, arguments: tuple[object, ...]) -> None:
     """Audit hook: raises FileNotFoundError for files that other systems do not have."""
     if event != "open" or not str(arguments[0]).startswith(("/proc", "/sys")):
         return
     frame = sys._getframe()
     while frame.f_back is not None:
-        if frame.f_code.co_filename.startswith(OWN_WAYS):
+        if frame.f_code.co_filename.startswith(PSUTIL_DIRECTORY):
             return
         frame = frame.f_back
     raise FileNotFoundError(f"{arguments[0]}: this is not Linux")
 
 
-def take_away() -> None:
-    for module, names in LINUX.items():
+def remove_linux() -> None:
+    for module, names in LINUX_NAMES.items():
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
-    absent: dict[str, ModuleType | None] = dict.fromkeys(NOT_THERE)
+    absent: dict[str, ModuleType | None] = dict.fromkeys(MISSING_MODULES)
     sys.modules.update(absent)  # type: ignore[arg-type]  # None: importing it fails
     sys.platform = "darwin"
-    sys.addaudithook(refuse)
+    sys.addaudithook(refuse_linux_files)
 
 
 if __name__ == "__main__":
-    take_away()
+    remove_linux()
     from nictop.__main__ import main
 
     sys.exit(main())

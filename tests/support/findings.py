@@ -10,7 +10,7 @@ from typing import Any
 from nictop.probe.records import Line
 from nictop.rules import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import Command, Step
-from tests.support.rule_cases import RULES, heard
+from tests.support.rule_cases import CASES_DIRECTORY, probe_lines
 
 
 def commands(*lines: str) -> tuple[Command, ...]:
@@ -23,7 +23,7 @@ def _command(line: str) -> Command:
     return Command(tuple(words[:-2]), words[-1]) if words[-2:-1] == [">"] else Command(tuple(words))
 
 
-def printed(steps: Iterable[Step]) -> list[str]:
+def step_texts(steps: Iterable[Step]) -> list[str]:
     """The steps of a fix as text."""
     return [str(step) for step in steps]
 
@@ -54,11 +54,11 @@ def finding(
 
 def host_of_case(family: str, rule: str, number: int = 0, kind: str = "fires") -> dict[str, Any]:
     """The first host of a case in tests/data/rules."""
-    cases = json.loads((RULES / family / f"{rule}.json").read_text())
+    cases = json.loads((CASES_DIRECTORY / family / f"{rule}.json").read_text())
     host: dict[str, Any] = cases[kind][number]["hosts"][0]
     return host
 
 
 def lines_of_case(family: str, rule: str, number: int = 0, kind: str = "fires") -> list[Line]:
     """The lines that the probe of that host sends."""
-    return heard(host_of_case(family, rule, number, kind))
+    return probe_lines(host_of_case(family, rule, number, kind))

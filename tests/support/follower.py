@@ -25,7 +25,7 @@ from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh import source as ssh
 from nictop.wire.ssh.source import SshSource, SshTarget
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 
 Event = tuple[int, str, object]
 
@@ -34,12 +34,12 @@ async def follow(number: int, source: SshSource) -> None:
     async with aclosing(source.items()) as items:
         async for item in items:
             if not isinstance(item, Line):
-                say(number, item.state, item.message)
+                print_event(number, item.state, item.message)
             elif item.hello is not None:
-                say(number, "hello", item.hello.pid)
+                print_event(number, "hello", item.hello.pid)
 
 
-def say(number: int, what: str, detail: object) -> None:
+def print_event(number: int, what: str, detail: object) -> None:
     os.write(1, json.dumps([number, what, detail]).encode() + b"\n")
 
 
@@ -85,9 +85,9 @@ class Follower:
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-            self.process.wait(LIMIT)
+            self.process.wait(TEST_TIMEOUT)
 
-    def until(self, condition: Callable[[], object], limit: float = LIMIT) -> None:
+    def until(self, condition: Callable[[], object], limit: float = TEST_TIMEOUT) -> None:
         """Read until `condition` is true; AssertionError after `limit` seconds."""
         assert self.process.stdout is not None
         descriptor, end = self.process.stdout.fileno(), time.monotonic() + limit

@@ -22,11 +22,11 @@ from nictop.probe.inventory.managers import networkmanager as profiles
 from nictop.probe.records import Inventory, Line
 from tests.support.namespaces import ROOT, enter
 from tests.support.networkmanager import PrivateNetworkManager
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 
 
-def inventory_inside(
-    manager: PrivateNetworkManager, *, user: int | None = None, reply_timeout: float | None = LIMIT
+def take_inventory_inside(
+    manager: PrivateNetworkManager, *, user: int | None = None, reply_timeout: float | None = TEST_TIMEOUT
 ) -> Inventory:
     """The whole inventory, decoded and type-checked as lines of a probe are.
 

@@ -9,10 +9,12 @@ from nictop.probe.records import Line
 from nictop.wire.source import SourceState
 
 Item = Line | SourceState
-LIMIT = 90.0
+ITEM_TIMEOUT = 90.0
 
 
-async def until(items: AsyncIterator[Item], wanted: Callable[[Item], object], limit: float = LIMIT) -> list[Item]:
+async def items_until(
+    items: AsyncIterator[Item], wanted: Callable[[Item], object], limit: float = ITEM_TIMEOUT
+) -> list[Item]:
     """Items up to and including the first for which `wanted` is true."""
     received: list[Item] = []
 
@@ -32,9 +34,9 @@ async def until(items: AsyncIterator[Item], wanted: Callable[[Item], object], li
     return received
 
 
-async def state(items: AsyncIterator[Item], name: str, limit: float = LIMIT) -> SourceState:
+async def next_state(items: AsyncIterator[Item], name: str, limit: float = ITEM_TIMEOUT) -> SourceState:
     """The next `SourceState` with this state."""
-    last = (await until(items, is_state(name), limit))[-1]
+    last = (await items_until(items, is_state(name), limit))[-1]
     assert isinstance(last, SourceState)
     return last
 
@@ -43,5 +45,5 @@ def is_state(name: str) -> Callable[[Item], bool]:
     return lambda item: isinstance(item, SourceState) and item.state == name
 
 
-def has(record: str) -> Callable[[Item], bool]:
+def has_record(record: str) -> Callable[[Item], bool]:
     return lambda item: isinstance(item, Line) and getattr(item, record) is not None

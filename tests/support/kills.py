@@ -40,6 +40,6 @@ def kill_parameters(marker: pytest.Mark, kills: int) -> tuple[tuple[str, ...], l
     return names, values
 
 
-def moment_of(kill: int) -> float:
+def position_in_stage(kill: int) -> float:
     """Position of a kill within its stage, 0 to 1; evenly distributed for any number of kills (golden ratio)."""
     return (0.5 + kill * GOLDEN_RATIO) % 1.0

@@ -8,15 +8,15 @@ from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line
 from nictop.rules import RULES, Finding, HostFacts, diagnose
 from nictop.rules.fixes.commands import Step
-from tests.support.inside import inventory_inside
+from tests.support.inside import take_inventory_inside
 from tests.support.networkmanager import PrivateNetworkManager
 
 FAMILY = "profiles and names"
 
 
-def watched(manager: PrivateNetworkManager) -> HostFacts:
+def read_host_facts(manager: PrivateNetworkManager) -> HostFacts:
     """The host with a new inventory, taken in the namespace."""
-    inventory = inventory_inside(manager)
+    inventory = take_inventory_inside(manager)
     assert "networkmanager" not in inventory.unreadable
     return HostFacts(advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory)))
 
@@ -24,12 +24,12 @@ def watched(manager: PrivateNetworkManager) -> HostFacts:
 def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
     """(Rule, subject) → finding of the rules on profiles and names; asserts that none was skipped."""
     rules = [rule for rule in RULES.values() if rule.family == FAMILY]
-    diagnosis = diagnose([watched(manager)], rules)
+    diagnosis = diagnose([read_host_facts(manager)], rules)
     assert not diagnosis.skipped, diagnosis.skipped
     return {(one.rule, one.subject): one for one in diagnosis.findings}
 
 
-def type_in(manager: PrivateNetworkManager, lines: Iterable[Step | str], **filled: str) -> None:
+def run_in_bash(manager: PrivateNetworkManager, lines: Iterable[Step | str], **filled: str) -> None:
     """Run the printed lines in bash, one after another; `filled`: placeholder → text to fill in, ``ADDRESS`` for
     ``<ADDRESS/PREFIX>``."""
     for printed in lines:

@@ -67,7 +67,7 @@ def enter(libc: ctypes.CDLL, descriptor: int, kind: int = CLONE_NEWNET) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def why_impossible() -> str | None:
+def why_no_namespaces() -> str | None:
     """The reason why network namespaces cannot be made here; None when they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
@@ -81,7 +81,7 @@ def why_impossible() -> str | None:
     return None
 
 
-def joined(one: Namespace, other: Namespace, name: str) -> None:
+def join_by_veth(one: Namespace, other: Namespace, name: str) -> None:
     """A veth pair between two namespaces, up, with the same name at both ends."""
     one.run(["ip", "link", "add", name, "type", "veth", "peer", "name", name, "netns", other.name])
     for end in (one, other):

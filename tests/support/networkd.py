@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.namespaces import why_impossible
+from tests.support.namespaces import why_no_namespaces
 from tests.support.networkmanager import PrivateNetworkManager, why_no_networkmanager
-from tests.support.probe import LIMIT, wait_until
+from tests.support.probe import TEST_TIMEOUT, wait_until
 
 DAEMON = "/lib/systemd/systemd-networkd"
 MAKE_DIRECTORIES = """
@@ -38,10 +38,10 @@ def running_networkd(place: PrivateNetworkManager, *links: str) -> Iterator[None
         yield
     finally:
         process.send_signal(signal.SIGKILL)
-        process.wait(LIMIT)
+        process.wait(TEST_TIMEOUT)
 
 
 def why_no_networkd() -> str | None:
     """The reason why systemd-networkd cannot be started here; None when it can."""
-    reason = why_impossible() or why_no_networkmanager()
+    reason = why_no_namespaces() or why_no_networkmanager()
     return reason or (None if os.access(DAEMON, os.X_OK) else f"not installed: {DAEMON}")

@@ -22,18 +22,18 @@ from typing import Any
 import jeepney
 from jeepney.io.blocking import open_dbus_connection
 
-from tests.support.namespaces import Namespace, why_impossible
-from tests.support.probe import LIMIT, wait_until
+from tests.support.namespaces import Namespace, why_no_namespaces
+from tests.support.probe import TEST_TIMEOUT, wait_until
 
 DAEMON = "NetworkManager"
-PLACES = ("/etc/NetworkManager", "/var/lib/NetworkManager", "/run")
-PAUSE = 0.05
+TMPFS_DIRECTORIES = ("/etc/NetworkManager", "/var/lib/NetworkManager", "/run")
+POLL_SECONDS = 0.05
 """Interval of `wait_for`: some conditions start a program."""
 SERVICE, ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
 PROPERTIES = "org.freedesktop.DBus.Properties"
-STARTED = 10
+NM_STATE_ASLEEP = 10
 """The lowest state of a NetworkManager that has started."""
-SEARCH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
+PROGRAM_PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 BUS_CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -46,7 +46,7 @@ BUS_CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus
   </policy>
 </busconfig>
 """
-OPEN = '<allow user="*"/><allow send_destination="*" eavesdrop="false"/><allow receive_sender="*"/>'
+ALLOW_ALL = '<allow user="*"/><allow send_destination="*" eavesdrop="false"/><allow receive_sender="*"/>'
 
 CONFIGURATION = """[main]
 plugins=keyfile
@@ -62,7 +62,7 @@ enabled=false
 unmanaged-devices=interface-name:far*
 """
 
-HOLD = """set -e
+HOLDER_SCRIPT = """set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 nictop /run
 mkdir /run/etc /run/work
@@ -81,7 +81,7 @@ exec cat
 class Bus:
     """A private dbus-daemon; `rules` are elements of its default policy."""
 
-    def __init__(self, directory: Path, rules: str = OPEN) -> None:
+    def __init__(self, directory: Path, rules: str = ALLOW_ALL) -> None:
         self.socket = directory / "bus"
         configuration = directory / "bus.conf"
         configuration.write_text(BUS_CONFIGURATION.format(socket=self.socket, rules=rules))
@@ -117,7 +117,20 @@ class PrivateNetworkManager:
         self.daemon: subprocess.Popen[bytes] | None = None
         self._log = directory / "log"
         self._holder = subprocess.Popen(
-            ["ip", "netns", "exec", namespace.name, "unshare", "--mount", "--uts", "sh", "-c", HOLD, "sh", *PLACES],
+            [
+                "ip",
+                "netns",
+                "exec",
+                namespace.name,
+                "unshare",
+                "--mount",
+                "--uts",
+                "sh",
+                "-c",
+                HOLDER_SCRIPT,
+                "sh",
+                *TMPFS_DIRECTORIES,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -133,7 +146,7 @@ class PrivateNetworkManager:
     def prefix(self) -> list[str]:
         """Arguments before a command that run it in the namespaces and on the bus of this NetworkManager."""
         enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--net", "--uts"]
-        return [*enter, "env", f"DBUS_SYSTEM_BUS_ADDRESS={self.bus.address}", f"PATH={SEARCH}", "LC_ALL=C.UTF-8"]
+        return [*enter, "env", f"DBUS_SYSTEM_BUS_ADDRESS={self.bus.address}", f"PATH={PROGRAM_PATH}", "LC_ALL=C.UTF-8"]
 
     @property
     def pid(self) -> int:
@@ -163,7 +176,7 @@ class PrivateNetworkManager:
         if self.daemon.poll() is not None:
             raise AssertionError(f"NetworkManager ended: {self._log.read_text(errors='replace')[-2000:]}")
         state = self.property(ROOT, SERVICE, "State")
-        return isinstance(state, int) and state >= STARTED
+        return isinstance(state, int) and state >= NM_STATE_ASLEEP
 
     def call(self, path: str, interface: str, method: str, signature: str = "", *body: object) -> tuple[Any, ...]:
         """Body of NetworkManager's D-Bus reply; empty on an error reply or when it does not run. For polling: ten
@@ -174,7 +187,7 @@ class PrivateNetworkManager:
         message.header.flags = jeepney.MessageFlag.no_auto_start
         try:
             with open_dbus_connection(self.bus.address) as connection:
-                answer = connection.send_and_get_reply(message, timeout=LIMIT)
+                answer = connection.send_and_get_reply(message, timeout=TEST_TIMEOUT)
         except (ConnectionError, FileNotFoundError):
             return ()
         return () if answer.header.message_type is jeepney.MessageType.error else tuple(answer.body)
@@ -244,10 +257,10 @@ class PrivateNetworkManager:
                 found.append(settings[0]["connection"]["uuid"][1])
         return found
 
-    def wait_for(self, condition: Callable[[], object], limit: float = LIMIT) -> None:
+    def wait_for(self, condition: Callable[[], object], limit: float = TEST_TIMEOUT) -> None:
         """Poll until `condition` is true; AssertionError with the end of the log after `limit` seconds."""
         try:
-            wait_until(condition, limit, PAUSE)
+            wait_until(condition, limit, POLL_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}; {self._log.read_text(errors='replace')[-3000:]}") from None
 
@@ -280,14 +293,14 @@ def private_networkmanager(*links: str, no_auto_default: str = "") -> Iterator[P
 @functools.lru_cache
 def why_no_networkmanager() -> str | None:
     """The reason why NetworkManager cannot be started here; None when it can."""
-    reason = why_impossible()
+    reason = why_no_namespaces()
     if reason is not None:
         return reason
     tools = (DAEMON, "nmcli", "dbus-daemon", "nsenter", "unshare")
-    missing = [tool for tool in tools if not shutil.which(tool, path=SEARCH)]
+    missing = [tool for tool in tools if not shutil.which(tool, path=PROGRAM_PATH)]
     if missing:
         return f"not installed: {', '.join(missing)}"
-    absent = [place for place in PLACES if not os.path.isdir(place)]
+    absent = [place for place in TMPFS_DIRECTORIES if not os.path.isdir(place)]
     return f"no directory {', '.join(absent)}" if absent else None
 
 
@@ -295,7 +308,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL also ends a stopped process."""
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
-    process.wait(LIMIT)
+    process.wait(TEST_TIMEOUT)
     for stream in (process.stdin, process.stdout):
         if stream is not None and not stream.closed:
             stream.close()

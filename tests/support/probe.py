@@ -17,7 +17,7 @@ from nictop.wire.codec import decode
 from nictop.wire.local import probe_command
 from tests.support.namespaces import Namespace
 
-LIMIT = 90.0
+TEST_TIMEOUT = 90.0
 """Seconds that a test waits for something that normally takes less than one."""
 
 
@@ -53,7 +53,7 @@ class Probe:
             if stream is not None and not stream.closed:
                 stream.close()
         try:
-            self.process.wait(LIMIT)
+            self.process.wait(TEST_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -62,7 +62,7 @@ class Probe:
             assert self.process.stderr is not None
             self.process.stderr.close()
 
-    def raw_lines(self, limit: float = LIMIT) -> Iterator[bytes]:
+    def raw_lines(self, limit: float = TEST_TIMEOUT) -> Iterator[bytes]:
         """Lines as they are received, until the probe ends; TimeoutError when none comes within `limit` seconds."""
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
@@ -80,7 +80,7 @@ class Probe:
                 return
             self._buffer += part
 
-    def until(self, wanted: Callable[[Line], object], limit: float = LIMIT) -> Line:
+    def until(self, wanted: Callable[[Line], object], limit: float = TEST_TIMEOUT) -> Line:
         """The first line for which `wanted` is true; AssertionError when it is not received in time."""
         end = time.monotonic() + limit
         received = []
@@ -105,7 +105,7 @@ class Probe:
             return [int(word) for word in file.read().split()]
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -114,7 +114,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], object], limit: float = LIMIT, pause: float = 0.002) -> None:
+def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pause: float = 0.002) -> None:
     """Poll `condition` every `pause` seconds until it is true; AssertionError after `limit` seconds."""
     end = time.monotonic() + limit
     while not condition():
@@ -143,6 +143,6 @@ def interpreters(names: Sequence[str]) -> list[str]:
     return found
 
 
-def failures(record: Inventory) -> dict[str, Unreadable]:
+def unreadable_parts(record: Inventory) -> dict[str, Unreadable]:
     """Unreadable parts of an inventory; unless run as root, without those that need root (kernel log, netplan)."""
     return {part: why for part, why in record.unreadable.items() if why.reason != "needs_root" or os.geteuid() == 0}

@@ -10,6 +10,6 @@ from nictop.wire.codec import decode
 DATA = Path(__file__).parent.parent / "data" / "lines"
 
 
-def recorded(name: str) -> list[Line]:
+def captured_lines(name: str) -> list[Line]:
     """All lines of ``tests/data/lines/NAME.jsonl``."""
     return [decode(line) for line in (DATA / f"{name}.jsonl").read_bytes().splitlines()]

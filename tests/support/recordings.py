@@ -13,11 +13,11 @@ from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 
 Item = Line | SourceState | Request
-Told = tuple[str, Item, float]
+TimedItem = tuple[str, Item, float]
 """(Host, item, time)."""
 
 
-def record(path: Path, items: Iterable[Told]) -> Recorder:
+def write_recording(path: Path, items: Iterable[TimedItem]) -> Recorder:
     """Write these items to a recording; the closed recorder."""
 
     async def made() -> Recorder:
@@ -32,9 +32,9 @@ def record(path: Path, items: Iterable[Told]) -> Recorder:
     return recorder
 
 
-def a_host(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -> list[Told]:
+def host_items(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -> list[TimedItem]:
     """The items of a live host with two links, the rate of one of which increases with every second."""
-    items: list[Told] = [
+    items: list[TimedItem] = [
         (name, SourceState("connecting"), begin),
         (name, SourceState("live"), begin),
         (name, hello(), begin),
@@ -47,7 +47,7 @@ def a_host(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -
     return items
 
 
-def everything(recording: Recording, host: str, since: float | None = None) -> list[RecordedItem]:
+def read_all(recording: Recording, host: str, since: float | None = None) -> list[RecordedItem]:
     """All items of a host from `since` (default: the begin) to the end of the file."""
     reader = recording.reader(host, recording.begin if since is None else since)
     found = []
@@ -56,5 +56,5 @@ def everything(recording: Recording, host: str, since: float | None = None) -> l
     return found
 
 
-def lines(found: Iterable[RecordedItem]) -> list[Line]:
+def lines_of(found: Iterable[RecordedItem]) -> list[Line]:
     return [one.item for one in found if isinstance(one.item, Line)]

@@ -28,14 +28,14 @@ class Clock:
         return self.now
 
 
-class Told(Playback):
+class ManualPlayback(Playback):
     """A playback whose waits end only when `Replayed.pass_time` moves the clock and wakes them."""
 
     def seconds_until(self, time: float) -> float | None:
         return 0.0 if time <= self.now() else None
 
 
-class Replayed(Screen):
+class ScreenWithReplay(Screen):
     """The screens of a recording, and its clock."""
 
     clock: Clock
@@ -67,12 +67,12 @@ class Replayed(Screen):
         return [f"{one.title}: {one.message}" for one in self.app._notifications]
 
 
-def refuse(host: Host, ask: object) -> Source:
+def refuse_connection(host: Host, ask: object) -> Source:
     raise AssertionError("a replay connects to no host")
 
 
 @asynccontextmanager
-async def replayed(
+async def screen_with_replay(
     path: Path | str,
     size: tuple[int, int] = WIDE,
     *,
@@ -80,19 +80,19 @@ async def replayed(
     loop: bool = False,
     banner: str = "",
     glyphs: Glyphs = UNICODE,
-) -> AsyncIterator[Replayed]:
+) -> AsyncIterator[ScreenWithReplay]:
     """`start`: seconds after the begin of the recording. Playback advances only when the test moves the clock."""
     clock = Clock()
     with Recording.open(str(path)) as recording:
-        app = NictopApp(refuse, (), glyphs=glyphs)
+        app = NictopApp(refuse_connection, (), glyphs=glyphs)
         app.nictop.show_recording(
-            Told(recording, window=REPLAY_WINDOW_SECONDS, clock=clock),
+            ManualPlayback(recording, window=REPLAY_WINDOW_SECONDS, clock=clock),
             start=recording.begin + start,
             loop=loop,
             banner=banner,
         )
         async with running(app, size) as pilot:
-            screen = Replayed(app, ScriptedSource(), pilot)
+            screen = ScreenWithReplay(app, ScriptedSource(), pilot)
             assert app.nictop.replay is not None
             screen.clock, screen.replay = clock, app.nictop.replay
             await screen.shown()

@@ -18,12 +18,12 @@ from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import ExperimentKind, StoredRun
 from tests.support.findings import RENAME, finding
-from tests.support.recorded import recorded
+from tests.support.recorded import captured_lines
 from tests.traffic.runs import BUSY, flow, load, result
 
 T = TypeVar("T")
 
-RECORDED = ("wired-connection-1", "igb-vfs-vmxnet3-virtio", "virtio-4-queues")
+CAPTURED_GUESTS = ("wired-connection-1", "igb-vfs-vmxnet3-virtio", "virtio-4-queues")
 WALL = 1_790_000_000.0
 
 HOSTILE = (
@@ -32,10 +32,10 @@ HOSTILE = (
 )
 
 
-def recorded_answer(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
+def captured_guest(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
     """Last snapshot and rates of a captured guest, under the name `host`."""
     snapshot, window = with_state(Snapshot.empty(host), "live", ""), RatesWindow()
-    for line in recorded(name):
+    for line in captured_lines(name):
         snapshot = advance(snapshot, line)
         window.take(snapshot)
     return snapshot, window
@@ -59,31 +59,31 @@ def full_result(gigabits: float, seconds: int = 4) -> Result:
     )
 
 
-def kept(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> StoredRun:
+def stored_run(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> StoredRun:
     return StoredRun(f"{experiment}-{number}", experiment, of, WALL, "0", kind, number=number, **more)  # type: ignore[arg-type]
 
 
 def experiments() -> list[StoredRun]:
     """One run, a sweep with four runs, a comparison of three and three."""
-    runs = [kept(1, "one", full_result(5.0))]
+    runs = [stored_run(1, "one", full_result(5.0))]
     for number, (value, gigabits) in enumerate((("512", 0.4), ("4K", 2.1), ("4K", 2.4), ("128K", 8.8)), 1):
-        runs.append(kept(number, "sweep", full_result(gigabits), "sweep", variable="length", value=value))
+        runs.append(stored_run(number, "sweep", full_result(gigabits), "sweep", variable="length", value=value))
     for number, (group, gigabits) in enumerate(zip("ABBAAB", (4.0, 6.0, 6.3, 4.2, 4.1, 6.2), strict=True), 1):
         queues = "1" if group == "A" else "4"
         more = {"variable": "queues", "value": queues, "group": group}
-        runs.append(kept(number, "pair", full_result(gigabits), "compare", **more))
+        runs.append(stored_run(number, "pair", full_result(gigabits), "compare", **more))
     return runs
 
 
 def rich_report() -> Report:
     """Two captured guests, an unreachable host, and every kind of experiment."""
-    answers = [recorded_answer(name, f"guest-{number}") for number, name in enumerate(RECORDED[:2], 1)]
+    answers = [captured_guest(name, f"guest-{number}") for number, name in enumerate(CAPTURED_GUESTS[:2], 1)]
     return report_of([*answers, Unreachable("vm3", "203.0.113.7 port 22 does not answer")], experiments(), wall=WALL)
 
 
 def hostile_report() -> Report:
     """A report in which every text of hosts and runs that is not from a fixed set of words is hostile."""
-    snapshot, window = recorded_answer(RECORDED[0], "guest")
+    snapshot, window = captured_guest(CAPTURED_GUESTS[0], "guest")
     runs = [hostile(one) for one in experiments()[:1]]
     fix = replace(
         RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),) * 2, undo=(stored_line(HOSTILE),), note=HOSTILE

@@ -47,7 +47,7 @@ from nictop.probe.records import (
 )
 from nictop.rules import HostFacts
 
-RULES = Path(__file__).parents[1] / "data" / "rules"
+CASES_DIRECTORY = Path(__file__).parents[1] / "data" / "rules"
 
 HELLO = {
     "protocol": 1,
@@ -97,7 +97,7 @@ DEVICE: dict[str, Any] = {"type": 1, "state": 100, "reason": 0, "managed": True,
 IP: dict[str, Any] = {"method": "auto"}
 
 
-def merged(old: Any, new: Any) -> Any:
+def merge_patch(old: Any, new: Any) -> Any:
     """JSON merge patch (RFC 7396)."""
     if not isinstance(new, dict):
         return copy.deepcopy(new)
@@ -106,32 +106,32 @@ def merged(old: Any, new: Any) -> Any:
         if value is None and isinstance(result.get(key), dict):
             del result[key]
         else:
-            result[key] = merged(result.get(key), value)
+            result[key] = merge_patch(result.get(key), value)
     return result
 
 
 @lru_cache
 def base(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((RULES / "bases" / f"{name}.json").read_text())
+    loaded: dict[str, Any] = json.loads((CASES_DIRECTORY / "bases" / f"{name}.json").read_text())
     return complete(loaded)
 
 
 def complete(host: dict[str, Any]) -> dict[str, Any]:
     """A host merged into its base."""
     base_name = host.get("base")
-    whole: dict[str, Any] = merged(base(base_name), host) if base_name else host
+    whole: dict[str, Any] = merge_patch(base(base_name), host) if base_name else host
     return {key: value for key, value in whole.items() if key != "base"}
 
 
-def watched(host: dict[str, Any]) -> HostFacts:
+def host_facts(host: dict[str, Any]) -> HostFacts:
     """The host as input of the rules."""
-    lines = heard(host)
+    lines = probe_lines(host)
     hello = lines[0].hello
     assert hello is not None
-    return watched_after(lines, complete(host).get("name", hello.hostname))
+    return host_facts_after(lines, complete(host).get("name", hello.hostname))
 
 
-def watched_after(lines: Iterable[Line], name: str) -> HostFacts:
+def host_facts_after(lines: Iterable[Line], name: str) -> HostFacts:
     """The host of that name after these lines."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     window: deque[Any] = deque(maxlen=60)
@@ -142,7 +142,7 @@ def watched_after(lines: Iterable[Line], name: str) -> HostFacts:
     return HostFacts(snapshot, tuple(window))
 
 
-def heard(host: dict[str, Any]) -> list[Line]:
+def probe_lines(host: dict[str, Any]) -> list[Line]:
     """The lines of the host's probe: hello, inventory, counters."""
     host = complete(host)
     inventory, ifindexes = inventory_of(host)
@@ -211,18 +211,18 @@ def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inv
         return []
     start, step = rates.get("start", {}), rates.get("per_second", {})
     return [
-        raw_counters(float(number), summed(start, step, number), ifindexes, inventory)
+        raw_counters(float(number), totals_after(start, step, number), ifindexes, inventory)
         for number in range(rates.get("samples", 10) + 1)
     ]
 
 
-def summed(start: Any, step: Any, times: int) -> Any:
+def totals_after(start: Any, step: Any, times: int) -> Any:
     if isinstance(start, dict) or isinstance(step, dict):
         start, step = start or {}, step or {}
-        return {key: summed(start.get(key), step.get(key), times) for key in {**start, **step}}
+        return {key: totals_after(start.get(key), step.get(key), times) for key in {**start, **step}}
     if isinstance(start, list) or isinstance(step, list):
         start, step = start or [0] * len(step), step or [0] * len(start)
-        return [summed(one, more, times) for one, more in zip(start, step, strict=True)]
+        return [totals_after(one, more, times) for one, more in zip(start, step, strict=True)]
     return int(start or 0) + int((step or 0) * times)
 
 

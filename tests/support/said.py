@@ -12,7 +12,7 @@ from typing import Any
 
 from nictop.probe.records import Address, Ethtool, Link
 
-Said = Callable[[str], str]
+EthtoolOutput = Callable[[str], str]
 """ethtool option ("" for none) → its output, "" when it failed."""
 
 FLAGS = {
@@ -154,7 +154,7 @@ def assert_addresses(addresses: tuple[Address, ...], output: list[Mapping[str, A
             assert entry.get(flag, False) == (flag in by_text[entry["local"]])
 
 
-def assert_ethtool(record: Ethtool, output: Said) -> None:
+def assert_ethtool(record: Ethtool, output: EthtoolOutput) -> None:
     """Everything that plain ethtool prints about one link."""
     assert_features(record, output("-k"))
     assert_amounts(record, output("-l"), "channels", ("RX", "TX", "Other", "Combined"))

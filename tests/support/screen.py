@@ -28,13 +28,13 @@ from nictop.wire.ssh.authentication import Ask
 from tests.support.sources import ScriptedSource
 
 WIDE, NARROW = (120, 36), (80, 24)
-LIMIT = 120.0
+SCREEN_TIMEOUT = 120.0
 """Seconds until a condition must be true; a machine under load needs many."""
-STEP = 0.02
+POLL_SECONDS = 0.02
 """Interval at which a condition is checked."""
-AT_ONCE = 0.1
+CPU_SECONDS_PER_POLL = 0.1
 """Seconds of CPU time for the application between two checks, unless it becomes idle earlier."""
-STANDS_STILL = 1000.0
+FROZEN_TIME = 1000.0
 """Value of the clock for scripted hosts, so that none is shown as silent because the machine is slow."""
 
 
@@ -151,21 +151,21 @@ class Screen:
 
 
 @contextmanager
-def still_clock() -> Iterator[None]:
+def frozen_clock() -> Iterator[None]:
     """Stop the clock by which hosts are judged silent, unless the test has replaced that clock."""
     with pytest.MonkeyPatch.context() as patch:
         if vars(nictop.tui.controllers.nictop)["monotonic"] is monotonic:
-            patch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: STANDS_STILL)
+            patch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: FROZEN_TIME)
         yield
 
 
 @asynccontextmanager
-async def live(
+async def live_screen(
     size: tuple[int, int] = WIDE, *, glyphs: Glyphs = UNICODE, allow_changes: bool = False
 ) -> AsyncIterator[Screen]:
     source = ScriptedSource()
     app = NictopApp(lambda host, ask: source, glyphs=glyphs, allow_changes=allow_changes)
-    with still_clock():
+    with frozen_clock():
         async with running(app, size) as pilot:
             screen = Screen(app, source, pilot)
             await screen.settle()
@@ -173,7 +173,7 @@ async def live(
     assert source.closed
 
 
-class Hosts:
+class ScriptedHosts:
     """Scripted sources by host name, made when the application connects to the hosts."""
 
     def __init__(self) -> None:
@@ -192,13 +192,13 @@ class Hosts:
 
 
 @asynccontextmanager
-async def several(
+async def screen_with_hosts(
     *names: str, size: tuple[int, int] = WIDE, glyphs: Glyphs = UNICODE
-) -> AsyncIterator[tuple[Screen, Hosts]]:
+) -> AsyncIterator[tuple[Screen, ScriptedHosts]]:
     """The application with one scripted host for each name."""
-    hosts = Hosts()
+    hosts = ScriptedHosts()
     app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], glyphs=glyphs)
-    with still_clock():
+    with frozen_clock():
         async with running(app, size) as pilot:
             screen = Screen(app, ScriptedSource(), pilot)
             await wait_until(screen, lambda: bool(screen.app.screen.query(DeviceTable)))
@@ -209,8 +209,8 @@ async def several(
 
 async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:
     """Run the application until `condition` is true."""
-    end = monotonic() + LIMIT
+    end = monotonic() + SCREEN_TIMEOUT
     while not condition():
         assert monotonic() < end, f"condition not reached; on the screen: {screen.lines()}"
-        await asyncio.sleep(STEP)
-        await settle(screen.app, AT_ONCE)
+        await asyncio.sleep(POLL_SECONDS)
+        await settle(screen.app, CPU_SECONDS_PER_POLL)

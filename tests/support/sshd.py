@@ -19,35 +19,35 @@ from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh import source as ssh
 from nictop.wire.ssh.connection import SshTarget
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT, alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
 
-PLACES = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
-SEPARATION = "/run/sshd"
+SSHD_PATH = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
+PRIVILEGE_SEPARATION_DIRECTORY = "/run/sshd"
 """Privilege separation directory of Debian's sshd (chroot before login), normally made by its systemd unit."""
 
 
 def why_no_sshd() -> str | None:
     """The reason why sshd cannot be started here; None when it can."""
-    if shutil.which("sshd", path=PLACES) is None or shutil.which("ssh-keygen") is None:
+    if shutil.which("sshd", path=SSHD_PATH) is None or shutil.which("ssh-keygen") is None:
         return "openssh-server is not installed"
     if os.path.basename(pwd.getpwuid(os.geteuid()).pw_shell) in ("nologin", "false"):
         return "the current user has no login shell"
-    if os.geteuid() == 0 and not os.path.isdir(SEPARATION):
+    if os.geteuid() == 0 and not os.path.isdir(PRIVILEGE_SEPARATION_DIRECTORY):
         try:
-            os.mkdir(SEPARATION, 0o755)
+            os.mkdir(PRIVILEGE_SEPARATION_DIRECTORY, 0o755)
         except OSError as error:
-            return f"sshd needs {SEPARATION}: {error}"
+            return f"sshd needs {PRIVILEGE_SEPARATION_DIRECTORY}: {error}"
     return None
 
 
-def new_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
+def generate_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
     """Generate a key pair: `path` and ``path.pub``."""
     command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "nictop-test", "-f", str(path)]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return path
 
 
-def public(path: Path) -> str:
+def public_key(path: Path) -> str:
     """``TYPE BASE64`` of the public key of a private key."""
     return " ".join(path.with_name(path.name + ".pub").read_text().split()[:2])
 
@@ -83,9 +83,9 @@ class Sshd:
         self.key, self.host_key = folder / "key", folder / "host_key"
         for key in (self.key, self.host_key):
             if not key.exists():
-                new_key(key)
+                generate_key(key)
         self.known_hosts = folder / "known_hosts"
-        self.known_hosts.write_text(f"[{address}]:{self.port} {public(self.host_key)}\n")
+        self.known_hosts.write_text(f"[{address}]:{self.port} {public_key(self.host_key)}\n")
         self.client_config = folder / "ssh_config"
         self.client_config.write_text(f"UserKnownHostsFile {self.known_hosts}\nGlobalKnownHostsFile none\n")
         variables = {"HOME": str(self.home), "TMPDIR": str(self.home), "PATH": f"{self.tools}:{path}"} | dict(
@@ -93,7 +93,7 @@ class Sshd:
         )
         self._config = folder / "sshd_config"
         self.authorized = authorized = folder / "authorized_keys"
-        authorized.write_text(public(self.key) + "\n")
+        authorized.write_text(public_key(self.key) + "\n")
         lines = [
             *options,
             f"ListenAddress {address}",
@@ -118,7 +118,7 @@ class Sshd:
 
     def start(self) -> None:
         """Start the listener, with the configuration of before."""
-        program = shutil.which("sshd", path=PLACES)
+        program = shutil.which("sshd", path=SSHD_PATH)
         assert program is not None
         log = self.folder / "log"
         with log.open("ab") as output:
@@ -141,12 +141,12 @@ class Sshd:
             return
         pids = descendants(self.process.pid)
         self.process.terminate()
-        self.process.wait(LIMIT)
+        self.process.wait(TEST_TIMEOUT)
         self.process = None
         for pid in reversed(pids):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not any(map(alive, pids)))
+        wait_until(lambda: not any(map(is_alive, pids)))
 
     def target(self, *, user: str | None = None, label: str = "", sudo: bool = False) -> SshTarget:
         """Target of a connection of nictop to this sshd."""
@@ -175,9 +175,9 @@ class Sshd:
 
     def named_host(self, name: str, command: str) -> None:
         """Add `name` to the ssh_config of `home` for a login to this sshd that runs `command` (forced command)."""
-        key = new_key(self.folder / f"key-{name}")
+        key = generate_key(self.folder / f"key-{name}")
         with self.authorized.open("a") as file:
-            file.write(f'restrict,command="{command}" {public(key)}\n')
+            file.write(f'restrict,command="{command}" {public_key(key)}\n')
         lines = [f"Host {name}", f"HostName {self.address}", f"Port {self.port}", f"User {self.user}"]
         lines += [f"IdentityFile {key}", f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile none"]
         (self.home / ".ssh").mkdir(exist_ok=True)
@@ -225,7 +225,7 @@ def command_line(pid: int) -> bytes:
         return b""
 
 
-def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def disable_ssh_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise all timeouts of SSH sources, so that a slow machine does not end a connection."""
     monkeypatch.setattr(remote_probe, "FIRST_WORD", 3600.0)
     monkeypatch.setattr(remote_probe, "DEAF", 1_000_000)

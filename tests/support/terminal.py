@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>])")
-LIMIT = 40.0
+TERMINAL_TIMEOUT = 40.0
 """Seconds until text must appear, or until the program must end."""
 
 
-class OnTerminal:
+class TerminalProgram:
     """The program; a context manager that kills it."""
 
     def __init__(
@@ -38,7 +38,7 @@ class OnTerminal:
         self._said = b""
         self._status: int | None = None
 
-    def __enter__(self) -> OnTerminal:
+    def __enter__(self) -> TerminalProgram:
         return self
 
     def __exit__(
@@ -57,13 +57,13 @@ class OnTerminal:
 
     def until(self, words: str) -> None:
         """Wait until the output contains `words`."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + TERMINAL_TIMEOUT
         while words not in self.text:
             assert self._read(end), f"{words!r} not in the output: {self.text[-3000:]}"
 
     def until_after(self, position: int, words: str) -> None:
         """Wait until it has drawn these words behind a position in `text`."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + TERMINAL_TIMEOUT
         while words not in self.text[position:]:
             assert self._read(end), f"{words!r} was not drawn again; this was: {self.text[position:][-3000:]}"
 
@@ -84,7 +84,7 @@ class OnTerminal:
 
     def ended(self, modes: list[object] | None = None) -> int:
         """Wait for the end of the program; its exit code. The final terminal modes are appended to `modes`."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + TERMINAL_TIMEOUT
         while self._read(end):
             pass
         if modes is not None:

@@ -20,7 +20,7 @@ MARK = "NICTOP_TEST_MARK"
 
 
 @dataclass(frozen=True)
-class Cable:
+class VethPair:
     """`left` and `right` joined by a veth pair with the addresses `IPV4` and `IPV6`; both ends are named "wire"."""
 
     left: Namespace
@@ -28,7 +28,7 @@ class Cable:
 
 
 @contextmanager
-def cable() -> Iterator[Cable]:
+def veth_pair() -> Iterator[VethPair]:
     left, right = Namespace(), Namespace()
     try:
         left.run(["ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", right.name])
@@ -37,13 +37,13 @@ def cable() -> Iterator[Cable]:
             namespace.run(["ip", "address", "add", f"{IPV6[end]}/64", "dev", "wire", "nodad"])
         for namespace in (left, right):
             namespace.run(["ip", "link", "set", "wire", "up"])
-        yield Cable(left, right)
+        yield VethPair(left, right)
     finally:
         left.remove()
         right.remove()
 
 
-def start(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
+def start_request(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
     """A request to start a generator, for `Probe.ask`; its id is the role."""
     request = {
         "id": role,
@@ -68,14 +68,14 @@ def of_kind(*kinds: str, name: str = "") -> Any:
     return wanted
 
 
-def said(probe: Probe, *kinds: str, name: str = "") -> TrafficLine:
+def next_line(probe: Probe, *kinds: str, name: str = "") -> TrafficLine:
     """The next traffic line of one of these kinds."""
     traffic = probe.until(of_kind(*kinds, name=name)).traffic
     assert traffic is not None
     return traffic
 
 
-def heard(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
+def lines_until(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
     """All lines about one generator up to and including the first of these kinds."""
     lines: list[TrafficLine] = []
 
@@ -89,16 +89,16 @@ def heard(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
     return lines
 
 
-def until_the_end(probe: Probe, name: str) -> list[TrafficLine]:
+def lines_until_exit(probe: Probe, name: str) -> list[TrafficLine]:
     """All lines about one generator up to its exit, or up to its failure to start."""
-    lines = heard(probe, name, "started", "failed")
-    return lines + heard(probe, name, "exit") if lines[-1].kind == "started" else lines
+    lines = lines_until(probe, name, "started", "failed")
+    return lines + lines_until(probe, name, "exit") if lines[-1].kind == "started" else lines
 
 
-def strays(mark: str, probe: Probe) -> list[int]:
+def stray_generators(mark: str, probe: Probe) -> list[int]:
     """Marked processes outside the session of the probe (its own child takes inventories): traffic generators."""
     found = []
-    for pid in marked(mark):
+    for pid in marked_processes(mark):
         try:
             if os.getsid(pid) != probe.process.pid:
                 found.append(pid)
@@ -107,7 +107,7 @@ def strays(mark: str, probe: Probe) -> list[int]:
     return found
 
 
-def marked(mark: str) -> list[int]:
+def marked_processes(mark: str) -> list[int]:
     """Processes with this mark in their environment; zombies have none."""
     found = []
     for name in os.listdir("/proc"):

@@ -26,7 +26,7 @@ from tests.support.sources import ScriptedSource
 from tests.traffic.pair import generators_in, held_to, joined, namespaces, source
 
 
-class OfAnotherMachine:
+class OwnBootId:
     """A source with a boot id of its own; otherwise nictop recognises two namespaces as one machine."""
 
     def __init__(self, inner: Source) -> None:
@@ -50,7 +50,7 @@ class OfAnotherMachine:
         await self._inner.close()
 
 
-class Runs(Screen):
+class ScreenWithTraffic(Screen):
     """The application, and the namespaces of its hosts "a" and "b"."""
 
     spaces: dict[str, Namespace]
@@ -111,7 +111,7 @@ class Runs(Screen):
         return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
 
-HIDE = 'mount --bind /dev/null "$0" && exec "$@"'
+HIDE_PROGRAM = 'mount --bind /dev/null "$0" && exec "$@"'
 """``ip netns exec`` runs every command in a new mount namespace, so that the program is hidden only there."""
 
 
@@ -120,7 +120,7 @@ def without_iperf3(namespace: Namespace, name: str) -> LocalSource:
     probe = probe_command(sys.executable, "--interval", "0.2")
     program = shutil.which("iperf3")
     assert program is not None
-    command = ["ip", "netns", "exec", namespace.name, "sh", "-c", HIDE, os.path.realpath(program), *probe]
+    command = ["ip", "netns", "exec", namespace.name, "sh", "-c", HIDE_PROGRAM, os.path.realpath(program), *probe]
     return LocalSource(0.2, name=name, command=command)
 
 
@@ -132,7 +132,7 @@ async def two_hosts(
     request: RunRequest | None = None,
     bare: Sequence[str] = (),
     rate: str = "50mbit",
-) -> AsyncIterator[Runs]:
+) -> AsyncIterator[ScreenWithTraffic]:
     """The live screen with "a" and "b" after their first inventories; `bare`: hosts without iperf3."""
     async with AsyncExitStack() as stack:
         spaces = dict(zip(("a", "b"), stack.enter_context(namespaces()), strict=True))
@@ -140,12 +140,12 @@ async def two_hosts(
 
         def connect(host: Host, ask: object) -> Source:
             made = without_iperf3 if host.label in bare else source
-            return OfAnotherMachine(made(spaces[host.label], host.label))
+            return OwnBootId(made(spaces[host.label], host.label))
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
         app = NictopApp(connect, hosts, glyphs=glyphs, request=request)
         pilot = await stack.enter_async_context(running(app, size))
-        runs = Runs(app, ScriptedSource(), pilot)
+        runs = ScreenWithTraffic(app, ScriptedSource(), pilot)
         runs.spaces = spaces
         await runs.until(
             lambda: (

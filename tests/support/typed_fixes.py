@@ -18,25 +18,25 @@ import msgspec
 from nictop.probe.records import Hello, Inventory, Line
 from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose
 from nictop.rules.fixes.commands import Step
-from tests.support.inside import inventory_inside
+from tests.support.inside import take_inventory_inside
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager
-from tests.support.rule_cases import HELLO, counters_of, merged, watched_after
+from tests.support.rule_cases import HELLO, counters_of, host_facts_after, merge_patch
 
-Dress = dict[str, Any]
-TYPED_PLACES = ("here", "peer")
+JsonPatch = dict[str, Any]
+WATCHED_HOSTS = ("here", "peer")
 
 
-def nic(driver: str = "e1000e", slot: int = 1, **more: Any) -> Dress:
+def nic(driver: str = "e1000e", slot: int = 1, **more: Any) -> JsonPatch:
     """Patch that makes a veth a NIC in a PCI slot."""
     address = f"0000:{slot:02x}:00.0"
     fields = {"driver": {"driver": driver, "version": "", "firmware": "", "bus_info": address}}
-    link: Dress = {"kind": None, "bus": "pci", "device": address, "pci_address": address, "ethtool": fields}
-    dressed: Dress = merged({**link, "lower": None, "lower_namespace": None}, more)
+    link: JsonPatch = {"kind": None, "bus": "pci", "device": address, "pci_address": address, "ethtool": fields}
+    dressed: JsonPatch = merge_patch({**link, "lower": None, "lower_namespace": None}, more)
     return dressed
 
 
-def function(driver: str, **more: Any) -> Dress:
+def pci_function(driver: str, **more: Any) -> JsonPatch:
     """The PCI function of a NIC."""
     ids = {"class_code": 0x020000, "vendor_id": 0x8086, "device_id": 0x1572, "revision": 1}
     return {**ids, "subsystem_vendor_id": None, "subsystem_device_id": None, "driver": driver, "enabled": True, **more}
@@ -48,16 +48,16 @@ class Host:
 
     set_up: str
     """Shell lines, run before the first inventory."""
-    dress: Dress = field(default_factory=dict)
+    dress: JsonPatch = field(default_factory=dict)
     """Patch of the inventory; links by name, PCI functions by address."""
-    per_second: Dress = field(default_factory=dict)
+    per_second: JsonPatch = field(default_factory=dict)
     """Counters under load, see `rule_cases`."""
     ipv6: bool = False
     """Leave IPv6 enabled; the links then change for some seconds without a command."""
 
 
 @dataclass
-class Place:
+class RunningHost:
     """A host whose namespace exists."""
 
     name: str
@@ -76,19 +76,19 @@ class Place:
 
     def watched(self) -> HostFacts:
         """The host with a new inventory."""
-        return dressed(inventory_inside(self.manager), self.host, self.name)
+        return patched_facts(take_inventory_inside(self.manager), self.host, self.name)
 
 
-def dressed(inventory: Inventory, host: Host, name: str) -> HostFacts:
-    fields: Dress = msgspec.to_builtins(inventory)
+def patched_facts(inventory: Inventory, host: Host, name: str) -> HostFacts:
+    fields: JsonPatch = msgspec.to_builtins(inventory)
     names = {link["name"]: link for link in fields["links"]}
     addresses = {one["address"]: one for one in fields["pci"]}
     patch = dict(host.dress)
     for link, change in patch.pop("links", {}).items():
-        names[link].update(merged(names[link], _resolved(change, names)))
+        names[link].update(merge_patch(names[link], _resolved(change, names)))
     for address, change in patch.pop("pci", {}).items():
-        addresses[address] = merged(addresses.get(address, {"address": address}), change)
-    fields = merged({**fields, "pci": list(addresses.values())}, patch)
+        addresses[address] = merge_patch(addresses.get(address, {"address": address}), change)
+    fields = merge_patch({**fields, "pci": list(addresses.values())}, patch)
     if host.per_second:
         fields["time"] = 0.0  # as in the first counters
     whole = msgspec.convert(fields, Inventory, strict=False)
@@ -96,20 +96,20 @@ def dressed(inventory: Inventory, host: Host, name: str) -> HostFacts:
     indexes = {link.name: link.ifindex for link in whole.links}
     loads = counters_of({"per_second": host.per_second}, indexes, whole) if host.per_second else []
     lines = [Line(hello=hello), Line(inventory=whole), *(Line(counters=counters) for counters in loads)]
-    return watched_after(lines, name)
+    return host_facts_after(lines, name)
 
 
-def _resolved(change: Dress, names: dict[str, Dress]) -> Dress:
+def _resolved(change: JsonPatch, names: dict[str, JsonPatch]) -> JsonPatch:
     """Replace the name of a master by its ifindex, as in rule cases."""
     master = change.get("master")
     return {**change, "master": names[master]["ifindex"]} if isinstance(master, str) else change
 
 
 @contextmanager
-def places(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tuple[Place, ...]]:
+def running_hosts(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tuple[RunningHost, ...]]:
     """Make and set up the namespaces; ``$OTHER`` in the second is the pid of a process in the first."""
     with ExitStack() as stack:
-        made: list[Place] = []
+        made: list[RunningHost] = []
         for number, host in enumerate(hosts):
             namespace = Namespace()
             stack.callback(namespace.remove)
@@ -121,11 +121,11 @@ def places(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tupl
             environment = {"OTHER": other, "PATH": os.environ["PATH"]}
             words = [f"{name}={value}" for name, value in environment.items()]
             manager.run(["env", *words, "bash", "-ec", host.set_up])
-            made.append(Place("ab"[number], host, manager))
+            made.append(RunningHost("ab"[number], host, manager))
         yield tuple(made)
 
 
-def found(places: Sequence[Place], rule: str, subject: str) -> Finding | None:
+def find_finding(places: Sequence[RunningHost], rule: str, subject: str) -> Finding | None:
     """The rule's finding about the subject after a new inventory; asserts that the rule did not fail."""
     rules = [RULES[rule]]
     diagnosis = diagnose([place.watched() for place in places], rules)
@@ -135,5 +135,5 @@ def found(places: Sequence[Place], rule: str, subject: str) -> Finding | None:
 
 def fix_of(finding: Finding, title: str) -> Fix:
     """The first fix with commands for a watched host, or the one of that title."""
-    fixes = [one for one in finding.fixes if one.where in TYPED_PLACES and one.commands]
+    fixes = [one for one in finding.fixes if one.where in WATCHED_HOSTS and one.commands]
     return next(one for one in fixes if not title or one.title == title)

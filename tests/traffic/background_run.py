@@ -11,7 +11,7 @@ from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts, Stage
 from nictop.traffic.run.host import TrafficItem
 from nictop.traffic.run.run import Run
-from tests.support.probe import alive
+from tests.support.probe import is_alive
 from tests.traffic.pair import Pair
 
 STAGES = ("checking", "starting", "listening", "running", "first byte")
@@ -53,7 +53,7 @@ class BackgroundRun:
     @property
     def children(self) -> list[int]:
         """PIDs of the child processes that still run."""
-        return [pid for pid in self.pids.values() if alive(pid)]
+        return [pid for pid in self.pids.values() if is_alive(pid)]
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

@@ -19,7 +19,7 @@ from nictop.traffic.run.host import RunHost
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
 from nictop.wire.ssh.source import SshSource
-from tests.support.namespaces import Namespace, why_impossible
+from tests.support.namespaces import Namespace, why_no_namespaces
 from tests.support.sources import session_of
 from tests.support.sshd import Sshd
 
@@ -33,7 +33,7 @@ def why_not() -> str | None:
     """Why real runs are not possible here; None if they are."""
     if shutil.which("iperf3") is None:
         return "iperf3 is not installed"
-    return why_impossible() or ("the tc command is not installed" if shutil.which("tc") is None else None)
+    return why_no_namespaces() or ("the tc command is not installed" if shutil.which("tc") is None else None)
 
 
 class Pair:

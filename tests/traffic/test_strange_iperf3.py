@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from nictop.traffic.run.events import RunTimeouts
 from tests.support.probe import wait_until
-from tests.support.traffic import MARK, marked
+from tests.support.traffic import MARK, marked_processes
 from tests.traffic.pair import Pair, pair, why_not
 from tests.traffic.real_runs import complete_run
 
@@ -78,7 +78,7 @@ async def test_program_that_is_not_iperf3(hosts: tuple[Pair, dict[str, Path], st
     script, side, ending = SCRIPTS[name]
     limits, kind, text = ENDINGS[ending]
     program = folders[side] / "iperf3"
-    before = marked(mark)
+    before = marked_processes(mark)
     program.write_text("#!/bin/sh\n" + VERSION + script)
     program.chmod(0o755)
     try:
@@ -88,4 +88,4 @@ async def test_program_that_is_not_iperf3(hosts: tuple[Pair, dict[str, Path], st
     assert result.failure is not None and result.failure.kind == kind, result.failure
     assert text in result.failure.sentence and result.failure.sentence.isprintable(), result.failure
     assert [host.snapshot.state for host in both.hosts.values()] == ["live", "live"]
-    await asyncio.to_thread(wait_until, lambda: set(marked(mark)) <= set(before))
+    await asyncio.to_thread(wait_until, lambda: set(marked_processes(mark)) <= set(before))

@@ -17,7 +17,7 @@ from nictop.wire.budget import MAX_BURST_SECONDS, OVERLOADED, HostBudget
 from nictop.wire.codec import LineError
 from nictop.wire.inbox import FULL, RESUME_QUEUED_BYTES, Inbox
 from nictop.wire.source import SourceState
-from tests.support.items import LIMIT, has, is_state
+from tests.support.items import ITEM_TIMEOUT, has_record, is_state
 
 HELLO = json.dumps({"hello": hello(1.0)}).encode() + b"\n"
 TROUBLE = b'{"trouble": {"time": 1, "message": "m"}}\n'
@@ -68,7 +68,7 @@ async def test_stderr_bytes_count_for_the_size_but_are_not_lines(stack: ExitStac
     assert inbox.is_full
     inbox.put(HELLO[9:])
     inbox.close()
-    assert is_state("live")(await inbox.next()) and has("hello")(await inbox.next())  # type: ignore[arg-type]
+    assert is_state("live")(await inbox.next()) and has_record("hello")(await inbox.next())  # type: ignore[arg-type]
     assert await inbox.next() is None and not inbox.is_full
 
 
@@ -122,7 +122,7 @@ async def test_a_host_above_its_share_is_overloaded_until_it_is_quiet(
     overloaded = []
     for spent in (0.0, 0.011):  # the state is reported before it waits
         share.charge(spent)
-        await asyncio.wait_for(share.wait_for_turn(0), LIMIT)
+        await asyncio.wait_for(share.wait_for_turn(0), ITEM_TIMEOUT)
         overloaded.append(share.overloaded)
     assert overloaded == [False, True]
     turn = asyncio.ensure_future(share.wait_for_turn(0))
@@ -175,15 +175,15 @@ async def test_overloaded_hosts_take_turns_and_do_not_delay_another(
                     all_reported.set()
 
     tasks = [asyncio.ensure_future(flood(number, inbox)) for number, inbox in enumerate(floods)]
-    await asyncio.wait_for(all_reported.wait(), LIMIT)
+    await asyncio.wait_for(all_reported.wait(), ITEM_TIMEOUT)
     assert reported == {(number, OVERLOADED) for number in range(len(floods))}
     for _ in range(20):
         turn = asyncio.ensure_future(good.next())
         await asyncio.sleep(0)
         before = taken.copy()
         good.put(TROUBLE)
-        item = await asyncio.wait_for(turn, LIMIT)
-        assert item is not None and has("trouble")(item)
+        item = await asyncio.wait_for(turn, ITEM_TIMEOUT)
+        assert item is not None and has_record("trouble")(item)
         assert (taken - before).total() < 5_000  # at most one slice of one host
     for task in tasks:
         task.cancel()

@@ -18,7 +18,7 @@ from nictop.probe.records import Line, Request
 from nictop.wire import inbox, local
 from nictop.wire.local import LocalSource, library_directories
 from nictop.wire.source import Source, SourceState
-from tests.support.items import LIMIT, Item, has, is_state, until
+from tests.support.items import ITEM_TIMEOUT, Item, has_record, is_state, items_until
 from tests.support.probe import interpreters, wait_until
 
 QUICK = (0.01, 0.02)
@@ -65,7 +65,7 @@ async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch)
     as_any_source: Source = source
     assert as_any_source.name == os.uname().nodename and not as_any_source.pids
     async with following(source) as items:
-        heard = await until(items, has("inventory"))
+        heard = await items_until(items, has_record("inventory"))
         assert heard[:2] == [SourceState("connecting"), SourceState("live")]
         assert isinstance(heard[2], Line) and heard[2].hello is not None
         # the clock of this machine is one with ours
@@ -75,7 +75,7 @@ async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch)
         assert source.pids == (pid,)
         assert os.getsid(pid) == pid  # Ctrl-C in the terminal does not reach it
         await source.request(Request(watch=(2**30,)))
-        await until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
+        await items_until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
         await source.close()
         assert gone(pid)
         await source.close()
@@ -84,7 +84,7 @@ async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("python", interpreters(["python3.9"]) or [pytest.param("", marks=pytest.mark.skip("no 3.9"))])
 async def test_the_oldest_python(python: str) -> None:
     async with following(LocalSource(0.1, python=python)) as items:
-        heard = await until(items, has("inventory"))
+        heard = await items_until(items, has_record("inventory"))
     greeting = next(item.hello for item in heard if isinstance(item, Line) and item.hello)
     assert greeting.python.startswith("3.9.")
     inventory = heard[-1]
@@ -93,19 +93,19 @@ async def test_the_oldest_python(python: str) -> None:
 
 async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> None:
     async with following(source := LocalSource(0.1, retry=QUICK)) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         await source.request(Request(interval=0.2, watch=(2**30,)))
         first = source.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        heard = await until(items, is_state("lost"))
+        heard = await items_until(items, is_state("lost"))
         lost = heard[-1]
         assert isinstance(lost, SourceState)
         assert "SIGKILL" in lost.message and lost.retry_in is not None and 0 < lost.retry_in <= QUICK[1]
-        again = await until(items, has("hello"))
+        again = await items_until(items, has_record("hello"))
         assert isinstance(again[-1], Line) and again[-1].hello is not None
         assert again[-1].hello.pid != first and again[-1].hello.interval == 0.2
-        await until(
+        await items_until(
             items, lambda item: isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
         )
 
@@ -127,18 +127,18 @@ async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> N
 )
 async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, sentence: str) -> None:
     async with following(source := LocalSource(0.1, command=program(code), retry=QUICK)) as items:
-        heard = await until(items, is_state("lost"))
+        heard = await items_until(items, is_state("lost"))
         assert isinstance(heard[-1], SourceState)
         assert sentence in heard[-1].message
         assert len(heard[-1].message) < 4000
         assert source.pid is None
-        await until(items, is_state("connecting"))
+        await items_until(items, is_state("connecting"))
 
 
 @pytest.mark.parametrize("code", ["time.sleep(60)", "greet(); time.sleep(60)", "sys.stdout.close(); time.sleep(60)"])
 async def test_a_child_that_hangs_is_ended(code: str) -> None:
     async with following(LocalSource(0.1, command=program(code), retry=QUICK, silence_timeout=0.5)) as items:
-        heard = await until(items, is_state("lost"))
+        heard = await items_until(items, is_state("lost"))
         assert isinstance(heard[-1], SourceState) and heard[-1].message
 
 
@@ -146,16 +146,16 @@ async def test_a_child_that_ignores_every_friendly_end() -> None:
     code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); greet()\nwhile True: time.sleep(1)"
     source = LocalSource(0.1, command=program(code))
     async with aclosing(source.items()) as items:
-        await until(items, has("hello"))
+        await items_until(items, has_record("hello"))
         pid = source.pid
         assert pid is not None
-        await asyncio.wait_for(source.close(), LIMIT)
+        await asyncio.wait_for(source.close(), ITEM_TIMEOUT)
         assert gone(pid)
 
 
 async def test_another_protocol_is_not_tried_again() -> None:
     async with following(LocalSource(0.1, command=program("greet(protocol=99); time.sleep(60)"), retry=QUICK)) as items:
-        heard = await until(items, is_state("failed"))
+        heard = await items_until(items, is_state("failed"))
         assert isinstance(heard[-1], SourceState) and "protocol 99" in heard[-1].message
         with pytest.raises(StopAsyncIteration):
             await anext(items)
@@ -163,14 +163,16 @@ async def test_another_protocol_is_not_tried_again() -> None:
 
 async def test_a_python_that_is_not_there() -> None:
     async with following(LocalSource(python="/nowhere/python3")) as items:
-        heard = await until(items, is_state("failed"))
+        heard = await items_until(items, is_state("failed"))
         assert isinstance(heard[-1], SourceState) and "/nowhere/python3" in heard[-1].message
 
 
 async def test_a_bad_line_now_and_then_is_said_and_survived() -> None:
     code = "greet()\nfor n in range(30): say('bad'); say(json.dumps({'trouble': {'time': n, 'message': 'm'}}))\n"
     async with following(LocalSource(0.1, command=program(code + "time.sleep(60)"))) as items:
-        heard = await until(items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == 29)
+        heard = await items_until(
+            items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == 29
+        )
     states = [item for item in heard if isinstance(item, SourceState)]
     assert [item.state for item in states] == ["connecting"] + ["live"] * 31
     assert sum("malformed" in item.message for item in states) == 30
@@ -181,17 +183,17 @@ async def test_tries_get_rarer_and_closing_does_not_wait_for_the_next() -> None:
     async with following(source) as items:
         delays: list[float] = []
         while len(delays) < 6:
-            lost = (await until(items, is_state("lost")))[-1]
+            lost = (await items_until(items, is_state("lost")))[-1]
             assert isinstance(lost, SourceState) and lost.retry_in is not None
             delays.append(lost.retry_in)
         assert all(0.75 * 0.02 * 2**n <= delay <= 0.02 * 2**n for n, delay in enumerate(delays[:4]))
         assert max(delays) <= 0.2
     slow = LocalSource(0.1, command=program("sys.exit(1)"), retry=(HOUR, HOUR))
     async with aclosing(slow.items()) as items:
-        await until(items, is_state("lost"))
+        await items_until(items, is_state("lost"))
         await slow.close()
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(anext(items), LIMIT)
+            await asyncio.wait_for(anext(items), ITEM_TIMEOUT)
 
 
 async def test_a_cancelled_consumer_leaves_no_process() -> None:
@@ -202,11 +204,11 @@ async def test_a_cancelled_consumer_leaves_no_process() -> None:
     async def follow() -> None:
         async with aclosing(source.items()) as items:
             async for item in items:
-                if has("inventory")(item):
+                if has_record("inventory")(item):
                     started.set()
 
     worker = asyncio.ensure_future(follow())
-    await asyncio.wait_for(started.wait(), LIMIT)
+    await asyncio.wait_for(started.wait(), ITEM_TIMEOUT)
     pid = source.pid
     assert pid is not None
     worker.cancel()
@@ -221,15 +223,15 @@ async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> No
     code = "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' * 999}}))"
     source = LocalSource(0.1, command=program(code))
     async with aclosing(source.items()) as items:
-        await until(items, has("trouble"))
+        await items_until(items, has_record("trouble"))
         run = source._run
         assert run is not None and source.pid is not None
         pid = source.pid
         await asyncio.to_thread(wait_until, lambda: run.inbox.is_full)
-        await asyncio.wait_for(source.close(), LIMIT)
+        await asyncio.wait_for(source.close(), ITEM_TIMEOUT)
         assert gone(pid)
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(anext(items), LIMIT)
+            await asyncio.wait_for(anext(items), ITEM_TIMEOUT)
 
 
 async def test_closing_while_the_process_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +248,7 @@ async def test_closing_while_the_process_is_being_made(monkeypatch: pytest.Monke
     monkeypatch.setattr(local._Run, "start", slow)
     source = LocalSource(0.1, command=program("greet()\nsys.stdin.read()"))
     async with aclosing(source.items()) as items:
-        heard = await asyncio.wait_for(collect(items), LIMIT)
+        heard = await asyncio.wait_for(collect(items), ITEM_TIMEOUT)
     assert heard == [SourceState("connecting")]
     assert source.pid is None and gone(made[0])
 

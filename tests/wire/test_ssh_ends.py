@@ -16,10 +16,10 @@ from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh.connection import SshTarget
 from nictop.wire.ssh.source import SshSource
 from tests.support.follower import Follower
-from tests.support.items import has, state, until
+from tests.support.items import has_record, items_until, next_state
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
-from tests.support.probe import alive, wait_until
+from tests.support.probe import is_alive, wait_until
 from tests.support.sshd import Sshd, command_line, skip_without_sshd
 
 QUICK = (0.01, 0.05)
@@ -59,7 +59,7 @@ def pids(follower: Follower) -> list[int]:
 
 
 def are_gone(probes: list[int]) -> bool:
-    return not any(map(alive, probes))
+    return not any(map(is_alive, probes))
 
 
 def wait_until_gone(probes: list[int]) -> None:
@@ -72,7 +72,7 @@ def test_client_killed(sshd: Sshd, stage: str, kill: int) -> None:
     with Follower(sshd.target(), CONNECTIONS, HEARTBEAT=NEVER_SECONDS) as follower:
         follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
         probes = pids(follower)
-        assert len(probes) == CONNECTIONS and all(map(alive, probes))
+        assert len(probes) == CONNECTIONS and all(map(is_alive, probes))
         follower.kill()
         wait_until_gone(probes)
 
@@ -90,23 +90,23 @@ def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> No
 async def test_sshd_session_killed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
     monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", NEVER_SECONDS)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         sessions, probes = sshd.sessions(), sshd.probes()
         assert probes and len(sessions) > len(probes)
         os.kill(sessions[0], signal.SIGKILL)
         wait_until_gone(probes)
-        assert (await state(items, "lost")).message
-        await until(items, has("inventory"))
+        assert (await next_state(items, "lost")).message
+        await items_until(items, has_record("inventory"))
         await source.close()
 
 
 @kill_matrix(("watching",))
 async def test_probe_killed(sshd: Sshd, stage: str, kill: int) -> None:
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         os.kill(sshd.probes()[0], signal.SIGKILL)
-        assert "was ended by KILL" in (await state(items, "lost")).message
-        await until(items, has("counters"))
+        assert "was ended by KILL" in (await next_state(items, "lost")).message
+        await items_until(items, has_record("counters"))
         await source.close()
 
 
@@ -115,12 +115,12 @@ async def test_probe_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage:
     """SIGSTOP: the probe cannot notice that it should end, so the client sends SIGCONT."""
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         stopped = sshd.probes()[0]
         os.kill(stopped, signal.SIGSTOP)
-        assert "has fallen silent" in (await state(items, "lost")).message
+        assert "has fallen silent" in (await next_state(items, "lost")).message
         await asyncio.to_thread(wait_until_gone, [stopped])
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         await source.close()
 
 
@@ -181,8 +181,8 @@ async def test_heartbeat_missing(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", 0.6)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", NEVER_SECONDS)
     async with aclosing((source := SshSource(target, 0.1, retry=QUICK)).items()) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         probes = sshd.probes()
-        assert "ended with status 0" in (await state(items, "lost")).message
+        assert "ended with status 0" in (await next_state(items, "lost")).message
         wait_until_gone(probes)
         await source.close()

@@ -22,8 +22,8 @@ from nictop.wire.source import SourceState
 from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh.authentication import Question
 from nictop.wire.ssh.source import SshSource, SshTarget
-from tests.support.items import LIMIT, Item, has, state, until
-from tests.support.sshd import be_patient
+from tests.support.items import ITEM_TIMEOUT, Item, has_record, items_until, next_state
+from tests.support.sshd import disable_ssh_timeouts
 
 QUICK = (0.01, 0.05)
 HOUR_SECONDS = 3600.0
@@ -33,7 +33,7 @@ Act = Callable[[Process], Awaitable[None]]
 
 @pytest.fixture(autouse=True)
 def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_patient(monkeypatch)
+    disable_ssh_timeouts(monkeypatch)
 
 
 class AcceptAll(asyncssh.SSHServer):
@@ -153,7 +153,7 @@ def sends(*parts: bytes, then: bytes = b"", status: int | None = None) -> Act:
 
 async def failure(source: SshSource, name: str = "lost") -> str:
     async with aclosing(source.items()) as items:
-        failed = await state(items, name)
+        failed = await next_state(items, name)
         await source.close()
     assert failed.message.isprintable() and len(failed.message) < 2000
     return failed.message
@@ -184,8 +184,8 @@ async def test_passwords_are_stored_until_they_are_rejected(tmp_path: Path) -> N
         source = SshSource(there, ask=person, retry=QUICK)
         async with aclosing(source.items()) as items:
             for _ in range(3):
-                await until(items, has("hello"))
-                await state(items, "lost")
+                await items_until(items, has_record("hello"))
+                await next_state(items, "lost")
             await source.close()
         assert len(person.questions) == 1 and person.questions[0].secret
 
@@ -200,8 +200,8 @@ async def test_one_time_codes_are_never_stored(tmp_path: Path) -> None:
         source = SshSource(there, ask=person, retry=QUICK)
         async with aclosing(source.items()) as items:
             for _ in range(3):
-                await until(items, has("hello"))
-                await state(items, "lost")
+                await items_until(items, has_record("hello"))
+                await next_state(items, "lost")
             await source.close()
     assert [question.text.rpartition(": ")[2] for question in person.questions] == [
         "Password:",
@@ -235,7 +235,7 @@ async def test_time_for_an_answer_does_not_count_for_the_timeout(
     async with serving(tmp_path, sends(), PasswordServer) as there:
         source = SshSource(there, ask=ask, timeout=60.0)
         async with aclosing(source.items()) as items:
-            received = await until(items, has("hello"), HOUR_SECONDS)
+            received = await items_until(items, has_record("hello"), HOUR_SECONDS)
             assert [item.state for item in received if isinstance(item, SourceState)] == ["connecting", "live"]
             await source.close()
 
@@ -349,10 +349,10 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
-            await until(items, says_overloaded(True))
+            await items_until(items, says_overloaded(True))
             monkeypatch.setattr(budget, "TOTAL_CPU_SHARE", share)
             stop.set()
-            received = await until(items, says_overloaded(False))
+            received = await items_until(items, says_overloaded(False))
             assert [one.trouble.message for one in received if isinstance(one, Line) and one.trouble][-1] == "last"
             assert not [one for one in received if isinstance(one, SourceState) and one.state != "live"]
             await source.close()
@@ -372,12 +372,12 @@ async def test_closing_does_not_wait_for_an_overloaded_host(tmp_path: Path, monk
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
-            await until(items, lambda item: isinstance(item, SourceState) and item.overloaded)
-            waiting = asyncio.ensure_future(until(items, has("pong")))
+            await items_until(items, lambda item: isinstance(item, SourceState) and item.overloaded)
+            waiting = asyncio.ensure_future(items_until(items, has_record("pong")))
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            await asyncio.wait_for(source.close(), LIMIT)
+            await asyncio.wait_for(source.close(), ITEM_TIMEOUT)
 
 
 async def test_failing_shell_reports_its_stderr(tmp_path: Path) -> None:
@@ -438,8 +438,8 @@ async def test_half_closed_channel(tmp_path: Path) -> None:
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
-            await until(items, has("hello"))
-            lost = await state(items, "lost")
+            await items_until(items, has_record("hello"))
+            lost = await next_state(items, "lost")
             assert "127.0.0.1" in lost.message
             await source.close()
 
@@ -459,7 +459,7 @@ async def test_unrequested_clocks_and_pongs_are_ignored(tmp_path: Path) -> None:
     async with serving(tmp_path, sends(lies, b'{"trouble": {"time": 1, "message": "last"}}\n')) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
-            received = await until(items, has("trouble"))
+            received = await items_until(items, has_record("trouble"))
             await source.close()
         assert not [item for item in received if isinstance(item, Line) and (item.clock or item.pong)]
         assert source.clock is None
@@ -482,7 +482,7 @@ async def test_the_channel_is_paused_when_items_are_not_taken(tmp_path: Path, mo
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
-            await until(items, has("hello"))
+            await items_until(items, has_record("hello"))
             reached, turns = sent, 0
             while turns < 500:  # iterations of the event loop without progress; both ends run in it
                 await asyncio.sleep(0)
@@ -490,7 +490,7 @@ async def test_the_channel_is_paused_when_items_are_not_taken(tmp_path: Path, mo
             assert source._probe is not None
             waits = source._probe.inbox.size
             assert sent < total - 1 and 32_000 <= waits < 32_000 + 2 * 32_768
-            received = await until(
+            received = await items_until(
                 items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == total - 1
             )
             times = [item.trouble.time for item in received if isinstance(item, Line) and item.trouble]

@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE
 import pytest
 
 from nictop.wire.timeout import EventSetError, run_until, within
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 
 
 async def test_what_comes_is_given_and_what_fails_is_raised() -> None:
@@ -98,7 +98,7 @@ async def test_what_came_while_this_process_stood_still_is_given() -> None:
 
     def stand_still() -> None:
         over = loop.time() + 0.02
-        assert select.select([output], [], [], LIMIT)[0]
+        assert select.select([output], [], [], TEST_TIMEOUT)[0]
         while loop.time() < over:
             pass
 

@@ -22,18 +22,18 @@ from nictop.wire.source import SourceState
 from tests.cli.commands.test_report import check as matches_schema
 from tests.cli.test_main import run
 from tests.support.findings import RENAME, finding, host_of_case, lines_of_case
-from tests.support.rule_cases import watched
+from tests.support.rule_cases import host_facts
 from tests.support.sources import ScriptedSource
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 
 
 def sick() -> tuple[HostFacts, ...]:
-    return (watched(host_of_case("profiles", "profile_is_generated")),)
+    return (host_facts(host_of_case("profiles", "profile_is_generated")),)
 
 
 def healthy() -> tuple[HostFacts, ...]:
-    return (watched({"base": "kvm-guest"}),)
+    return (host_facts({"base": "kvm-guest"}),)
 
 
 def hostile() -> Diagnosis:

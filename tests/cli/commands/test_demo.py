@@ -20,7 +20,7 @@ from nictop.hosts.observe import Unreachable
 from nictop.recording.reader import Recording
 from nictop.replay.run_index import run_marks
 from tests.cli.test_main import ROOT, TIMEOUT, run
-from tests.support.terminal import OnTerminal
+from tests.support.terminal import TerminalProgram
 
 MAX_DEMO_BYTES = 300_000
 """The recording is part of every installation."""
@@ -85,7 +85,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def run_demo(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]) -> str:
     """Open the demo, its findings and its run, and quit; return everything that was drawn."""
-    with OnTerminal(command, cwd, surroundings, size) as screen:
+    with TerminalProgram(command, cwd, surroundings, size) as screen:
         screen.until("ens192")
         screen.until("Demo, recorded on")
         screen.type("5")

@@ -22,8 +22,8 @@ from nictop.recording.reader import Recording
 from nictop.recording.time_spec import moment
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT
-from tests.support.probe import LIMIT, alive, wait_until
-from tests.support.recordings import Told, a_host, everything, lines, record
+from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
+from tests.support.recordings import TimedItem, host_items, lines_of, read_all, write_recording
 
 BEGIN = 1000.25
 HOSTILE = "ev\x1b[2J\u202eil[x]"
@@ -53,7 +53,7 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"{name} live · ") and done.stderr.count("\n") == 1
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == (name,) and recording.closed
-        heard = lines(everything(recording, name))
+        heard = lines_of(read_all(recording, name))
         times = [line.counters.time for line in heard if line.counters is not None]
         assert len(times) >= 5 and times == sorted(times)
         assert recording.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -76,14 +76,14 @@ def test_ctrl_c_ends_it_with_a_closed_file(tmp_path: Path) -> None:
             wait_until((tmp_path / "r").exists)
             probes = probes_of(process.pid)
             process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=LIMIT)
+            stdout, stderr = process.communicate(timeout=TEST_TIMEOUT)
         finally:
             process.kill()
     assert stdout == "" and stderr.count("\n") <= 2
     assert process.returncode in (0, 3)  # 3: the signal was received before the first line of the probe
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.closed
-    wait_until(lambda: not any(map(alive, probes)))
+    wait_until(lambda: not any(map(is_alive, probes)))
 
 
 def probes_of(pid: int) -> list[int]:
@@ -117,7 +117,7 @@ def test_exit_code_3_without_a_reachable_host(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "no host was reached" in done.stderr and "refuses the connection" in done.stderr
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert recording.hosts == ("dead",) and lines(everything(recording, "dead")) == []
+        assert recording.hosts == ("dead",) and lines_of(read_all(recording, "dead")) == []
 
 
 def test_one_reachable_host_is_sufficient(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
         try:
             wait_until(lambda: probes_of(process.pid))
             (tmp_path / "r").unlink()
-            _, stderr = process.communicate(timeout=LIMIT)
+            _, stderr = process.communicate(timeout=TEST_TIMEOUT)
         finally:
             process.kill()
     assert process.returncode == 2 and "was removed while it was being written" in stderr
@@ -160,10 +160,10 @@ def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    told = a_host("a", 700)
+    told = host_items("a", 700)
     renamed = inventory(link(1, "lo"), link(2, "later"), time=1400.0)
     told += [("a", renamed, 1400.5), ("b", hello(), 1200.0)]
-    record(tmp_path / "r", sorted(told, key=lambda one: one[2]))
+    write_recording(tmp_path / "r", sorted(told, key=lambda one: one[2]))
     return tmp_path / "r"
 
 
@@ -229,9 +229,9 @@ def test_a_time_without_a_recording_is_a_usage_error(tmp_path: Path, capsys: pyt
 
 
 def test_names_with_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[Told] = [(HOSTILE, item, time) for _, item, time in a_host("a", 5)]
+    told: list[TimedItem] = [(HOSTILE, item, time) for _, item, time in host_items("a", 5)]
     told.append((HOSTILE, inventory(link(2, HOSTILE), time=1006.0), 1006.0))
-    record(tmp_path / HOSTILE, told)
+    write_recording(tmp_path / HOSTILE, told)
     for command in (["show"], ["check"], ["check", "--format", "markdown"]):
         main([*command, f"{tmp_path}/{HOSTILE}"])
         main([*command, f"{tmp_path}/{HOSTILE}", "--at", HOSTILE])
@@ -263,7 +263,7 @@ def test_a_recording_with_an_invalid_time_of_day(
     tmp_path: Path, monotonic: float, wall: float, at: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Times from the beginning or end do not need it; a time of day is an error."""
-    record(tmp_path / "r", a_host("a", 5))
+    write_recording(tmp_path / "r", host_items("a", 5))
     set_clocks(tmp_path / "r", monotonic, wall)
     code = main(["show", str(tmp_path / "r"), "--at", at])
     captured = capsys.readouterr()
@@ -278,7 +278,7 @@ def test_a_recording_with_an_invalid_time_of_day(
 def test_a_report_of_a_recording_with_an_invalid_time_of_day(
     tmp_path: Path, monotonic: float, wall: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record(tmp_path / "r", a_host("a", 5))
+    write_recording(tmp_path / "r", host_items("a", 5))
     set_clocks(tmp_path / "r", monotonic, wall)
     assert main(["report", str(tmp_path / "r"), "--output", str(tmp_path / "page.html")]) == 0, capsys.readouterr().err
     assert main(["check", str(tmp_path / "r")]) in (0, 1)
@@ -287,7 +287,7 @@ def test_a_report_of_a_recording_with_an_invalid_time_of_day(
 def test_times_of_day(tmp_path: Path) -> None:
     """The first such time after the start of the recording, also after midnight."""
     begin = datetime(2026, 3, 14, 23, 59, 30)
-    record(tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)])
+    write_recording(tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)])
     set_clocks(tmp_path / "r", BEGIN, begin.timestamp())
     with Recording.open(str(tmp_path / "r")) as recording:
         places = {

@@ -17,7 +17,7 @@ from tests.cli import test_show_hosts
 from tests.cli.test_main import NICTOP, ROOT
 from tests.cli.test_show_hosts import User
 from tests.support.probe import wait_until
-from tests.support.traffic import MARK, marked
+from tests.support.traffic import MARK, marked_processes
 
 user = test_show_hosts.user
 """The fixture: somebody whom a real sshd lets in."""
@@ -83,7 +83,7 @@ def test_both_ends_go_when_nictop_does(user: User, ending: signal.Signals) -> No
     process.communicate(timeout=60)
     assert process.returncode == (-ending if ending == signal.SIGKILL else 128 + ending)
     # what a probe starts has a session of its own, and the same HOME
-    wait_until(lambda: not user.sshd.probes() and not marked(mark) and not generators(user))
+    wait_until(lambda: not user.sshd.probes() and not marked_processes(mark) and not generators(user))
 
 
 def generators(user: User) -> list[int]:

@@ -15,13 +15,13 @@ from nictop.model.managers.configuration import LinkConfiguration, applies
 from nictop.model.managers.link_managers import LinkManager, link_manager
 from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS, state_phrase
 from nictop.probe.records import ConfigurationEntry
-from tests.support.rule_cases import RULES, watched
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 HOSTILE = "\x1b[31m[red]'Wired\nconnection' \u202e1"
 
 
 def managed(host: dict[str, Any], name: str) -> LinkManager:
-    one = watched(host)
+    one = host_facts(host)
     return link_manager(one.links_by_name[name], one.inventory, LinkConfiguration(one.inventory))
 
 
@@ -93,7 +93,7 @@ def test_texts_of_states_and_reasons_are_unique() -> None:
     ],
 )
 def test_stanza_conditions(entry: dict[str, Any], expected: bool) -> None:
-    link = watched({"base": "vmware-guest"}).links_by_name["ens224"]
+    link = host_facts({"base": "vmware-guest"}).links_by_name["ens224"]
     assert applies(ConfigurationEntry("networkd", "/x.network", 1, **entry), link) is expected
 
 
@@ -101,9 +101,9 @@ def test_stanza_conditions(entry: dict[str, Any], expected: bool) -> None:
 
 
 def test_profile_panel_of_a_link() -> None:
-    cases = json.loads((RULES / "profiles" / "profile_is_generated.json").read_text())["fires"]
+    cases = json.loads((CASES_DIRECTORY / "profiles" / "profile_is_generated.json").read_text())["fires"]
     case = next(one for one in cases if one["case"].startswith("a profile of one's own fits and lost"))
-    host = watched(case["hosts"][0])
+    host = host_facts(case["hosts"][0])
     result = facts(profile_sections(host.links_by_name["ens224"], host.snapshot))
     assert ("Manager", "state", "connecting: waiting for an address") in result
     assert ("Active profile", "profile", "Wired connection 1") in result
@@ -116,14 +116,14 @@ def test_profile_panel_of_a_link() -> None:
 
 def test_a_host_lists_profiles_that_fit_no_device() -> None:
     stray = {"id": HOSTILE, "interface_name": "ens37"}
-    host = watched({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})
+    host = host_facts({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})
     result = facts(host_profile_sections(host.snapshot))
     assert ("Profiles that fit no device", "no device", f'"{HOSTILE}": no interface is called ens37') in result
     assert ("Managers", "its devices", "2 of 2") in result
 
 
 def test_a_host_without_managers() -> None:
-    host = watched({"base": "hypervisor"})
+    host = host_facts({"base": "hypervisor"})
     result = facts(host_profile_sections(host.snapshot))
     assert ("Managers", "NetworkManager", "does not run") in result
     assert ("Managers", "files", "ifupdown: /etc/network/interfaces") in result
@@ -142,7 +142,9 @@ def test_no_fact_is_blank(state: tuple[int, int], active: str | None, name: str,
     own = {"ipv4": {"method": method, "addresses": []}}
     profiles = {"one": other, "": {"id": "", "uuid": ""}, "22222222-2222-4222-8222-222222222222": own}
     manager = {"devices": {"ens224": device}, "profiles": profiles}
-    host = watched({"base": "vmware-guest", "networkmanager": manager, "networkd": {"ens224": {"setup_state": setup}}})
+    host = host_facts(
+        {"base": "vmware-guest", "networkmanager": manager, "networkd": {"ens224": {"setup_state": setup}}}
+    )
     for link in host.links:
         sections = profile_sections(link, host.snapshot)
         assert sections

@@ -11,11 +11,11 @@ from nictop.model.managers.link_managers import profile_name
 from nictop.model.snapshot import Snapshot, advance
 from tests.support.findings import host_of_case
 from tests.support.lines import change, hello
-from tests.support.rule_cases import merged, watched
+from tests.support.rule_cases import host_facts, merge_patch
 
 
 def said(host: dict[str, Any], link: str) -> tuple[str, str]:
-    one = watched(host)
+    one = host_facts(host)
     return profile_name(one.links_by_name[link], one.snapshot)
 
 
@@ -62,7 +62,7 @@ def said(host: dict[str, Any], link: str) -> tuple[str, str]:
     ],
 )
 def test_who_runs_it(changes: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert said(merged({"base": "kvm-guest"}, changes), "enp1s0") == expected
+    assert said(merge_patch({"base": "kvm-guest"}, changes), "enp1s0") == expected
 
 
 def test_a_profile_that_networkmanager_made_up_stands_out() -> None:
@@ -83,6 +83,6 @@ def test_the_column_is_there_at_80_columns() -> None:
 
 
 def test_the_rows_of_a_table_share_one_sorting_of_the_configuration() -> None:
-    one = watched({"base": "debian-ifupdown"})
+    one = host_facts({"base": "debian-ifupdown"})
     assert one.snapshot.configuration is one.snapshot.configuration
     assert profile_name(one.links_by_name["ens3"], one.snapshot) == ("ifupdown", "normal")

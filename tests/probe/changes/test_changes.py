@@ -25,20 +25,20 @@ from tests.support.changes import (
     MTU,
     PEER,
     QUEUES,
-    SEVERAL,
-    Changing,
-    ProbeBySsh,
-    changing,
-    make_links_anew,
-    other_tools,
+    SEVERAL_ACTIONS,
+    ChangeClient,
+    SshProbe,
+    change_client,
     prepare_host,
     processes_in,
+    read_state,
+    replace_links,
+    run_without_nictop,
     ssh_command,
-    state_of,
     wait_for_no_process_left,
 )
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT, Probe, interpreters, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, interpreters, wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
 
 RTMGRP_IPV4_IFADDR, RTM_NEWADDR, RTM_DELADDR = 0x10, 20, 21
@@ -52,7 +52,7 @@ def host(namespace: Namespace) -> Namespace:
     return namespace
 
 
-def refused(change: Changing, step: str, **fields: object) -> str:
+def refused(change: ChangeClient, step: str, **fields: object) -> str:
     change.ask(step, **fields)
     return change.said("refused").text
 
@@ -62,13 +62,13 @@ def refused(change: Changing, step: str, **fields: object) -> str:
 
 def test_probe_without_allow_changes(host: Namespace) -> None:
     """Every request is refused. Over SSH the code for changes is not even sent (tests/wire/ssh/test_bundle.py)."""
-    old = state_of(host)
+    old = read_state(host)
     with Probe("--interval", "60", namespace=host) as probe:
-        change = Changing(probe)
+        change = ChangeClient(probe)
         for step in ("prepare", "apply", "keep", "undo", "nonsense"):
             assert "only reads" in refused(change, step, actions=MTU, fingerprint="f", keep_within=5, twice=True)
         wait_for_no_process_left(host, probe.process.pid)
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 def test_encoded_request_equals_the_parsed_command() -> None:
@@ -81,7 +81,7 @@ def test_changes_need_root(host: Namespace) -> None:
     for python in ("/usr/bin/python3", sys.executable):
         try:
             with Probe("--interval", "60", "--allow-changes", python=python, user=65534) as probe:
-                assert "does not run as root" in refused(Changing(probe), "prepare", actions=MTU)
+                assert "does not run as root" in refused(ChangeClient(probe), "prepare", actions=MTU)
             break
         except (OSError, AssertionError):
             continue
@@ -96,13 +96,13 @@ def test_changes_need_root(host: Namespace) -> None:
 def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
     """ "prepare" changes nothing; the plan matches what ip, ethtool and cat read after "apply"."""
     actions = KINDS[kind]
-    old = state_of(host)
-    other_tools(host, actions)
-    new = state_of(host)
-    make_links_anew(host)
-    with changing(host) as change:
+    old = read_state(host)
+    run_without_nictop(host, actions)
+    new = read_state(host)
+    replace_links(host)
+    with change_client(host) as change:
         shown = change.prepared(actions)
-        assert state_of(host) == old
+        assert read_state(host) == old
         assert [list(one.words) for one in shown.plan] == actions
         assert all(one.before and one.after and one.before != one.after and one.undo for one in shown.plan)
         assert not shown.needs_second_yes and not any(one.persistent for one in shown.plan)
@@ -110,10 +110,10 @@ def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
             change.ask("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=60)
             applied = change.said("applied")
             assert applied.deadline is not None and applied.deadline > applied.time + 59 and applied.plan == shown.plan
-            assert state_of(host) == new
+            assert read_state(host) == new
             change.ask(step)
             assert change.said("kept", "undone").kind == end
-            assert state_of(host) == state
+            assert read_state(host) == state
         kinds = [line.kind for line in change.heard]
         assert kinds == ["prepared", "applying", "applied", "undoing", "undone", "applying", "applied", "kept"]
         again = change.prepared(actions)
@@ -125,49 +125,49 @@ def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
 
 def test_change_is_undone_at_the_deadline(host: Namespace) -> None:
     """The host rolls back by itself; a later "keep" is refused and changes nothing."""
-    old = state_of(host)
-    with changing(host) as change:
-        change.apply(SEVERAL, keep_within=5)
+    old = read_state(host)
+    with change_client(host) as change:
+        change.apply(SEVERAL_ACTIONS, keep_within=5)
         deadline = change.said("applied").deadline
         undone = change.said("undone")
         assert deadline is not None and undone.time >= deadline and "in time" in undone.text
-        assert state_of(host) == old
+        assert read_state(host) == old
         assert "no change of this name" in refused(change, "keep")
-        assert state_of(host) == old
+        assert read_state(host) == old
 
 
 def test_failed_action_undoes_earlier_actions(host: Namespace) -> None:
     """The kernel's error is reported."""
-    old = state_of(host)
+    old = read_state(host)
     beyond = "1" + 100 * ",00000000"  # a CPU that does not exist: fails only when written
-    with changing(host) as change:
+    with change_client(host) as change:
         change.apply([*MTU, ["write", f"{QUEUES}/rx-0/rps_cpus", beyond], *ADDRESS])
         failed = change.said("failed")
         assert "rx-0/rps_cpus: Value too large" in failed.text
         assert change.end() == "undone"
-        assert state_of(host) == old
+        assert read_state(host) == old
         assert "applied" not in [line.kind for line in change.heard]
 
 
 def test_steering_of_removed_queues_is_restored(host: Namespace) -> None:
     """The kernel drops the masks of queues that it removes."""
-    old = state_of(host)
+    old = read_state(host)
     assert "rx-2/rps_cpus\n3" in old
-    with changing(host) as change:
+    with change_client(host) as change:
         assert len(change.prepared(CHANNELS).plan[0].undo) > 1
         change.apply(CHANNELS)
         change.said("applied")
-        assert "rx-2" not in state_of(host)
+        assert "rx-2" not in read_state(host)
         change.ask("undo")
         assert change.end() == "undone"
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 def test_queue_created_by_the_same_change_can_be_steered(host: Namespace) -> None:
     host.run(["ethtool", "-L", LINK, "rx", "1", "tx", "1"])
-    old = state_of(host)
+    old = read_state(host)
     actions = [["ethtool", "-L", LINK, "rx", "4"], ["write", f"{QUEUES}/rx-3/rps_cpus", "1"]]
-    with changing(host) as change:
+    with change_client(host) as change:
         plan = change.prepared(actions).plan
         assert (plan[1].before, plan[1].after, plan[1].undo) == ("not there yet", "rx-3/rps_cpus 1", ())
         assert "no rps_cpus" in refused(change, "prepare", actions=actions[1:])
@@ -176,14 +176,14 @@ def test_queue_created_by_the_same_change_can_be_steered(host: Namespace) -> Non
         assert host.run(["cat", f"{QUEUES}/rx-3/rps_cpus"]).strip() == "1"
         change.ask("undo")
         assert change.end() == "undone"
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 # ------------------------------------------------------------------------------------------- refusals
 
 
 def test_apply_is_refused_after_the_host_has_changed(host: Namespace) -> None:
-    with changing(host) as change:
+    with change_client(host) as change:
         fingerprint = change.prepared(MTU).fingerprint
         host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
         assert "has changed since" in refused(
@@ -197,8 +197,8 @@ def test_apply_is_refused_after_the_host_has_changed(host: Namespace) -> None:
 def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
     """The second is refused, prepared before or not, and receives the process of the first; other links are not
     locked."""
-    old = state_of(host)
-    with changing(host) as first, changing(host) as second:
+    old = read_state(host)
+    with change_client(host) as first, change_client(host) as second:
         shown = second.prepared(ADDRESS)
         first.apply(MTU)
         first.said("applied")
@@ -217,12 +217,12 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
         second.apply(ADDRESS)
         second.said("applied")
     wait_for_no_process_left(host)
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 def test_impossible_actions_are_refused(host: Namespace) -> None:
     host.run(["ip", "route", "add", "203.0.113.0/24", "via", "192.0.2.1", "dev", LINK])
-    with changing(host) as change:
+    with change_client(host) as change:
         for words, reason in (
             ("ip link set dev nic9 mtu 1400", "no interface nic9"),
             (f"ip link set dev {LINK} mtu 67", "from 68 to"),
@@ -249,18 +249,18 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
 
 def test_default_route_needs_second_confirmation(host: Namespace) -> None:
     host.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
-    old = state_of(host)
-    with changing(host) as change:
+    old = read_state(host)
+    with change_client(host) as change:
         shown = change.prepared(MTU)
         assert shown.needs_second_yes and f"the default route goes over {LINK}" in shown.plan[0].disturbs
         fields = {"actions": MTU, "fingerprint": shown.fingerprint, "keep_within": 5}
         assert "only once" in refused(change, "apply", **fields)
-        assert state_of(host) == old
+        assert read_state(host) == old
         assert not change.prepared([["write", f"{QUEUES}/rx-0/rps_cpus", "1"]]).needs_second_yes
         change.ask("apply", twice=True, **fields)
         change.said("applied")
     wait_for_no_process_left(host)
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 # ------------------------------------------------------------------------------------------- over SSH
@@ -300,7 +300,7 @@ def address_events(namespace: Namespace) -> Iterator[socket.socket]:
     """A netlink socket with the IPv4 address events of the namespace, for `wait_for_address_message`."""
     messages = namespace.inside(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
     with messages:
-        messages.settimeout(LIMIT)
+        messages.settimeout(TEST_TIMEOUT)
         messages.bind((0, RTMGRP_IPV4_IFADDR))
         yield messages
 
@@ -349,8 +349,8 @@ def test_deleting_the_address_of_the_ssh_connection(
         ["ip", "address", "del", "192.0.2.2/24", "dev", "far"],
     ]
     arguments = ["--interval", "60", "--heartbeat", heartbeat, "--allow-changes"]
-    with ProbeBySsh(ssh, arguments) as probe:
-        change = Changing(probe)
+    with SshProbe(ssh, arguments) as probe:
+        change = ChangeClient(probe)
         with pinging(probe):
             shown = change.prepared(actions)
             assert shown.needs_second_yes and "this very SSH connection goes over far" in shown.plan[1].disturbs
@@ -368,18 +368,18 @@ def test_deleting_the_address_of_the_ssh_connection(
     "python", interpreters(("python3.9", "python3.13")) or [pytest.param("", marks=pytest.mark.skip("no such Python"))]
 )
 def test_every_python_applies_and_undoes(host: Namespace, python: str) -> None:
-    old = state_of(host)
-    with changing(host, python=python) as change:
-        change.apply(SEVERAL)
+    old = read_state(host)
+    with change_client(host, python=python) as change:
+        change.apply(SEVERAL_ACTIONS)
         change.said("applied")
-        assert state_of(host) != old
+        assert read_state(host) != old
     wait_for_no_process_left(host)
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 def test_guard_is_detached_from_the_session(host: Namespace) -> None:
     """None of the probe's descriptors, another session, and not a child of the probe."""
-    with changing(host) as change:
+    with change_client(host) as change:
         change.apply(MTU)
         change.said("applied")
         probe = change.probe.process.pid
@@ -404,7 +404,7 @@ def test_mtu_of_upper_links_is_restored(host: Namespace) -> None:
     def mtu() -> str:
         return host.run(["cat", "/sys/class/net/top0/mtu"]).strip()
 
-    with changing(host) as change:
+    with change_client(host) as change:
         change.apply([["ip", "link", "set", "dev", LINK, "mtu", "1300"]])
         change.said("applied")
         assert mtu() == "1300"
@@ -421,7 +421,7 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
     host.run(["ip", "address", "add", "192.0.2.8/24", "dev", LINK])
     lifetime = ["valid_lft", "600", "preferred_lft", "600"]
     host.run(["ip", "address", "add", "203.0.113.7/24", "dev", LINK, *lifetime])
-    with changing(host) as change:
+    with change_client(host) as change:
         for words, reason in (
             (f"ip link set dev {LINK} mtu 1279", "IPv6 addresses"),
             (f"ip address del 192.0.2.7/24 dev {LINK}", "192.0.2.8 along, which is secondary"),

@@ -24,17 +24,17 @@ from tests.support.changes import (
     LINK,
     MTU,
     PEER,
-    SEVERAL,
+    SEVERAL_ACTIONS,
     Actions,
-    Changing,
-    changing,
+    ChangeClient,
+    change_client,
     guards_in,
     prepare_host,
-    state_of,
+    read_state,
     wait_for_no_process_left,
 )
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 
 OTHER_NAME = "nic9"
 NOBODY_UID = 65534
@@ -63,17 +63,17 @@ def rename(host: Namespace, old: str, new: str) -> None:
     host.run(["ip", "link", "set", "dev", old, "name", new])
 
 
-def apply_change(change: Changing, actions: Actions, keep_within: float = 60.0) -> None:
+def apply_change(change: ChangeClient, actions: Actions, keep_within: float = 60.0) -> None:
     change.apply(actions, keep_within)
     change.said("applied")
 
 
-def undo_by_request(change: Changing) -> None:
+def undo_by_request(change: ChangeClient) -> None:
     change.ask("undo")
     assert change.said("undone").text == "as asked"
 
 
-def undo_by_rescue(change: Changing, host: Namespace) -> None:
+def undo_by_rescue(change: ChangeClient, host: Namespace) -> None:
     """By the process that replaces a killed guard."""
     (guard,) = guards_in(host)
     os.kill(guard, signal.SIGKILL)
@@ -84,52 +84,52 @@ def undo_by_rescue(change: Changing, host: Namespace) -> None:
 @pytest.mark.parametrize("killed", [False, True], ids=["guard", "rescue"])
 def test_renamed_link_is_restored(host: Namespace, swapped: bool, killed: bool) -> None:
     """Also when another link has its old name by then; that one is not changed."""
-    old, others = state_of(host), state_of(host, PEER)
-    with changing(host) as change:
-        apply_change(change, SEVERAL)
+    old, others = read_state(host), read_state(host, PEER)
+    with change_client(host) as change:
+        apply_change(change, SEVERAL_ACTIONS)
         rename(host, LINK, OTHER_NAME)
         if swapped:
             rename(host, PEER, LINK)
             host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
-            others = state_of(host, LINK)
+            others = read_state(host, LINK)
         if killed:
             undo_by_rescue(change, host)
         else:
             undo_by_request(change)
     wait_for_no_process_left(host)
     if swapped:
-        assert state_of(host, LINK) == others
+        assert read_state(host, LINK) == others
         rename(host, LINK, PEER)
     rename(host, OTHER_NAME, LINK)
-    assert state_of(host) == old
+    assert read_state(host) == old
 
 
 def test_removed_link_is_reported_and_its_successor_untouched(host: Namespace) -> None:
-    with changing(host) as change:
+    with change_client(host) as change:
         apply_change(change, [*MTU, *CHANNELS])
         host.run(["ip", "link", "del", "dev", LINK])
         prepare_host(host)
         host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
-        new = state_of(host)
+        new = read_state(host)
         change.ask("undo")
         change.said("undoing")
         line = change.said("failed")
         assert f"the interface that was {LINK} is not there any more" in line.text
-        assert state_of(host) == new
+        assert read_state(host) == new
     wait_for_no_process_left(host)
 
 
 def test_other_link_with_the_prepared_name_is_not_changed(host: Namespace) -> None:
     """Its settings are the same as those of the prepared link."""
-    with changing(host) as change:
+    with change_client(host) as change:
         shown = change.prepared(MTU)
         host.run(["ip", "link", "del", "dev", LINK])
         prepare_host(host)
         assert change.prepared(MTU).plan == shown.plan
-        new = state_of(host)
+        new = read_state(host)
         change.ask("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
         assert "has changed since" in change.said("refused").text
-        assert state_of(host) == new
+        assert read_state(host) == new
 
 
 @pytest.mark.parametrize(
@@ -158,20 +158,20 @@ def test_operation_without_link_and_other_link() -> None:
 # ------------------------------------------------------------------------------------------- stopped
 
 
-def deadline_passes(change: Changing) -> None:
+def deadline_passes(change: ChangeClient) -> None:
     """Nothing is sent to it."""
     change.said("undone")
 
 
-def undo_is_requested(change: Changing) -> None:
+def undo_is_requested(change: ChangeClient) -> None:
     change.ask("undo")
     change.said("undone")
 
 
-def connection_ends(change: Changing) -> None:
+def connection_ends(change: ChangeClient) -> None:
     assert change.probe.process.stdin is not None
     change.probe.process.stdin.close()
-    change.probe.process.wait(LIMIT)
+    change.probe.process.wait(TEST_TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def connection_ends(change: Changing) -> None:
     [(deadline_passes, 10.0), (undo_is_requested, 600.0), (connection_ends, 600.0)],
     ids=["deadline", "undo", "disconnected"],
 )
-def test_stopped_guard_is_replaced(host: Namespace, event: Callable[[Changing], None], keep_within: float) -> None:
+def test_stopped_guard_is_replaced(host: Namespace, event: Callable[[ChangeClient], None], keep_within: float) -> None:
     """A stopped guard does not roll back; another process must."""
-    old = state_of(host)
-    with changing(host) as change:
-        apply_change(change, SEVERAL, keep_within)
+    old = read_state(host)
+    with change_client(host) as change:
+        apply_change(change, SEVERAL_ACTIONS, keep_within)
         (guard,) = guards_in(host)
         os.kill(guard, signal.SIGSTOP)
         event(change)
         wait_for_no_process_left(host, change.probe.process.pid)
-        assert state_of(host) == old
+        assert read_state(host) == old
     wait_for_no_process_left(host)
 
 
@@ -214,10 +214,10 @@ def wait_until_locked(process: subprocess.Popen[bytes]) -> None:
 
 def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> None:
     """Any user may bind a socket of that name, also between the end of a guard and its replacement."""
-    old = state_of(host)
+    old = read_state(host)
     number = host.inside(lambda: socket.if_nametoindex(LINK))
-    with changing(host) as change:
-        apply_change(change, SEVERAL)
+    with change_client(host) as change:
+        apply_change(change, SEVERAL_ACTIONS)
         (guard,) = guards_in(host)
         with lock_process(host, f"link {number}", "listen") as process:
             change.probe.process.send_signal(signal.SIGSTOP)
@@ -225,7 +225,7 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
             wait_until_locked(process)
             change.probe.process.send_signal(signal.SIGCONT)
             assert change.said("undone").text == "the guard was killed"
-            assert state_of(host) == old
+            assert read_state(host) == old
             change.ask("prepare", actions=ADDRESS)
             assert "is under way" in change.said("refused").text, "a second change is still refused"
     wait_for_no_process_left(host)

@@ -15,21 +15,21 @@ import pytest
 
 from tests.support.changes import (
     KINDS,
-    Changing,
-    ProbeBySsh,
-    changing,
+    ChangeClient,
+    SshProbe,
+    change_client,
+    expected_state,
     guards_in,
-    make_links_anew,
     prepare_host,
     processes_in,
+    read_state,
+    replace_links,
     ssh_command,
-    state_after,
-    state_of,
     wait_for_no_process_left,
 )
 from tests.support.kills import kill_matrix
-from tests.support.namespaces import Namespace, why_impossible
-from tests.support.probe import Probe, alive, wait_until
+from tests.support.namespaces import Namespace, why_no_namespaces
+from tests.support.probe import Probe, is_alive, wait_until
 from tests.support.sshd import Sshd, why_no_sshd
 
 STAGES = ("requested", "applying", "half", "applied", "keep", "undo", "undoing")
@@ -46,35 +46,35 @@ class Host:
     def __init__(self) -> None:
         self.namespace = Namespace()
         prepare_host(self.namespace)
-        self.old = state_of(self.namespace)
+        self.old = read_state(self.namespace)
         self._new: dict[str, str] = {}
 
     def is_unchanged(self) -> bool:
-        return not processes_in(self.namespace) and state_of(self.namespace) == self.old
+        return not processes_in(self.namespace) and read_state(self.namespace) == self.old
 
     def changed_state(self, kind: str) -> str:
         """Its state after one kind of change, made by other tools."""
         if kind not in self._new:
-            self._new[kind] = state_after(self.namespace, kind)
+            self._new[kind] = expected_state(self.namespace, kind)
         return self._new[kind]
 
     def check_final_state(self, stage: str, kind: str, reported: str) -> None:
         """The old state, or the new one after "keep"; and the reports agree with it. A kept change is removed for the
         next test."""
         wait_for_no_process_left(self.namespace)
-        now = state_of(self.namespace)
+        now = read_state(self.namespace)
         if now == self.old:
             assert reported in ("", "undone", "refused")
             return
         assert stage == "keep" and reported in ("", "kept")
-        make_links_anew(self.namespace)
+        replace_links(self.namespace)
         assert now == self.changed_state(kind)
 
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[list[Host]]:
     """The host in use comes last."""
-    reason = why_impossible()
+    reason = why_no_namespaces()
     if reason is not None or shutil.which("ethtool") is None:
         pytest.skip(reason or "ethtool is not installed")
     created: list[Host] = []
@@ -101,14 +101,14 @@ class NamespaceSshd:
         self.sshd.python(sys.executable)
 
     @contextmanager
-    def changing(self, host: Host) -> Iterator[Changing]:
+    def changing(self, host: Host) -> Iterator[ChangeClient]:
         """A probe started there over ssh."""
         self._name.write_text(host.namespace.name)
         sshd = self.sshd
-        with ProbeBySsh(
+        with SshProbe(
             ssh_command(sshd.address, sshd.port, sshd.user, sshd.key, sshd.known_hosts), PROBE_ARGUMENTS
         ) as probe:
-            yield Changing(probe)
+            yield ChangeClient(probe)
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +121,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceSshd]:
     server.sshd.stop()
 
 
-def advance_to(change: Changing, stage: str, host: Host) -> None:
+def advance_to(change: ChangeClient, stage: str, host: Host) -> None:
     """Continue a change that was just requested up to a stage."""
     namespace = host.namespace
     if stage == "half":
-        wait_until(lambda: state_of(namespace) != host.old or not guards_in(namespace))
+        wait_until(lambda: read_state(namespace) != host.old or not guards_in(namespace))
     elif stage == "applying":
         change.said("applying")
     elif stage != "requested":
@@ -136,7 +136,9 @@ def advance_to(change: Changing, stage: str, host: Host) -> None:
         change.said("undoing")
 
 
-def kill_guard(change: Changing, host: Host, signal_number: signal.Signals, killed: Sequence[int] = ()) -> list[int]:
+def kill_guard(
+    change: ChangeClient, host: Host, signal_number: signal.Signals, killed: Sequence[int] = ()
+) -> list[int]:
     """Kill the guard that runs now or next, except those already `killed`; returns its pid, or nothing when the change
     ends first."""
 
@@ -158,7 +160,7 @@ def close_stdin(probe: Probe) -> None:
     probe.process.stdin.close()
 
 
-def kill_process(change: Changing, victim: str, host: Host) -> str:
+def kill_process(change: ChangeClient, victim: str, host: Host) -> str:
     """Kill one process of the change; returns the final report, if the probe is still there to receive it."""
     if victim == "client":
         close_stdin(change.probe)
@@ -167,14 +169,14 @@ def kill_process(change: Changing, victim: str, host: Host) -> str:
     else:
         kill_guard(change, host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
         reported = change.end()
-        assert alive(change.probe.process.pid)
+        assert is_alive(change.probe.process.pid)
         return reported
     return ""
 
 
 @kill_matrix(STAGES, tuple(KINDS), victims=PROCESSES)
 def test_process_killed(host: Host, *, stage: str, kill: int, victim: str, variant: str) -> None:
-    with changing(host.namespace) as change:
+    with change_client(host.namespace) as change:
         change.apply(KINDS[variant])
         advance_to(change, stage, host)
         reported = kill_process(change, victim, host)
@@ -198,7 +200,7 @@ def test_connection_killed(
 def test_rescues_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
     """The guard and then each process that rolls back for it are killed; the next one continues."""
     killed: list[int] = []
-    with changing(host.namespace) as change:
+    with change_client(host.namespace) as change:
         change.apply(KINDS[variant])
         change.said(stage)
         for _ in range(RESCUES_KILLED):
@@ -211,7 +213,7 @@ def test_rescues_killed(host: Host, *, stage: str, kill: int, variant: str) -> N
 @kill_matrix(("applied",), tuple(KINDS))
 def test_probe_ends_right_after_its_guard_was_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
     """The probe is stopped, so that it notices both at once: it must still start a process that rolls back."""
-    with changing(host.namespace) as change:
+    with change_client(host.namespace) as change:
         change.apply(KINDS[variant])
         change.said(stage)
         process = change.probe.process

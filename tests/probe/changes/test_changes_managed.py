@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.support.changes import Changing, guards_in
+from tests.support.changes import ChangeClient, guards_in
 from tests.support.kills import kill_matrix
 from tests.support.managed_change import HostState, ip, read_host_state
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
@@ -85,10 +85,10 @@ def old(host: Host) -> ManagedState:
 
 
 @contextmanager
-def start_probe(manager: PrivateNetworkManager) -> Iterator[Changing]:
+def start_probe(manager: PrivateNetworkManager) -> Iterator[ChangeClient]:
     arguments = ("--interval", "60", "--allow-changes")
     with Probe(*arguments, prefix=manager.prefix) as probe:
-        yield Changing(probe)
+        yield ChangeClient(probe)
 
 
 def activation_path(manager: PrivateNetworkManager) -> str:

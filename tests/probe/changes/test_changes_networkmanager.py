@@ -30,7 +30,7 @@ from nictop.probe.changes.networkmanager.state import (
     NmState,
 )
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
-from tests.support.kills import kill_matrix, moment_of
+from tests.support.kills import kill_matrix, position_in_stage
 from tests.support.managed_change import (
     Change,
     HostState,
@@ -378,7 +378,7 @@ def test_killed_and_undone(hosts: Hosts, stage: str, kill: int, variant: str) ->
     with hosts.prepared(case) as host:
         length = host.durations(case)[stage] if stage in ("begin", "do", "undo") else 0.0
         with host.change(*case.actions) as change:
-            killer = Kill(host.manager, length * moment_of(kill), restart_delay(kill))
+            killer = Kill(host.manager, length * position_in_stage(kill), restart_delay(kill))
             if stage == "begin":
                 with killer:
                     refusal = change.begin()

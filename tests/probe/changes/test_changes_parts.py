@@ -37,7 +37,7 @@ from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import LIMIT, alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
 
 FUNCTION = "0000:3b:00.0"
 NUMVFS = f"/sys/bus/pci/devices/{FUNCTION}/sriov_numvfs"
@@ -247,7 +247,7 @@ def test_ssh_session_is_found_above_sudo() -> None:
         pid = int(process.stdout.readline())
         assert read_ssh_connection(pid=pid) == (("198.51.100.1", "192.0.2.2"), 22)
         process.stdin.close()
-        process.wait(LIMIT)
+        process.wait(TEST_TIMEOUT)
     assert read_ssh_connection(pid=1) is None
 
 
@@ -322,7 +322,7 @@ def test_program_failure_and_timeout_are_reported(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(apply, "PROGRAM_TIMEOUT", 0.3)
     with pytest.raises(ValueError, match=r"took more than 0\.3 s and was ended"):
         apply.run_program(["ethtool", "-L", "ens4", "combined", "4"])
-    wait_until(lambda: not alive(int(pid.read_text())))
+    wait_until(lambda: not is_alive(int(pid.read_text())))
     with pytest.raises(ValueError, match="ip is not installed"):
         apply.run_program(["ip", "link"])
 
@@ -341,7 +341,7 @@ def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkey
 
     with pytest.raises(RolledBack):
         apply.run_program(["nmcli", "con", "up", "x"], (), on_poll)
-    wait_until(lambda: not alive(int(pid.read_text())))
+    wait_until(lambda: not is_alive(int(pid.read_text())))
 
 
 # ------------------------------------------------------------------------------------------- the guard's process
@@ -379,7 +379,7 @@ except ChildProcessError:
     assert pid == "0" and its_pid != int(parent) and session not in (its_pid, int(parent))
     assert len(descriptors) == 5 and descriptors[:3] == [0, 1, 2]
     assert (over, no_child) == ("over", "no child")
-    wait_until(lambda: not alive(its_pid))
+    wait_until(lambda: not is_alive(its_pid))
     assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd")] == ["0", "0"]
 
 

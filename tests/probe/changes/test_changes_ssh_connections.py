@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.changes.plan.ssh_connections import parse_table, read_connections, read_return_ifindex
-from tests.support.changes import LINK, MTU, PEER, changing, prepare_host
+from tests.support.changes import LINK, MTU, PEER, change_client, prepare_host
 from tests.support.namespaces import Namespace
 
 TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
@@ -76,7 +76,7 @@ def connected(host: Namespace, address: str, port: int) -> Iterator[None]:
 def test_links_of_any_ssh_connection_need_second_confirmation(namespace: Namespace) -> None:
     """Also when the environment does not name it; connections to other ports do not count."""
     prepare_host(namespace)
-    with changing(namespace) as change:
+    with change_client(namespace) as change:
         with connected(namespace, "192.0.2.7", 443):
             assert not change.prepared(MTU).needs_second_yes
         with connected(namespace, "192.0.2.7", 22):

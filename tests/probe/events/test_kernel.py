@@ -24,7 +24,7 @@ from nictop.probe.events.kernel import (
 from nictop.probe.kernel import if_link, netlink, rtnetlink
 from nictop.probe.records import LinkChange
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT
+from tests.support.probe import TEST_TIMEOUT
 
 UP, LOWER_UP = 0x1, 0x10000
 
@@ -158,7 +158,7 @@ class EventLog:
         self.changes: list[dict[str, Any]] = []
         self.stale = 0
 
-    def until(self, condition: Callable[[EventLog], object], limit: float = LIMIT) -> None:
+    def until(self, condition: Callable[[EventLog], object], limit: float = TEST_TIMEOUT) -> None:
         end = time.monotonic() + limit
         while not condition(self):
             readable, _, _ = select.select(list(self.events.sockets), [], [], max(0.0, end - time.monotonic()))
@@ -234,7 +234,7 @@ def test_addresses_and_default_routes_request_an_inventory(
     for descriptor in (rtnetlink, uevents):
         log.events.read(descriptor)
     namespace.run(command.split())
-    readable, _, _ = select.select([rtnetlink], [], [], LIMIT)
+    readable, _, _ = select.select([rtnetlink], [], [], TEST_TIMEOUT)
     assert readable
     changes, stale = log.events.read(rtnetlink)
     assert not changes
@@ -247,7 +247,7 @@ def test_a_renewed_address_requests_no_inventory(namespace: Namespace, log: Even
     for life in ("1000", "2000"):
         argv = f"ip -6 address replace 2001:db8::1/64 dev lo valid_lft {life} preferred_lft {life} nodad noprefixroute"
         namespace.run(argv.split())
-        assert select.select([rtnetlink], [], [], LIMIT)[0]
+        assert select.select([rtnetlink], [], [], TEST_TIMEOUT)[0]
         stale.append(log.events.read(rtnetlink)[1])
     assert stale == [True, False]
 
@@ -261,7 +261,7 @@ def test_ethtool_settings_request_an_inventory(namespace: Namespace, log: EventL
         namespace.run(["ethtool", "-K", "left", "gro", "on"])
     except FileNotFoundError:
         pytest.skip("ethtool is not installed")
-    assert select.select(ethtool, [], [], LIMIT)[0]
+    assert select.select(ethtool, [], [], TEST_TIMEOUT)[0]
     assert log.events.read(ethtool[0]) == ([], True)
 
 

@@ -19,7 +19,7 @@ from nictop.probe.inventory.collect import SourceReader, take_inventory
 from nictop.probe.inventory.links import reader as links_module
 from nictop.probe.records import Inventory, Line, Unreadable
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import failures
+from tests.support.probe import unreadable_parts
 
 CHILD = """
 import json
@@ -37,7 +37,7 @@ def decode(line: str) -> Inventory:
 
 def test_the_inventory_of_this_machine_is_decoded_unchanged() -> None:
     taken = take_inventory("test")
-    assert failures(taken) == {}
+    assert unreadable_parts(taken) == {}
     assert taken.reason == "test"
     assert taken.took > 0
     assert [link.ifindex for link in taken.links] == sorted(index for index, _ in socket.if_nameindex())
@@ -102,7 +102,7 @@ def test_other_interpreters_take_the_same_inventory(version: str) -> None:
 def test_the_inventory_inside_a_namespace(namespace: Namespace) -> None:
     namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
     taken = decode(namespace.python(CHILD))
-    assert failures(taken) == {}
+    assert unreadable_parts(taken) == {}
     assert {link.name for link in taken.links} == {"lo", "v0", "v1"}
     assert {link.pci_address for link in taken.links} == {None}
     for link in taken.links:
@@ -113,7 +113,7 @@ def test_links_without_sysfs_and_procfs(tmp_path: Path) -> None:
     """rtnetlink and ethtool do not depend on them."""
     taken = take_inventory("test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path))
     assert taken.pci == ()
-    assert failures(taken) == {}
+    assert unreadable_parts(taken) == {}
     lo = next(link for link in taken.links if link.name == "lo")
     assert lo.unreadable["address_assignment"].reason == "missing"
     assert lo.ethtool.features
@@ -232,7 +232,7 @@ def test_a_failed_reader_does_not_affect_links_and_ethtool(monkeypatch: pytest.M
     monkeypatch.setattr(f"nictop.probe.inventory.{MODULES[source]}.read_{source}", broken)
     taken = take_inventory("test")
     named = "configuration" if source == "link_configuration" else source
-    assert failures(taken) == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
+    assert unreadable_parts(taken) == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
     assert next(link for link in taken.links if link.name == "lo").ethtool.features
 
 

@@ -23,7 +23,7 @@ from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.records import Line
 from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.probe import LIMIT, Probe, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, wait_until
 
 PROPERTIES = "org.freedesktop.DBus.Properties"
 
@@ -151,7 +151,7 @@ def connected_signals(address: str) -> Iterator[NetworkManagerSignals]:
 
 def read_next(signals: NetworkManagerSignals, now: float = 1.0) -> bool:
     """Wait until bytes are received, and parse them; whether an inventory is needed."""
-    readable, _, _ = select.select([signals.descriptor], [], [], LIMIT)
+    readable, _, _ = select.select([signals.descriptor], [], [], TEST_TIMEOUT)
     assert readable, "nothing received"
     return signals.read(now)
 
@@ -206,7 +206,7 @@ def test_networkmanager_appears_and_disappears_on_the_bus(directory: Path) -> No
                 stdout=subprocess.PIPE,
             )
             wait_until(lambda: read_next(signals))
-            owner.communicate(b"\n", timeout=LIMIT)
+            owner.communicate(b"\n", timeout=TEST_TIMEOUT)
             wait_until(lambda: read_next(signals))
             assert signals.descriptor >= 0
     finally:

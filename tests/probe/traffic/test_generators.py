@@ -32,23 +32,23 @@ from nictop.wire.ssh.bundle import bundle
 from tests.support import namespaces
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
-from tests.support.probe import LIMIT, Probe, alive, interpreters, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, interpreters, is_alive, wait_until
 from tests.support.traffic import (
     IPV4,
     IPV6,
     MARK,
     PORT,
-    Cable,
-    cable,
-    heard,
-    marked,
-    said,
-    start,
-    strays,
-    until_the_end,
+    VethPair,
+    lines_until,
+    lines_until_exit,
+    marked_processes,
+    next_line,
+    start_request,
+    stray_generators,
+    veth_pair,
 )
 
-NO_NAMESPACES = namespaces.why_impossible()
+NO_NAMESPACES = namespaces.why_no_namespaces()
 PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
 GENERATORS = [
     pytest.param("iperf3", marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")),
@@ -57,10 +57,10 @@ GENERATORS = [
 
 
 @pytest.fixture(scope="module")
-def wire() -> Iterator[Cable]:
+def wire() -> Iterator[VethPair]:
     if NO_NAMESPACES:
         pytest.skip(NO_NAMESPACES)
-    with cable() as made:
+    with veth_pair() as made:
         yield made
 
 
@@ -69,7 +69,7 @@ ProbePair = tuple[Probe, Probe]
 
 
 @contextmanager
-def start_probes(wire: Cable) -> Iterator[ProbePair]:
+def start_probes(wire: VethPair) -> Iterator[ProbePair]:
     with (
         Probe("--interval", "60", namespace=wire.left) as client,
         Probe("--interval", "60", namespace=wire.right) as server,
@@ -80,7 +80,7 @@ def start_probes(wire: Cable) -> Iterator[ProbePair]:
 class SharedProbes:
     """Probes shared by tests, as long as no generator of an earlier test is left."""
 
-    def __init__(self, wire: Cable) -> None:
+    def __init__(self, wire: VethPair) -> None:
         self._wire, self._stack = wire, ExitStack()
         self._ends: ProbePair | None = None
 
@@ -100,7 +100,7 @@ def is_idle(probe: Probe) -> bool:
     if probe.process.poll() is not None or holds_if_running(has_session_leader, probe):
         return False
     probe.ask({"traffic": {"id": "nothing", "action": "stop"}})
-    return said(probe, "failed", name="nothing").text == "no generator of this name runs here"
+    return next_line(probe, "failed", name="nothing").text == "no generator of this name runs here"
 
 
 def has_session_leader(probe: Probe) -> bool:
@@ -115,7 +115,7 @@ def holds_if_running(fact: Callable[[Probe], bool], probe: Probe) -> bool:
 
 
 @pytest.fixture(scope="module")
-def shared_probes(wire: Cable) -> Iterator[SharedProbes]:
+def shared_probes(wire: VethPair) -> Iterator[SharedProbes]:
     shared = SharedProbes(wire)
     yield shared
     shared.close()
@@ -127,7 +127,7 @@ def probe_pair(shared_probes: SharedProbes) -> ProbePair:
 
 
 @pytest.fixture
-def marked_probe_pair(wire: Cable, mark: str) -> Iterator[ProbePair]:
+def marked_probe_pair(wire: VethPair, mark: str) -> Iterator[ProbePair]:
     """With the mark in their environment, and in that of all processes that they start."""
     with start_probes(wire) as made:
         yield made
@@ -154,11 +154,11 @@ def run(
     """A whole run: the lines of the client, and of the server."""
     client, server = probe_pair
     client_end = [word for word in arguments if word in ("--udp",)] if generator == "builtin" else []
-    server.ask(start("server", generator, *client_end, address=addresses[1], **fields))
-    before = heard(server, "server", "listening", "failed", "exit")
+    server.ask(start_request("server", generator, *client_end, address=addresses[1], **fields))
+    before = lines_until(server, "server", "listening", "failed", "exit")
     assert before[-1].kind == "listening"
-    client.ask(start("client", generator, *arguments, address=addresses[1], **fields))
-    return until_the_end(client, "client"), before + heard(server, "server", "exit")
+    client.ask(start_request("client", generator, *arguments, address=addresses[1], **fields))
+    return lines_until_exit(client, "client"), before + lines_until(server, "server", "exit")
 
 
 def output(lines: list[TrafficLine]) -> str:
@@ -170,7 +170,7 @@ def check_order(lines: list[TrafficLine]) -> None:
     kinds = [line.kind for line in lines]
     assert kinds[0] == "started" and kinds[-1] == "exit" and lines[-1].status == 0, lines[-5:]
     assert kinds.count("started") == kinds.count("exit") == 1 and "failed" not in kinds
-    assert lines[0].pid and not alive(lines[0].pid)
+    assert lines[0].pid and not is_alive(lines[0].pid)
     assert [line.time for line in lines] == sorted(line.time for line in lines)
 
 
@@ -197,28 +197,28 @@ def test_iperf3(
     during the run until its time is over, so that hardly anything follows the last reading."""
     client, server = probe_pair
     watched: dict[str, Any] = {"address": addresses[1], "sockets": True, "interval": 0.1}
-    server.ask(start("server", "iperf3", **watched))
-    server_end = heard(server, "server", "listening", "failed", "exit")
+    server.ask(start_request("server", "iperf3", **watched))
+    server_end = lines_until(server, "server", "listening", "failed", "exit")
     assert server_end[-1].kind == "listening"
-    client.ask(start("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
-    client_end = heard(client, "client", "started")
+    client.ask(start_request("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
+    client_end = lines_until(client, "client", "started")
     while not all(moved(client_end[-1], field) > MIN_MOVED_BYTES for field in sums.values()):
-        client_end += heard(client, "client", "sockets")
+        client_end += lines_until(client, "client", "sockets")
     pids = [lines[0].pid for lines in (client_end, server_end)]
     assert all(pids)
     for pid in filter(None, pids):
         os.kill(pid, signal.SIGSTOP)
     while True:  # until everything in flight was received
-        client_end += heard(client, "client", "sockets")
-        server_end += heard(server, "server", "sockets")
+        client_end += lines_until(client, "client", "sockets")
+        server_end += lines_until(server, "server", "sockets")
         finished = client_end[-1].time > client_end[0].time + 2.1 and server_end[-1].time > client_end[0].time + 2.1
         if finished and all(figures(lines[-1]) == figures(lines[-2]) for lines in (client_end, server_end)):
             break
     last, other = client_end[-1], server_end[-1]
     for pid in filter(None, pids):
         os.kill(pid, signal.SIGCONT)
-    client_end += heard(client, "client", "exit")
-    server_end += heard(server, "server", "exit")
+    client_end += lines_until(client, "client", "exit")
+    server_end += lines_until(server, "server", "exit")
     check_order(client_end)
     check_order(server_end)
     for one in last.sockets:
@@ -248,7 +248,7 @@ def moved(line: TrafficLine, field: str) -> int:
 
 
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
-def test_iperf3_udp(wire: Cable, probe_pair: ProbePair) -> None:
+def test_iperf3_udp(wire: VethPair, probe_pair: ProbePair) -> None:
     before = interface_bytes(wire, "tx")
     client, server = run(probe_pair, "iperf3", "-u", "-b", "50M", "-t", "1", "-J")
     carried = interface_bytes(wire, "tx") - before
@@ -284,7 +284,7 @@ def events(lines: list[TrafficLine], kind: str) -> list[dict[str, Any]]:
     ids=["plain", "reverse", "four streams", "three reverse ipv6", "mss", "short", "long ipv6", "paced"],
 )
 def test_built_in_tcp(
-    wire: Cable, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]
+    wire: VethPair, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]
 ) -> None:
     """Both ends count the same bytes, and at most what the interface carried."""
     direction = "rx" if "--reverse" in arguments else "tx"
@@ -324,7 +324,7 @@ def check_intervals(intervals: list[dict[str, Any]], end: dict[str, Any]) -> Non
         assert counted == end["bytes"]
 
 
-def interface_bytes(wire: Cable, direction: str) -> int:
+def interface_bytes(wire: VethPair, direction: str) -> int:
     return int(wire.left.run(["cat", f"/sys/class/net/wire/statistics/{direction}_bytes"]))
 
 
@@ -333,7 +333,7 @@ def interface_bytes(wire: Cable, direction: str) -> int:
     [(), ("--reverse",), ("--streams", "3"), ("--length", "4000")],
     ids=["plain", "reverse", "three streams", "long"],
 )
-def test_built_in_udp(wire: Cable, probe_pair: ProbePair, arguments: tuple[str, ...]) -> None:
+def test_built_in_udp(wire: VethPair, probe_pair: ProbePair, arguments: tuple[str, ...]) -> None:
     """Only datagrams that the kernel counts as dropped are lost, and the rate is never exceeded."""
     receives = wire.left if "--reverse" in arguments else wire.right
     dropped = datagrams_dropped(receives)
@@ -377,12 +377,12 @@ def test_built_in_omit(probe_pair: ProbePair) -> None:
     check_intervals(kept, end | {"seconds": end["seconds"] + 0.15 - omitted[-1]["end"]})
 
 
-def test_built_in_server_closes_foreign_connections(wire: Cable, probe_pair: ProbePair) -> None:
+def test_built_in_server_closes_foreign_connections(wire: VethPair, probe_pair: ProbePair) -> None:
     """One connection that sends nothing, one that sends something else, and one that is closed before the client
     connects."""
     client, server = probe_pair
-    server.ask(start("server", "builtin", address=IPV4[1]))
-    said(server, "listening")
+    server.ask(start_request("server", "builtin", address=IPV4[1]))
+    next_line(server, "listening")
 
     def connect_foreign() -> list[socket.socket]:
         foreign = [socket.create_connection((IPV4[1], PORT), 5) for _ in range(3)]
@@ -392,9 +392,9 @@ def test_built_in_server_closes_foreign_connections(wire: Cable, probe_pair: Pro
 
     foreign = wire.left.inside(connect_foreign)
     try:
-        client.ask(start("client", "builtin", "--time", "0.2", address=IPV4[1]))
-        check_order(until_the_end(client, "client"))
-        assert heard(server, "server", "exit")[-1].status == 0
+        client.ask(start_request("client", "builtin", "--time", "0.2", address=IPV4[1]))
+        check_order(lines_until_exit(client, "client"))
+        assert lines_until(server, "server", "exit")[-1].status == 0
         assert not foreign[1].recv(100)
     except ConnectionResetError:
         pass  # closed with unread data: no answer either
@@ -428,14 +428,16 @@ class BundledProbe(Probe):
 def test_every_python_runs_traffic_from_memory(python: str, tmp_path: Path) -> None:
     with BundledProbe(python, tmp_path) as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
-        tools = said(probe, "tools", "failed").tools
+        tools = next_line(probe, "tools", "failed").tools
         assert tools is not None and tools.congestion_controls
         for udp in ([], ["--udp", "--bitrate", "20M"]):
-            probe.ask(start("server", "builtin", *udp[:1], address="127.0.0.1"))
-            lines = heard(probe, "server", "listening", "exit", "failed")
+            probe.ask(start_request("server", "builtin", *udp[:1], address="127.0.0.1"))
+            lines = lines_until(probe, "server", "listening", "exit", "failed")
             assert lines[-1].kind == "listening", lines
-            probe.ask(start("client", "builtin", "-t", "0.2", "-P", "2", *udp, address="127.0.0.1", sockets=True))
-            ended = [said(probe, "exit"), said(probe, "exit")]
+            probe.ask(
+                start_request("client", "builtin", "-t", "0.2", "-P", "2", *udp, address="127.0.0.1", sockets=True)
+            )
+            ended = [next_line(probe, "exit"), next_line(probe, "exit")]
             assert {line.id for line in ended} == {"client", "server"} and {line.status for line in ended} == {0}
 
 
@@ -443,14 +445,14 @@ def test_every_python_runs_traffic_from_memory(python: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_port_in_use_is_reported(wire: Cable, probe_pair: ProbePair, name: str) -> None:
+def test_port_in_use_is_reported(wire: VethPair, probe_pair: ProbePair, name: str) -> None:
     def occupy() -> socket.socket:
         return socket.create_server((IPV4[1], PORT))
 
     _, server = probe_pair
     with wire.right.inside(occupy):
-        server.ask(start("server", name, address=IPV4[1]))
-        lines = until_the_end(server, "server")
+        server.ask(start_request("server", name, address=IPV4[1]))
+        lines = lines_until_exit(server, "server")
     assert lines[-1].kind == "exit" and lines[-1].status == 1
     assert "ddress already in use" in "".join(line.text for line in lines)
     assert "listening" not in [line.kind for line in lines]
@@ -459,8 +461,8 @@ def test_port_in_use_is_reported(wire: Cable, probe_pair: ProbePair, name: str) 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_client_without_server(probe_pair: ProbePair, name: str) -> None:
     client, _ = probe_pair
-    client.ask(start("client", name, address=IPV4[1]))
-    lines = until_the_end(client, "client")
+    client.ask(start_request("client", name, address=IPV4[1]))
+    lines = lines_until_exit(client, "client")
     assert lines[-1].status == 1
     assert "onnection refused" in "".join(line.text for line in lines)
 
@@ -471,43 +473,43 @@ def test_stop_ends_a_generator_and_its_children(
     mark: str, marked_probe_pair: ProbePair, stage: str, kill: int, name: str
 ) -> None:
     client, server = marked_probe_pair
-    server.ask(start("server", name, address=IPV4[1]))
-    assert said(server, "listening", "failed").kind == "listening"
-    client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
-    assert len(said(client, "sockets", "exit", name="client").sockets) >= 2
+    server.ask(start_request("server", name, address=IPV4[1]))
+    assert next_line(server, "listening", "failed").kind == "listening"
+    client.ask(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    assert len(next_line(client, "sockets", "exit", name="client").sockets) >= 2
     client.ask({"traffic": {"id": "client", "action": "stop"}})
     server.ask({"traffic": {"id": "server", "action": "stop"}})
-    said(client, "exit", name="client")
-    said(server, "exit", name="server")
-    wait_until(lambda: set(marked(mark)) == {client.process.pid, server.process.pid})
+    next_line(client, "exit", name="client")
+    next_line(server, "exit", name="server")
+    wait_until(lambda: set(marked_processes(mark)) == {client.process.pid, server.process.pid})
     client.ask({"traffic": {"id": "client", "action": "stop"}})
-    assert "no generator of this name" in said(client, "failed").text
+    assert "no generator of this name" in next_line(client, "failed").text
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_deadline_ends_a_generator(probe_pair: ProbePair, name: str) -> None:
     _, server = probe_pair
-    server.ask(start("server", name, address=IPV4[1], deadline=0.3))
-    lines = until_the_end(server, "server")
+    server.ask(start_request("server", name, address=IPV4[1], deadline=0.3))
+    lines = lines_until_exit(server, "server")
     assert [line.kind for line in lines if line.kind in ("failed", "exit")] == ["failed", "exit"]
     assert "0.3 s" in next(line.text for line in lines if line.kind == "failed")
     wait_until(lambda: not server.children())
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_stop_and_deadline_with_the_link_down(wire: Cable, probe_pair: ProbePair, name: str) -> None:
+def test_stop_and_deadline_with_the_link_down(wire: VethPair, probe_pair: ProbePair, name: str) -> None:
     """Without them the traffic would never end."""
     client, server = probe_pair
-    server.ask(start("server", name, address=IPV4[1], deadline=25))
-    said(server, "listening")
-    client.ask(start("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
-    said(client, "sockets")
+    server.ask(start_request("server", name, address=IPV4[1], deadline=25))
+    next_line(server, "listening")
+    client.ask(start_request("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
+    next_line(client, "sockets")
     wire.left.run(["ip", "link", "set", "wire", "down"])
     try:
-        assert "1.5 s" in said(client, "failed").text
-        assert said(client, "exit").kind == "exit"
+        assert "1.5 s" in next_line(client, "failed").text
+        assert next_line(client, "exit").kind == "exit"
         server.ask({"traffic": {"id": "server", "action": "stop"}})
-        said(server, "exit")
+        next_line(server, "exit")
         wait_until(lambda: not client.children() and not server.children())
     finally:
         wire.left.run(["ip", "link", "set", "wire", "up"])
@@ -526,8 +528,8 @@ STAGES: dict[str, Callable[[Probe], object]] = {
     "requested": lambda probe: None,
     "forked": lambda probe: wait_until(probe.children),
     "session-created": lambda probe: wait_until(lambda: holds_if_running(has_session_leader, probe)),
-    "started": lambda probe: said(probe, "started"),
-    "listening": lambda probe: said(probe, "listening"),
+    "started": lambda probe: next_line(probe, "started"),
+    "listening": lambda probe: next_line(probe, "listening"),
 }
 ENDS: dict[str, Callable[[Probe], object]] = {
     "killed": lambda probe: probe.process.kill(),
@@ -540,55 +542,55 @@ ENDS: dict[str, Callable[[Probe], object]] = {
 @pytest.mark.parametrize("name", GENERATORS)
 @kill_matrix(tuple(STAGES), tuple(ENDS))
 def test_no_server_outlives_the_probe(
-    wire: Cable, mark: str, *, name: str, stage: str, kill: int, variant: str
+    wire: VethPair, mark: str, *, name: str, stage: str, kill: int, variant: str
 ) -> None:
     """`variant`: how the probe ends."""
     with Probe("--interval", "60", namespace=wire.right) as probe:
         probe.until(lambda line: line.counters)
-        probe.ask(start("server", name, address=IPV4[1]))
+        probe.ask(start_request("server", name, address=IPV4[1]))
         STAGES[stage](probe)
         ENDS[variant](probe)
-        probe.process.wait(LIMIT)
-    wait_until(lambda: not marked(mark))
+        probe.process.wait(TEST_TIMEOUT)
+    wait_until(lambda: not marked_processes(mark))
 
 
 @pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))
 @pytest.mark.parametrize("name", GENERATORS)
 @kill_matrix(tuple(ENDS), ("server-first", "client-first"))
 def test_nothing_outlives_the_probes_during_a_run(
-    wire: Cable, mark: str, *, name: str, stage: str, kill: int, variant: str
+    wire: VethPair, mark: str, *, name: str, stage: str, kill: int, variant: str
 ) -> None:
     """Both ends with four streams under full load, ended one after the other; `stage`: how."""
     with (
         Probe("--interval", "60", namespace=wire.left) as client,
         Probe("--interval", "60", namespace=wire.right) as server,
     ):
-        server.ask(start("server", name, address=IPV4[1]))
-        said(server, "listening")
-        client.ask(start("client", name, "-P", "4", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
-        said(client, "sockets")
-        assert len(marked(mark)) >= 4
+        server.ask(start_request("server", name, address=IPV4[1]))
+        next_line(server, "listening")
+        client.ask(start_request("client", name, "-P", "4", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+        next_line(client, "sockets")
+        assert len(marked_processes(mark)) >= 4
         for probe in (client, server) if variant == "client-first" else (server, client):
             ENDS[stage](probe)
-            probe.process.wait(LIMIT)
-    wait_until(lambda: not marked(mark))
+            probe.process.wait(TEST_TIMEOUT)
+    wait_until(lambda: not marked_processes(mark))
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 @kill_matrix(("running",))
 def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill: int, name: str) -> None:
     client, server = probe_pair
-    server.ask(start("server", name, address=IPV4[1]))
-    said(server, "listening")
-    client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
-    pid = said(client, "started").pid
+    server.ask(start_request("server", name, address=IPV4[1]))
+    next_line(server, "listening")
+    client.ask(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    pid = next_line(client, "started").pid
     assert pid is not None
-    said(client, "sockets")
+    next_line(client, "sockets")
     os.kill(pid, signal.SIGKILL)
-    exited = said(client, "exit")
+    exited = next_line(client, "exit")
     assert exited.signal == signal.SIGKILL and exited.status is None
     server.ask({"traffic": {"id": "server", "action": "stop"}})
-    said(server, "exit", "failed")
+    next_line(server, "exit", "failed")
     wait_until(lambda: not client.children() and not server.children())
 
 
@@ -622,10 +624,10 @@ def fake_iperf3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> C
 def test_misbehaving_iperf3(kind: str, fake_iperf3: Callable[[str], None], mark: str) -> None:
     fake_iperf3(FAKE_PROGRAMS[kind])
     with Probe("--interval", "0.1") as probe:
-        probe.ask(start("server", "iperf3", address="127.0.0.1", deadline=1.0))
-        lines = until_the_end(probe, "server")
+        probe.ask(start_request("server", "iperf3", address="127.0.0.1", deadline=1.0))
+        lines = lines_until_exit(probe, "server")
         probe.until(lambda line: line.counters)
-        wait_until(lambda: not strays(mark, probe))
+        wait_until(lambda: not stray_generators(mark, probe))
         last = lines[-1]
         if kind == "prints bytes":
             assert last.status == 3 and lines[1].text.startswith("\ufffd\x1b[2J\0")
@@ -636,15 +638,15 @@ def test_misbehaving_iperf3(kind: str, fake_iperf3: Callable[[str], None], mark:
         else:
             assert last.signal in (signal.SIGTERM, signal.SIGKILL)
             assert [line.kind for line in lines].count("failed") == 1
-    wait_until(lambda: not marked(mark))
+    wait_until(lambda: not marked_processes(mark))
 
 
 def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark: str) -> None:
     fake_iperf3("#!/nonexistent/interpreter")
     with Probe("--interval", "60") as probe:
-        probe.ask(start("server", "iperf3", address="127.0.0.1"))
-        assert said(probe, "started", "failed").text == "cannot be started: No such file or directory"
-        wait_until(lambda: not strays(mark, probe))
+        probe.ask(start_request("server", "iperf3", address="127.0.0.1"))
+        assert next_line(probe, "started", "failed").text == "cannot be started: No such file or directory"
+        wait_until(lambda: not stray_generators(mark, probe))
 
 
 def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -656,7 +658,7 @@ def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         heard.append(fields)
 
     generators = Generators(report, select.poll())
-    generators.handle_request(start("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
+    generators.handle_request(start_request("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
     assert [(line["kind"], line["text"]) for line in heard] == [("failed", "iperf3 is not installed")]
     assert generators.next_deadline(0.0) is None
 
@@ -668,8 +670,8 @@ def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_tools(mark: str) -> None:
     with Probe("--interval", "60") as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
-        tools = said(probe, "tools", "failed").tools
-        wait_until(lambda: not strays(mark, probe))
+        tools = next_line(probe, "tools", "failed").tools
+        wait_until(lambda: not stray_generators(mark, probe))
     assert tools is not None and tools.path == shutil.which("iperf3")
     assert tools.version.startswith("iperf 3.") and {"--reverse", "--forceflush"} <= set(tools.options)
     assert tools.congestion_control in tools.congestion_controls
@@ -693,11 +695,11 @@ def test_invalid_iperf3_is_unreadable(
     fake_iperf3(script)
     with Probe("--interval", "60") as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
-        tools = said(probe, "tools", "failed").tools
+        tools = next_line(probe, "tools", "failed").tools
         assert tools is not None and tools.version == "" and tools.options == ()
         assert tools.unreadable["version"].reason == reason and word in tools.unreadable["version"].detail
         assert tools.congestion_controls
-    wait_until(lambda: not marked(mark))
+    wait_until(lambda: not marked_processes(mark))
 
 
 # ------------------------------------------------------------------------------------------- limits
@@ -727,10 +729,10 @@ def test_invalid_requests_are_reported() -> None:
             ({"generator": "builtin", "arguments": ["--file", "x"]}, "no option '--file'"),
             ({"generator": "builtin", "arguments": ["--length", "9M"]}, "is no value of --length"),
         ):
-            request = start("server", "iperf3", address="127.0.0.1")
+            request = start_request("server", "iperf3", address="127.0.0.1")
             request["traffic"].update(change)
             probe.ask(request)
-            line = said(probe, "failed", "started")
+            line = next_line(probe, "failed", "started")
             assert word in line.text, (change, line)
         assert not [pid for pid in probe.children() if os.getsid(pid) == pid]
 
@@ -739,13 +741,13 @@ def test_invalid_requests_are_reported() -> None:
 def test_threads_are_reported_during_a_run(probe_pair: ProbePair, generator: str) -> None:
     """Of all processes of the host, including its own."""
     client, server = probe_pair
-    server.ask(start("server", generator, address=IPV4[1]))
-    said(server, "listening")
+    server.ask(start_request("server", generator, address=IPV4[1]))
+    next_line(server, "listening")
     duration = ("-t", "30") if generator == "iperf3" else ("--time", "30")
-    client.ask(start("client", generator, *duration, address=IPV4[1], threads=True))
-    pid = said(client, "started").pid
+    client.ask(start_request("client", generator, *duration, address=IPV4[1], threads=True))
+    pid = next_line(client, "started").pid
     while True:
-        line = said(client, "threads", name="client")
+        line = next_line(client, "threads", name="client")
         assert line.seconds and line.seconds > 0 and line.unreadable is None
         own_threads = [one for one in line.threads if one.generator]
         if own_threads:
@@ -754,17 +756,17 @@ def test_threads_are_reported_during_a_run(probe_pair: ProbePair, generator: str
     assert any(one.pid == pid or os.getsid(one.pid) == pid for one in own_threads)
     assert all(one.user + one.system > 0 for one in line.threads) and len(line.threads) <= 16
     client.ask({"traffic": {"id": "client", "action": "stop"}})
-    said(client, "exit")
+    next_line(client, "exit")
 
 
 def test_limit_of_generators() -> None:
     with Probe("--interval", "60") as probe:
         for number in range(generator.MAX_GENERATORS + 1):
-            probe.ask(start("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
-        probe.ask(start("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
-        text = said(probe, "failed").text
+            probe.ask(start_request("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
+        probe.ask(start_request("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
+        text = next_line(probe, "failed").text
         assert text == f"{generator.MAX_GENERATORS} generators run already"
-        assert said(probe, "failed").text == "a generator of this name runs already"
+        assert next_line(probe, "failed").text == "a generator of this name runs already"
     assert probe.process.returncode == 0
 
 
@@ -772,11 +774,11 @@ def test_output_blocks_while_the_probe_is_not_read(fake_iperf3: Callable[[str], 
     """A child's writes block while the probe's output is not read, and nothing is lost."""
     fake_iperf3('for ((i = 0; i < 15000; i++)); do echo "$i ' + "x" * 500 + '"; done')
     with Probe("--interval", "60") as probe:
-        probe.ask(start("client", "iperf3", address="127.0.0.1"))
+        probe.ask(start_request("client", "iperf3", address="127.0.0.1"))
         wait_until(lambda: [pid for pid in probe.children() if os.getsid(pid) == pid])
         [child] = [pid for pid in probe.children() if os.getsid(pid) == pid]
         wait_until(lambda: "pipe_write" in Path(f"/proc/{child}/wchan").read_text())
-        lines = until_the_end(probe, "client")
+        lines = lines_until_exit(probe, "client")
     texts = [line.text.split()[0] for line in lines if line.kind == "output"]
     assert texts == [str(number) for number in range(15000)]
 

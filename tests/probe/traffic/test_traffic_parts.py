@@ -39,7 +39,7 @@ from nictop.probe.traffic.sock_diag import (
 from nictop.probe.traffic.tools import parse_options as parse_help
 from nictop.probe.traffic.tools import read_tools
 from nictop.wire.codec import decode, encode_request
-from tests.support.probe import alive, wait_until
+from tests.support.probe import is_alive, wait_until
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -445,7 +445,7 @@ def test_child_that_ignores_sigterm_is_killed_and_reaped() -> None:
 
     child = TrafficChild.start(ignore_sigterm, time.monotonic() + 3600)
     wait_until(lambda: [line for out in list(child.outputs) for line in child.read(out)])
-    assert alive(child.pid)
+    assert is_alive(child.pid)
     terminate_all([child])
     assert not os.path.exists(f"/proc/{child.pid}")
 

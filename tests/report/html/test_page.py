@@ -23,7 +23,7 @@ from nictop.report.markdown import markdown_page
 from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis
 from nictop.traffic.results.selection import StoredRun
-from tests.support.reports import HOSTILE, WALL, full_result, hostile_report, kept, recorded_answer, rich_report
+from tests.support.reports import HOSTILE, WALL, captured_guest, full_result, hostile_report, rich_report, stored_run
 
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "h4", "p", "nav", "a", "section", "article"),
@@ -141,7 +141,7 @@ def test_the_page_has_all_data() -> None:
 
 def test_two_labels_are_compared() -> None:
     runs = [
-        replace(kept(number, f"{label}-runs", full_result(gigabits)), label=label)
+        replace(stored_run(number, f"{label}-runs", full_result(gigabits)), label=label)
         for label, gigabits in (("slow", 4.0), ("fast", 8.0))
         for number in (1, 2, 3)
     ]
@@ -172,7 +172,7 @@ def test_hostile_names_are_shown_as_text() -> None:
 
 def test_a_very_long_name_is_complete_but_shortened_in_charts() -> None:
     long = "n" * 10_000
-    snapshot, window = recorded_answer("virtio-4-queues", long)
+    snapshot, window = captured_guest("virtio-4-queues", long)
     links = {ifindex: replace(link, name=f"{long}{ifindex}") for ifindex, link in snapshot.links.items()}
     runs = [replace(one, value=long) for one in rich_report().experiments[1].runs]
     report = report_of([(replace(snapshot, links=links), window), Unreachable(long, long)], runs, wall=WALL)
@@ -199,7 +199,7 @@ def test_only_html_objects_are_not_escaped() -> None:
 
 
 def test_a_host_without_an_inventory_is_listed_with_the_reason() -> None:
-    snapshot, window = recorded_answer("virtio-4-queues", "guest")
+    snapshot, window = captured_guest("virtio-4-queues", "guest")
     report = report_of([(replace(snapshot, inventory=None), window)], wall=WALL)
     assert report.hosts == ()
     assert "guest · unreachable: it had told nothing of its devices yet" in Outline(html_page(report)).words

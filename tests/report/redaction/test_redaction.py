@@ -28,9 +28,9 @@ from nictop.report.redaction.names import NameAliases
 from nictop.report.redaction.redaction import Redaction, make_redaction, redact
 from nictop.rules import HostFacts, diagnose
 from nictop.traffic.plan.plan import Endpoint
-from tests.support.arbitrary import disturbed
-from tests.support.reports import RECORDED, WALL, experiments, full_result, kept, recorded_answer
-from tests.support.rule_cases import RULES, watched
+from tests.support.arbitrary import mutated
+from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest, experiments, full_result, stored_run
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 MAC = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f])")
 FOUR = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
@@ -66,14 +66,14 @@ def private(answer: tuple[Snapshot, Any]) -> Snapshot:
 def redacted_report() -> tuple[str, list[str]]:
     """The page, and all strings of the records that it was made of."""
     answers: list[Any] = []
-    for number, name in enumerate(RECORDED):
-        answer = recorded_answer(name, f"office-{number}")
+    for number, name in enumerate(CAPTURED_GUESTS):
+        answer = captured_guest(name, f"office-{number}")
         answers.append((private(answer), answer[1]))
     answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22 does not answer: backup is down?"))
     run = full_result(5.0)
     plan = replace(run.plan, client=Endpoint("office-0", 4, "10.0.2.15"), server=Endpoint("office-1", 5, "10.0.2.16"))
     said = replace(run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"})
-    runs = [*experiments(), kept(1, "own", said)]
+    runs = [*experiments(), stored_run(1, "own", said)]
     before = [json.dumps(texts(one)) for one in (*answers, *runs)]
     told, shown, hidden = redact(answers, runs)
     report = report_of(told, shown, wall=WALL, hidden=hidden)
@@ -123,7 +123,7 @@ def test_an_object_has_the_same_alias_in_every_text() -> None:
 
 def all_cases() -> list[Any]:
     found = []
-    for path in sorted(RULES.glob("*/*.json")):
+    for path in sorted(CASES_DIRECTORY.glob("*/*.json")):
         if path.parent.name != "bases":
             for kind, listed in json.loads(path.read_text()).items():
                 found += [pytest.param(case["hosts"], id=f"{path.stem}-{kind}-{n}") for n, case in enumerate(listed)]
@@ -132,7 +132,7 @@ def all_cases() -> list[Any]:
 
 @pytest.mark.parametrize("hosts", all_cases())
 def test_the_findings_are_the_same(hosts: list[dict[str, Any]]) -> None:
-    before = [watched(host) for host in hosts]
+    before = [host_facts(host) for host in hosts]
     redaction = make_redaction([one.snapshot for one in before])
     after = [HostFacts(redaction.hidden(one.snapshot), one.window) for one in before]
     names = {one.name: other.name for one, other in zip(before, after, strict=True)}
@@ -269,8 +269,8 @@ def test_any_text_can_be_redacted(text: str) -> None:
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.02, 0.3, 1.0]))
 @settings(max_examples=40)
 def test_hosts_with_arbitrary_text_can_be_redacted_and_shown(seed: int, share: float) -> None:
-    snapshot, window = recorded_answer(RECORDED[1], "guest")
-    inventory = disturbed(snapshot.inventory, Inventory, Random(seed), share)
+    snapshot, window = captured_guest(CAPTURED_GUESTS[1], "guest")
+    inventory = mutated(snapshot.inventory, Inventory, Random(seed), share)
     links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
     changed = replace(snapshot, inventory=inventory, links=links)
     told, _, hidden = redact([(changed, window)], ())

@@ -14,14 +14,14 @@ from nictop.probe.records import Link
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import Step
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, sysctl_fixes
-from tests.support.findings import printed
-from tests.support.rule_cases import watched
+from tests.support.findings import step_texts
+from tests.support.rule_cases import host_facts
 
 FOUR = ("-L", "combined", "4")
 
 
 def host_with(name: str, **more: Any) -> tuple[HostFacts, Link]:
-    host = watched({"base": "kvm-guest", **more})
+    host = host_facts({"base": "kvm-guest", **more})
     link = host.links[0]
     return host, dataclasses.replace(link, name=name)
 
@@ -39,10 +39,10 @@ def run(lines: Iterable[Step | str]) -> None:
 def test_the_undo_restores_the_old_value() -> None:
     host, link = host_with("enp1s0")
     now, _ = ethtool_fixes(host, link, ["-G", "rx", "128", "tx", "64"])
-    assert printed(now.commands) == ["ethtool -G enp1s0 rx 128 tx 64"]
-    assert printed(now.undo) == ["ethtool -G enp1s0 rx 256 tx 256"]
-    assert printed(ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo) == ["ethtool -X enp1s0 default"]
-    assert printed(ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo) == [
+    assert step_texts(now.commands) == ["ethtool -G enp1s0 rx 128 tx 64"]
+    assert step_texts(now.undo) == ["ethtool -G enp1s0 rx 256 tx 256"]
+    assert step_texts(ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo) == ["ethtool -X enp1s0 default"]
+    assert step_texts(ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo) == [
         "ethtool -K enp1s0 tso on gro on"
     ]
     assert ethtool_fixes(host, link, ["-C", "rx-usecs", "8"])[0].undo == ()  # the old value is unknown
@@ -53,13 +53,13 @@ def test_networkmanager_stores_the_setting_in_the_profile(version: str) -> None:
     host, link = host_with("enp1s0", networkmanager={"version": version})
     fix = persistent(ethtool_fixes(host, link, FOUR))
     uuid = "11111111-1111-4111-8111-111111111111"
-    assert printed(fix.commands) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined 4"]
-    assert printed(fix.undo) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined ''"]
+    assert step_texts(fix.commands) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined 4"]
+    assert step_texts(fix.undo) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined ''"]
 
 
 def test_without_the_property_in_networkmanager_udev_is_used() -> None:
     host, link = host_with("enp1s0", networkmanager={"version": "1.42.4"})
-    (line,) = printed(persistent(ethtool_fixes(host, link, FOUR)).commands)
+    (line,) = step_texts(persistent(ethtool_fixes(host, link, FOUR)).commands)
     assert line.endswith("> /etc/udev/rules.d/90-enp1s0-channels.rules")
     assert 'RUN+="/usr/sbin/ethtool -L $name combined 4"' in line
     ring = persistent(ethtool_fixes(host, link, ["-G", "rx", "256"]))
@@ -87,7 +87,7 @@ def test_the_line_of_a_stanza_is_added_and_removed(tmp_path: Path) -> None:
 def test_networkd_reads_a_drop_in(tmp_path: Path) -> None:
     host, link = host_with("enp1s0", networkmanager=None, networkd={"enp1s0": {"setup_state": "configured"}})
     fix = persistent(ethtool_fixes(host, link, FOUR))
-    moved = [line.replace("/etc/systemd/network", str(tmp_path)) for line in printed(fix.commands)]
+    moved = [line.replace("/etc/systemd/network", str(tmp_path)) for line in step_texts(fix.commands)]
     run(moved)
     run(moved)  # running it again changes nothing
     unit = (tmp_path / "50-enp1s0.link").read_text()
@@ -100,7 +100,7 @@ def test_an_existing_link_file_is_extended() -> None:
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=[entry])
     folder = "/etc/systemd/network/10-netplan-enp1s0.link.d"
-    assert printed(persistent(ethtool_fixes(host, link, FOUR)).commands) == [
+    assert step_texts(persistent(ethtool_fixes(host, link, FOUR)).commands) == [
         f"mkdir -p {folder}",
         f"printf '%s\\n' '[Link]' CombinedChannels=4 > {folder}/channels.conf",
     ]
@@ -125,15 +125,15 @@ def test_the_mtu_is_stored_where_the_address_is_configured() -> None:
     netplan = [{"owner": "netplan", "file": "/etc/netplan/a.yaml", "line": 3, "names": ["enp1s0"]}]
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=netplan)
-    assert printed(persistent(mtu_fixes(host, link, 9000)).commands) == ["netplan set ethernets.enp1s0.mtu=9000"]
+    assert step_texts(persistent(mtu_fixes(host, link, 9000)).commands) == ["netplan set ethernets.enp1s0.mtu=9000"]
     host, link = host_with("enp1s0", networkmanager=None)
     assert 'ATTR{mtu}="9000"' in str(persistent(mtu_fixes(host, link, 9000)).commands[0])
 
 
 def test_the_undo_of_a_sysctl_has_its_old_value() -> None:
-    host = watched({"base": "kvm-guest", "settings": {"sysctl": {"net.core.netdev_max_backlog": 1000}}})
+    host = host_facts({"base": "kvm-guest", "settings": {"sysctl": {"net.core.netdev_max_backlog": 1000}}})
     now, later = sysctl_fixes(host, "net.core.netdev_max_backlog", 4000)
-    assert printed(now.undo) == ["sysctl -w net.core.netdev_max_backlog=1000"]
-    assert printed(later.commands) == [
+    assert step_texts(now.undo) == ["sysctl -w net.core.netdev_max_backlog=1000"]
+    assert step_texts(later.commands) == [
         "echo 'net.core.netdev_max_backlog = 4000' > /etc/sysctl.d/90-netdev-max-backlog.conf"
     ]

@@ -36,7 +36,7 @@ from nictop.traffic.results.selection import StoredRun, chosen, keep
 from nictop.traffic.run.events import Finished, IntervalMeasured, Stage
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
-from tests.support.probe import alive, wait_until
+from tests.support.probe import is_alive, wait_until
 from tests.traffic.pair import LIMIT, WIRE, Pair, pair, why_not
 
 REASON = why_not()
@@ -344,7 +344,7 @@ async def test_command_that_does_not_end_is_stopped_with_its_session(script: str
     assert why.startswith("the command ") and why.endswith(" had not ended after 3.00 s, and was stopped")
     pids = [int(pid) for pid in note.read_text().split()]
     assert len(pids) == 2
-    wait_until(lambda: not any(map(alive, pids)))
+    wait_until(lambda: not any(map(is_alive, pids)))
 
 
 async def test_cancelled_command_is_stopped(tmp_path: Path) -> None:
@@ -354,12 +354,12 @@ async def test_cancelled_command_is_stopped(tmp_path: Path) -> None:
     pid = int(await asyncio.to_thread(note.read_text))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert task.cancelled() and not alive(pid)
+    assert task.cancelled() and not is_alive(pid)
 
 
 async def test_background_process_of_a_command_is_not_waited_for(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     assert await run_hook(f"sleep 600 & echo $! > {note}", {}, 10.0) == ""
     pid = int(note.read_text())
-    assert alive(pid)
+    assert is_alive(pid)
     os.kill(pid, 9)

@@ -20,9 +20,9 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.page import FindingPage
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
-from tests.support.findings import RENAME, commands, finding, lines_of_case, printed
+from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
@@ -56,20 +56,20 @@ def copied(screen: Screen) -> str:
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]) -> None:
     """The case that started nictop: the finding, and the command that repairs it, on the first screen."""
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         diagnosis = await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         assert [one.rule for one in diagnosis.findings] == ["profile_is_generated"]
         shown = "\n".join(screen.drawn())
         assert '▲ ens224 is run by "Wired connection 1", a profile NetworkManager made up' in shown
         first = " ".join(line.strip(" \\") for line in screen.lines(FindingsPanel)[1:])
-        assert first == " ".join(printed(diagnosis.findings[0].fixes[0].commands))
+        assert first == " ".join(step_texts(diagnosis.findings[0].fixes[0].commands))
         assert f"nmcli con mod uuid {UUID} connection.id" in shown
         (row,) = [line for line in screen.lines(DeviceTable) if " ens224 " in line]
         assert "Wired connection 1" in row
 
 
 async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(hello())
         assert any("waiting for the inventory" in row for row in screen.drawn())
         lines = lines_of_case("profiles", "profile_is_generated", kind="silent")
@@ -80,26 +80,26 @@ async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> 
 
 
 async def test_the_worst_stands_in_the_panel_and_the_others_below() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await say(
             screen, finding(severity="critical", title="has no address"), *(finding(subject=f"e{n}") for n in "123")
         )
         panel = screen.lines(FindingsPanel)
         assert panel[0].startswith(" ✖ ens224 has no address")
-        assert [line.strip() for line in panel[1:3]] == printed(RENAME.commands)
+        assert [line.strip() for line in panel[1:3]] == step_texts(RENAME.commands)
         assert [line.split()[:2] for line in panel[3:]] == [["▲", "e1"], ["▲", "e2"], ["▲", "e3"]]
         assert any("Findings: 1 critical · 3 warnings" in row for row in screen.drawn())
 
 
 async def test_what_has_no_room_is_counted() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, *(finding(subject=f"ens{number}") for number in range(9)))
         assert len(screen.lines(FindingsPanel)) == 4
         assert screen.lines(FindingsPanel)[-1].endswith(" +7 more: 5 ")
 
 
 async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         healthy = lines_of_case("profiles", "profile_is_generated", kind="silent")[1]
         assert healthy.inventory is not None
@@ -115,7 +115,7 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
 
 
 async def test_freeze_keeps_the_findings_too() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding())
         await screen.press("space")
         screen.nictop.diagnosis.publish(Diagnosis((), ()))
@@ -130,7 +130,7 @@ async def test_freeze_keeps_the_findings_too() -> None:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_page_has_what_was_seen_why_and_what_to_type(size: tuple[int, int]) -> None:
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         diagnosis = await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         await screen.press("5")
         assert screen.app.screen.query_one(FindingList).has_focus
@@ -147,7 +147,7 @@ async def test_the_page_has_what_was_seen_why_and_what_to_type(size: tuple[int, 
 
 
 async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding(), finding(subject="ens256"))
         await screen.press("5", "down", "enter")
         assert not screen.app.screen.query_one(FindingList).display
@@ -162,7 +162,7 @@ async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
 
 
 async def test_the_cursor_stays_with_its_finding() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         first, second = finding(subject="ens1", severity="info"), finding(subject="ens2", severity="info")
         await say(screen, first, second)
         await screen.press("5", "down")
@@ -180,7 +180,7 @@ async def test_the_cursor_stays_with_its_finding() -> None:
 
 
 async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         rule = next(iter(RULES))
         await say(screen, skipped=(Skipped(rule, "alma-load-001", "", "needs root: /dev/kmsg"),))
         await screen.press("5")
@@ -194,7 +194,7 @@ async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
 
 
 async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding())
         await screen.press("s")
         assert not screen.app.screen.query_one(FindingsView).skipped
@@ -204,7 +204,7 @@ async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
 
 
 async def test_a_click_on_the_panel_opens_the_view() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await say(screen, finding())
         await screen.pilot.click(FindingsPanel)
         await screen.settle()
@@ -215,10 +215,10 @@ async def test_a_click_on_the_panel_opens_the_view() -> None:
 
 
 async def test_copy_takes_the_command_that_the_panel_shows() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding(), finding(subject="ens256", fixes=()))
         await screen.press("y")
-        assert copied(screen) == "\n".join(printed(RENAME.commands))
+        assert copied(screen) == "\n".join(step_texts(RENAME.commands))
         await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
 
 
@@ -226,19 +226,19 @@ async def test_copy_takes_the_marked_fix_of_the_page_in_full() -> None:
     """However it is broken into lines on the screen, one line of the shell is one line in the clipboard."""
     long = replace(RENAME, commands=commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30))))
     by_hand = replace(RENAME, commands=(), note="Ask the network team.")
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding(fixes=(by_hand, RENAME, long)))
         await screen.press("5", "right", "right", "y")
         assert copied(screen) == str(long.commands[0])
         mark = next(line for line in screen.lines(FindingPage) if line.startswith(" ▸ "))
         assert mark.split()[1] == "rename"
         await screen.press("left", "y")
-        assert copied(screen) == "\n".join(printed(RENAME.commands))
+        assert copied(screen) == "\n".join(step_texts(RENAME.commands))
 
 
 async def test_copy_says_what_has_to_be_filled_in() -> None:
     fix = replace(RENAME, commands=commands("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'"))
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding(fixes=(fix,)))
         await screen.press("y")
         await wait_until(screen, lambda: any("fill in <ADDRESS/PREFIX>" in row for row in screen.drawn()))
@@ -246,18 +246,18 @@ async def test_copy_says_what_has_to_be_filled_in() -> None:
 
 
 async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding())
         written: list[str] = []
         assert screen.app._driver is not None
         monkeypatch.setattr(screen.app._driver, "write", written.append)
         screen.app.screen.action_copy()  # type: ignore[attr-defined]
-        expected = base64.b64encode("\n".join(printed(RENAME.commands)).encode()).decode()
+        expected = base64.b64encode("\n".join(step_texts(RENAME.commands)).encode()).decode()
         assert written == [f"\x1b]52;c;{expected}\a"]
 
 
 async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         screen.nictop._copy = None
         await say(screen, finding())
         await screen.press("y")
@@ -266,7 +266,7 @@ async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.Monk
 
 
 async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await say(screen, finding(fixes=()))
         await screen.press("y", "5", "y", "right")
         assert copied(screen) == ""
@@ -277,7 +277,7 @@ async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_any_size_draws(size: tuple[int, int]) -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
         await screen.pilot.resize_terminal(*size)
         await screen.press("5", "enter", "right", "down", "escape", "s", "end", "y", "escape")
@@ -300,7 +300,7 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
         lay_out(self, size, scroll)
 
     monkeypatch.setattr(LiveScreen, "_refresh_layout", counted)
-    async with live() as screen:
+    async with live_screen() as screen:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
         await screen.pilot.resize_terminal(3, 3)
         now[0] += 10.0
@@ -312,7 +312,7 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
 async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
     fix = replace(RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),), undo=(stored_line(HOSTILE),), note=HOSTILE)
     hostile = finding(subject=HOSTILE, title=HOSTILE, why=HOSTILE, host=HOSTILE, fixes=(fix,))
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await say(screen, hostile, skipped=(Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
         for keys in (("y",), ("5",), ("y",), ("enter",), ("escape", "s", "end")):
             await screen.press(*keys)
@@ -323,7 +323,7 @@ async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
 
 
 async def test_an_ascii_console_gets_only_ascii() -> None:
-    async with live(NARROW, glyphs=ASCII) as screen:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         fix = replace(RENAME, commands=(stored_line("nmcli con up 漢字"),), note="–…")
         await say(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
         for keys in (("y",), ("5",), ("s",), ("enter",), ("escape",), ("escape",)):
@@ -333,7 +333,7 @@ async def test_an_ascii_console_gets_only_ascii() -> None:
 
 
 async def test_the_facts_of_the_link_name_its_manager_and_profile() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         await screen.press("right")
         facts = screen.lines(FactsView)
@@ -342,7 +342,7 @@ async def test_the_facts_of_the_link_name_its_manager_and_profile() -> None:
 
 
 async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await say(screen, finding())
         laid_out = []
         monkeypatch.setattr(LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1))

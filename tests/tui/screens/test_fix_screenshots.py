@@ -13,7 +13,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from tests.support.findings import lines_of_case
-from tests.support.screen import NARROW, STANDS_STILL, WIDE, Screen, running, wait_until
+from tests.support.screen import FROZEN_TIME, NARROW, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 from tests.tui.screens.test_screenshots import compare, without_ids
 
@@ -56,7 +56,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
-    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: STANDS_STILL)
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: FROZEN_TIME)
     monkeypatch.setattr("nictop.tui.screens.live.view.change_status", lambda progress, now: "")
     size, glyphs = SIZES[name]
     source = ScriptedSource("alma-load-001")

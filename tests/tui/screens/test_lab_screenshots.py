@@ -14,7 +14,7 @@ from nictop.traffic.results.selection import StoredRun, read
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.results import KeptRunScreen
 from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
-from tests.support.screen import WIDE, Hosts, Screen, several, wait_until
+from tests.support.screen import WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.tui.screens.test_screenshots import compare, without_ids
 
 LAB = Path(__file__).parent.parent.parent / "data" / "runs" / "lab.tar.gz"
@@ -42,7 +42,7 @@ def rows(runs: list[StoredRun]) -> list[ResultGroup]:
     return sorted(set_ups(runs), key=lambda row: row.first.group)
 
 
-async def picture(screen: Screen, hosts: Hosts, shown: KeptRunScreen | ComparisonScreen, *keys: str) -> str:
+async def picture(screen: Screen, hosts: ScriptedHosts, shown: KeptRunScreen | ComparisonScreen, *keys: str) -> str:
     await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     await screen.app.push_screen(shown)
     await screen.settle()
@@ -60,7 +60,7 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
     assert run.result.proof is not None and run.result.proof.verdict == "proven"
     nic = label.removeprefix("lab-")
     assert all(f"{host}: {nic} carried" in run.result.proof.sentence for host in ("vm1", "vm2"))
-    async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
         shown = KeptRunScreen(rows([run])[0])
         compare(f"{RUNS[label]}-120x36", await picture(screen, hosts, shown))
 
@@ -68,12 +68,12 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
 @pytest.mark.parametrize("label", ["queues", "mss"])
 async def test_a_comparison_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]], label: str) -> None:
     a, b = rows(kept[label])
-    async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
         shown = ComparisonScreen(a, b)
         compare(f"lab-{label}-120x36", await picture(screen, hosts, shown))
 
 
 async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]]) -> None:
-    async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
         shown = KeptRunScreen(rows(kept["sweep"])[0])
         compare("lab-sweep-120x36", await picture(screen, hosts, shown, "p"))

@@ -17,7 +17,7 @@ from nictop.wire.ssh.authentication import Ask
 from tests.support.probe import wait_until as wait_for
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
-from tests.support.sshd import Sshd, free_port, public, skip_without_sshd
+from tests.support.sshd import Sshd, free_port, public_key, skip_without_sshd
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def test_two_hosts_one_of_them_real(sshd: Sshd, tmp_path: Path) -> None:
         await screen.press(*"yes", "enter")
         await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))
         known = tmp_path / "user" / ".ssh" / "known_hosts"
-        assert public(sshd.host_key) in known.read_text()
+        assert public_key(sshd.host_key) in known.read_text()
         await wait_until(screen, lambda: "◌ nowhere reconnecting in" in screen.drawn()[0])
 
         sshd.stop()

@@ -21,14 +21,14 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.support.lines import counters
-from tests.support.recorded import recorded
-from tests.support.recordings import everything, lines
-from tests.support.replayed import replayed
-from tests.support.screen import LIMIT, NARROW, WIDE, Screen, live, several, wait_until
+from tests.support.recorded import captured_lines
+from tests.support.recordings import lines_of, read_all
+from tests.support.replayed import screen_with_replay
+from tests.support.screen import NARROW, SCREEN_TIMEOUT, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import two_hosts
 from tests.traffic.pair import why_not
 
-GUEST = recorded("igb-vfs-vmxnet3-virtio")
+GUEST = captured_lines("igb-vfs-vmxnet3-virtio")
 real = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
@@ -60,7 +60,7 @@ def complaint(screen: Screen) -> str:
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await screen.hear(SourceState("live"), *GUEST)
         await wait_until(screen, lambda: screen.source.said_all)
         await name_it(screen, "r", path)
@@ -74,11 +74,11 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
     assert path.stat().st_mode & 0o777 == 0o600
     with Recording.open(str(path)) as recording:
         (name,) = recording.hosts
-        told = lines(everything(recording, name))
+        told = lines_of(read_all(recording, name))
         times = [line.counters.time for line in told if line.counters is not None]
         assert times[-1] == last
         assert sum(line.inventory is not None for line in told) == 1
-    async with replayed(path, size) as shown:
+    async with screen_with_replay(path, size) as shown:
         await shown.press("e")
         await shown.shown()
         assert any("82576" in row for row in shown.drawn())
@@ -97,7 +97,7 @@ async def count_on(screen: Screen) -> float:
 async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     path.write_text("mine")
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(SourceState("live"), *GUEST)
         await name_it(screen, "r", path)
         assert "exists already" in complaint(screen)
@@ -112,7 +112,7 @@ async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path)
 
 async def test_leaving_ends_the_recording_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
             hosts[name].say(SourceState("live"), *GUEST)
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
@@ -139,7 +139,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 async def test_a_full_disk_is_said_and_the_watch_goes_on(small_disk: Path) -> None:
     (small_disk / "other").write_bytes(b"x" * 60 * 1024)
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(SourceState("live"), *GUEST)
         await name_it(screen, "r", small_disk / "a.nictop")
         await screen.hear(*GUEST * 40)
@@ -154,7 +154,7 @@ async def test_a_full_disk_is_said_and_the_watch_goes_on(small_disk: Path) -> No
 async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(SourceState("live"), *GUEST)
         await name_it(screen, "r", folder / "a.nictop")
         assert "REC" in status(screen)
@@ -181,7 +181,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         (kept,) = runs.nictop.traffic.results
         live_result = kept.result
         await runs.nictop.recording.end()
-    async with replayed(path) as screen:
+    async with screen_with_replay(path) as screen:
         (marks,) = screen.replay.runs
         assert (marks.client, marks.server) == ("a", "b")
         await screen.press("e")
@@ -205,7 +205,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    async with several("vm1", "pve", size=size) as (screen, hosts):
+    async with screen_with_hosts("vm1", "pve", size=size) as (screen, hosts):
         hosts["vm1"].say(SourceState("live"), *GUEST)
         hosts["pve"].say(SourceState("failed", "no Python on pve <b>"))
         await wait_until(screen, lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None)
@@ -221,12 +221,12 @@ async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) 
 
 async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> None:
     path, page = tmp_path / "a.nictop", tmp_path / "a.html"
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(SourceState("live"), *GUEST)
         await name_it(screen, "r", path)
         await screen.press("r")
         await wait_until(screen, lambda: "Recorded" in said(screen))
-    async with replayed(path) as shown:
+    async with screen_with_replay(path) as shown:
         await shown.press("e")
         await shown.shown()
         await name_it(shown, "R", page)
@@ -244,12 +244,12 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
 
     def slow(path: str, *, force: bool = False) -> int:
         begun.set()
-        assert disk.wait(LIMIT)
+        assert disk.wait(SCREEN_TIMEOUT)
         return create(path, force=force)
 
     monkeypatch.setattr("nictop.recording.writer.create", slow)
     path = tmp_path / "a.nictop"
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.press("r")
         screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
         await screen.press("enter")

@@ -24,9 +24,9 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import lines_of_case
-from tests.support.recorded import recorded
-from tests.support.recordings import Told, a_host, record
-from tests.support.replayed import Replayed, replayed
+from tests.support.recorded import captured_lines
+from tests.support.recordings import TimedItem, host_items, write_recording
+from tests.support.replayed import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
@@ -37,8 +37,8 @@ NO_COST = 3600.0
 # ------------------------------------------------------------------------------------------------- the same screens
 
 
-GUEST = recorded("igb-vfs-vmxnet3-virtio")
-QUEUES = recorded("virtio-4-queues")
+GUEST = captured_lines("igb-vfs-vmxnet3-virtio")
+QUEUES = captured_lines("virtio-4-queues")
 PROFILES = lines_of_case("profiles", "profile_is_generated")
 HOSTS: dict[str, list[Line]] = {"alma-load-001": QUEUES, "alma-load-002": GUEST, "alma-load-003": PROFILES}
 KEYS: dict[str, tuple[str, ...]] = {
@@ -68,7 +68,7 @@ async def test_a_replay_draws_what_was_drawn_live(
     monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
     path = tmp_path / "a.nictop"
     drawn_live = await _live_samples(list(HOSTS)[:hosts], views, size, path, monkeypatch)
-    async with replayed(path, (size[0], size[1] + 1)) as screen:  # the playback has a line of its own
+    async with screen_with_replay(path, (size[0], size[1] + 1)) as screen:  # the playback has a line of its own
         for view, samples in drawn_live.items():
             assert view == "findings" or len({tuple(drawn) for _, drawn in samples}) > 1, view  # something moves
             await screen.press(*KEYS[view])
@@ -167,13 +167,13 @@ def _a_second_later(lines: list[Line], second: int) -> Line:
     )
 
 
-def shown(screen: Replayed) -> type[object]:
+def shown(screen: ScreenWithReplay) -> type[object]:
     return type(screen.app.screen)
 
 
-async def made(path: Path, told: list[Told]) -> None:
+async def made(path: Path, told: list[TimedItem]) -> None:
     """A closed recording."""
-    await asyncio.to_thread(record, path, told)
+    await asyncio.to_thread(write_recording, path, told)
 
 
 # ------------------------------------------------------------------------------------------------------- what is cut
@@ -181,14 +181,14 @@ async def made(path: Path, told: list[Told]) -> None:
 
 async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
-    await made(path, a_host("vm1", 20))
+    await made(path, host_items("vm1", 20))
     whole = path.read_bytes()
     with Recording.open(str(path)) as recording:
         frames = [offset for offset, header in recording.frames(0) if header is not None]
         begin, last = recording.begin, frames[-1]
     for cut in (last, (last + len(whole)) // 2, len(whole) - 1):
         path.write_bytes(whole[:cut])
-        async with replayed(path, NARROW) as screen:
+        async with screen_with_replay(path, NARROW) as screen:
             await screen.at(begin + 2.7)
             assert any("ens192" in row for row in screen.drawn()), cut
             await screen.press("e")
@@ -203,8 +203,8 @@ NAMES = ("a\x1b[2J[red]b", "<script>", "[/]", "", "local", "x" * 3000, "other")
 async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
     """Each as that of the host that is shown, then all of them in a row."""
     path = tmp_path / "a.nictop"
-    await made(path, sorted((one for name in NAMES for one in a_host(name, 5)), key=lambda one: one[2]))
-    async with replayed(path, NARROW, glyphs=glyphs) as screen:
+    await made(path, sorted((one for name in NAMES for one in host_items(name, 5)), key=lambda one: one[2]))
+    async with screen_with_replay(path, NARROW, glyphs=glyphs) as screen:
         await screen.press("e")
         await screen.shown()
         assert set(screen.nictop.hosts.by_name) == set(NAMES)
@@ -224,11 +224,11 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
 def one(tmp_path: Path) -> Path:
     """A minute of one host, read once a second."""
     path = tmp_path / "one.nictop"
-    record(path, a_host("vm1", 60))
+    write_recording(path, host_items("vm1", 60))
     return path
 
 
-def readings(screen: Replayed) -> float:
+def readings(screen: ScreenWithReplay) -> float:
     """Time of the counters that are shown."""
     newest = screen.nictop.hosts.session.snapshot.counters
     assert newest is not None
@@ -236,7 +236,7 @@ def readings(screen: Replayed) -> float:
 
 
 async def test_play_pause_and_speed(one: Path) -> None:
-    async with replayed(one, start=10.0) as screen:
+    async with screen_with_replay(one, start=10.0) as screen:
         assert screen.text("#replay").startswith(" ▶ ")
         first = readings(screen)
         await screen.pass_time(3.0)
@@ -254,7 +254,7 @@ async def test_play_pause_and_speed(one: Path) -> None:
 
 
 async def test_seek_and_step(one: Path) -> None:
-    async with replayed(one, start=30.3) as screen:
+    async with screen_with_replay(one, start=30.3) as screen:
         first = readings(screen)
         for key, expected in (
             ("left_curly_bracket", first - 10),
@@ -277,7 +277,7 @@ async def test_history_and_rates_after_a_jump_are_those_of_the_moment(
     one: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
-    async with replayed(one, start=5.0) as screen:
+    async with screen_with_replay(one, start=5.0) as screen:
         await screen.at(1050.0)
         late = await steady(screen)
         await screen.at(1012.0)
@@ -287,7 +287,7 @@ async def test_history_and_rates_after_a_jump_are_those_of_the_moment(
 
 
 async def test_go_to_a_time(one: Path) -> None:
-    async with replayed(one) as screen:
+    async with screen_with_replay(one) as screen:
         await screen.press("ctrl+g", *"+40", "enter")
         await screen.until(lambda: screen.nictop.now() == pytest.approx(1040.25))
         await screen.shown()
@@ -300,7 +300,7 @@ async def test_go_to_a_time(one: Path) -> None:
 
 
 async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
-    async with replayed(one, start=20.0, loop=True) as screen:
+    async with screen_with_replay(one, start=20.0, loop=True) as screen:
         await screen.press("e")
         await screen.until(lambda: screen.nictop.now() == pytest.approx(1020.25))
         await screen.shown()
@@ -312,13 +312,13 @@ async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
     [("u", "asked for nothing"), ("c", "can be changed"), ("r", "a recording already"), ("t", "No traffic run")],
 )
 async def test_what_a_recording_cannot_do_is_said(key: str, words: str, one: Path) -> None:
-    async with replayed(one) as screen:
+    async with screen_with_replay(one) as screen:
         await screen.press(key)
         assert any(words in said for said in screen.said())
 
 
 async def test_hosts_of_a_recording_are_what_they_are(one: Path) -> None:
-    async with replayed(one) as screen:
+    async with screen_with_replay(one) as screen:
         await screen.press("h")
         for key in ("a", "d", "r"):
             await screen.press(key)
@@ -328,8 +328,8 @@ async def test_hosts_of_a_recording_are_what_they_are(one: Path) -> None:
 
 async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
-    await made(path, [*a_host("vm1", 5), *a_host("vm2", 60)])
-    async with replayed(path) as screen:
+    await made(path, [*host_items("vm1", 5), *host_items("vm2", 60)])
+    async with screen_with_replay(path) as screen:
         await screen.at(1035.0)
         assert "silent for 30 s" in "\n".join(screen.drawn()[:3])
         await screen.at(1004.0)
@@ -341,13 +341,15 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
     path = tmp_path / "a.nictop"
     recorder = Recorder(str(path))
     begin = recorder.begin - 60.0  # in the past: frames are due by the clock of this machine
-    told = sorted([*a_host("vm1", 40, begin=begin), *a_host("vm2", 20, begin=begin + 20.0)], key=lambda one: one[2])
+    told = sorted(
+        [*host_items("vm1", 40, begin=begin), *host_items("vm2", 20, begin=begin + 20.0)], key=lambda one: one[2]
+    )
     try:
         for host, item, moment in told[:15]:
             recorder.hear(host, item, moment)
         while recorder.size < 500:  # noqa: ASYNC110  (a thread writes it)
             await asyncio.sleep(0)
-        async with replayed(path) as screen:
+        async with screen_with_replay(path) as screen:
             await screen.until(lambda: screen.replay.playback.end > told[14][2])
             await screen.press("e")
             await screen.shown()
@@ -373,7 +375,7 @@ def _seconds(one: HostSession) -> float:
 
 
 async def test_next_and_previous_run_of_the_demo() -> None:
-    async with replayed(DEMO, start=10.0) as screen:
+    async with screen_with_replay(DEMO, start=10.0) as screen:
         runs = screen.replay.runs
         seen = []
         for _ in range(8):
@@ -391,7 +393,7 @@ async def test_next_and_previous_run_of_the_demo() -> None:
 
 
 async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
-    async with replayed(DEMO, WIDE) as screen:
+    async with screen_with_replay(DEMO, WIDE) as screen:
         first, second = screen.replay.runs
         await screen.at(first.begin - 5)
         await screen.press("t")
@@ -413,7 +415,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
 
 
 async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path) -> None:
-    async with replayed(DEMO, NARROW) as screen:
+    async with screen_with_replay(DEMO, NARROW) as screen:
         first, second = screen.replay.runs
         assert first.end is not None
         pages: list[str] = []

@@ -26,9 +26,9 @@ from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
 from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import lines_of_case
-from tests.support.recorded import recorded
-from tests.support.replayed import Replayed, replayed
-from tests.support.screen import Hosts, Screen, running, several, still_clock, wait_until
+from tests.support.recorded import captured_lines
+from tests.support.replayed import ScreenWithReplay, screen_with_replay
+from tests.support.screen import Screen, ScriptedHosts, frozen_clock, running, screen_with_hosts, wait_until
 from tests.support.sources import ScriptedSource
 
 PICTURES = Path(__file__).parent.parent.parent.parent / "screenshots"
@@ -97,13 +97,13 @@ def without_ids(svg: str) -> str:
 def said(name: str) -> list[Line]:
     """What the probe of the host in the picture says."""
     family, slash, rule = name.partition("/")
-    return lines_of_case(family, rule) if slash else recorded(name)
+    return lines_of_case(family, rule) if slash else captured_lines(name)
 
 
 async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], glyphs: Glyphs) -> str:
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda host, ask: source, glyphs=glyphs)
-    with still_clock():
+    with frozen_clock():
         async with running(app, size, notifications=False) as pilot:
             screen = Screen(app, source, pilot)
             await screen.hear(*said(recording))
@@ -116,7 +116,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
 
 
 async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
-    async with several(*HOSTS, size=size) as (screen, hosts):
+    async with screen_with_hosts(*HOSTS, size=size) as (screen, hosts):
         for name, recording in HOSTS.items():
             hosts[name].say(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
@@ -133,7 +133,7 @@ async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Q
         return picture
 
 
-async def _asked(hosts: Hosts, question: Question) -> str | None:
+async def _asked(hosts: ScriptedHosts, question: Question) -> str | None:
     return await hosts.asks[question.host](question)
 
 
@@ -171,7 +171,7 @@ async def draw_replay(
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
-        async with replayed(DEMO, size, start=start, banner=banner) as screen:
+        async with screen_with_replay(DEMO, size, start=start, banner=banner) as screen:
             await screen.press(*keys)
             if "t" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
@@ -183,7 +183,7 @@ async def draw_replay(
         time.tzset()
 
 
-def _is_read(screen: Replayed) -> bool:
+def _is_read(screen: ScreenWithReplay) -> bool:
     """The run has been read up to the moment that is shown."""
     page = screen.app.screen
     return isinstance(page, RecordedRunScreen) and page._run is not None and page._run._now == screen.nictop.now()

@@ -24,7 +24,7 @@ from nictop.wire.budget import OVERLOADED
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Hosts, Screen, several, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 
 
 def nics(*names: str, address: str = "") -> Line:
@@ -36,7 +36,7 @@ def nics(*names: str, address: str = "") -> Line:
     return inventory(link(1, "lo", type=772, flags=0x49), *links)
 
 
-async def hear(screen: Screen, hosts: Hosts, name: str, *items: Line | SourceState) -> None:
+async def hear(screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | SourceState) -> None:
     """Let a host say something, and wait until it is in the picture."""
     hosts[name].say(*items)
     await wait_until(screen, lambda: hosts[name].said_all)
@@ -45,7 +45,7 @@ async def hear(screen: Screen, hosts: Hosts, name: str, *items: Line | SourceSta
     await screen.settle()
 
 
-async def two(screen: Screen, hosts: Hosts) -> None:
+async def two(screen: Screen, hosts: ScriptedHosts) -> None:
     await hear(screen, hosts, "vm1", hello(), nics("ens192", "ens224", address="192.0.2.1"))
     await hear(screen, hosts, "vm2", hello(), nics("eth0", "eth1", "eth2", address="192.0.2.2"))
     for name in ("vm1", "vm2"):
@@ -61,7 +61,7 @@ def first_line(screen: Screen) -> str:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_first_host_is_shown_and_all_are_named(size: tuple[int, int]) -> None:
-    async with several("vm1", "vm2", size=size) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
         await two(screen, hosts)
         assert "[● vm1]" in first_line(screen)
         assert " ● vm2 " in first_line(screen)
@@ -70,7 +70,7 @@ async def test_the_first_host_is_shown_and_all_are_named(size: tuple[int, int]) 
 
 
 async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("down")
         assert screen.chosen() == "ens224"
@@ -85,7 +85,7 @@ async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() ->
 
 
 async def test_only_the_probe_that_somebody_looks_at_reads_queues() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         assert hosts["vm1"].requests[-1] == Request(watch=(2,))
         assert hosts["vm2"].requests == []
@@ -96,14 +96,14 @@ async def test_only_the_probe_that_somebody_looks_at_reads_queues() -> None:
 
 
 async def test_the_interval_is_that_of_all_hosts() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("plus")
         assert hosts["vm1"].requests[-1] == hosts["vm2"].requests[-1] == Request(interval=0.5)
 
 
 async def test_a_frozen_picture_is_frozen_on_every_host() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("space")
         await hear(screen, hosts, "vm2", counters(3.0, {2: (125_000_000, 0)}))
@@ -114,7 +114,7 @@ async def test_a_frozen_picture_is_frozen_on_every_host() -> None:
 
 
 async def test_with_one_host_there_is_no_trace_of_others() -> None:
-    async with several("vm1") as (screen, hosts):
+    async with screen_with_hosts("vm1") as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics("ens192"))
         assert "[" not in first_line(screen)
         assert "Next host" not in screen.drawn()[-1]
@@ -129,7 +129,7 @@ async def test_with_one_host_there_is_no_trace_of_others() -> None:
 
 
 async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
-    async with several("vm1", "pve") as (screen, hosts):
+    async with screen_with_hosts("vm1", "pve") as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics("ens192"))
         await hear(screen, hosts, "pve", SourceState("failed", "no python3 there; dnf install python3"))
         assert "✖ pve failed" in first_line(screen)
@@ -140,7 +140,7 @@ async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
 
 
 async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         hosts["vm2"].say(None)  # type: ignore[arg-type]  # as a bug of ours would
         await wait_until(screen, lambda: "✖ vm2 failed" in first_line(screen))
@@ -149,7 +149,7 @@ async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
 
 
 async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         live = screen.app.screen
         await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer; is it up?", 4.0))
@@ -169,7 +169,7 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
 
 async def test_many_hosts_have_the_chosen_one_in_sight() -> None:
     names = [f"host{number:02}" for number in range(40)]
-    async with several(*names, size=NARROW) as (screen, hosts):
+    async with screen_with_hosts(*names, size=NARROW) as (screen, hosts):
         await hear(screen, hosts, "host00", hello(), nics("ens192"))
         for _ in range(20):
             await screen.press("right_square_bracket")
@@ -183,7 +183,7 @@ HOSTILE = "[red]x[/]\x1b[2J\u202e漢"
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_no_text_of_a_host_is_obeyed(glyphs: Glyphs) -> None:
-    async with several("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics(HOSTILE))
         await hear(screen, hosts, "vm2", SourceState("failed", HOSTILE))
         for key in ("0", "right_square_bracket", "h", "down", "escape"):
@@ -198,7 +198,7 @@ async def test_no_text_of_a_host_is_obeyed(glyphs: Glyphs) -> None:
 
 
 async def test_the_overview_has_every_nic_of_every_host() -> None:
-    async with several("vm1", "vm2", "pve") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", "pve") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("0")
         shown = [line.split()[:2] for line in screen.lines(OverviewTable)]
@@ -219,7 +219,7 @@ async def test_the_overview_has_every_nic_of_every_host() -> None:
 async def test_the_overview_of_hosts_with_virtual_links_alone_says_so_and_how_they_are_shown(
     size: tuple[int, int],
 ) -> None:
-    async with several("vm1", "vm2", size=size) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
         for name in ("vm1", "vm2"):
             links = inventory(link(1, "lo", type=772, flags=0x49), link(2, "veth0", kind="veth"))
             await hear(screen, hosts, name, hello(), links)
@@ -231,7 +231,7 @@ async def test_the_overview_of_hosts_with_virtual_links_alone_says_so_and_how_th
 
 
 async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("0")
         table = screen.app.screen.query_one(OverviewTable)
@@ -249,7 +249,7 @@ async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_a_filter_says_what_it_does_not_understand(size: tuple[int, int]) -> None:
-    async with several("vm1", "vm2", size=size) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
         await two(screen, hosts)
         await screen.press("0", "slash", *"eth1")
         assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["eth1"]
@@ -263,7 +263,7 @@ async def test_a_filter_says_what_it_does_not_understand(size: tuple[int, int]) 
 
 
 async def test_a_filter_stays_after_enter_and_a_slash_in_it_is_a_slash() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("0", "slash", *"address:192.0.2.2/32", "enter")
         assert screen.app.screen.query_one(TextInput).value == "address:192.0.2.2/32"
@@ -279,7 +279,7 @@ def facts(screen: Screen) -> str:
 
 
 async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics("ens192"))
         await hear(screen, hosts, "vm2", SourceState("failed", "no python3 there; dnf install python3"))
         await screen.press("h")
@@ -296,7 +296,7 @@ async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
 
 async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    async with several("vm1") as (screen, hosts):
+    async with screen_with_hosts("vm1") as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics("ens192"))
         await screen.press("h", "a", *"pve=root@pve:x", "enter")
         assert any("'x' is no port" in row for row in screen.drawn())
@@ -310,7 +310,7 @@ async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pyt
 
 
 async def test_a_host_is_removed_and_the_last_one_stays() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("h", "d")
         await wait_until(screen, lambda: hosts["vm1"].closed)
@@ -323,7 +323,7 @@ async def test_a_host_is_removed_and_the_last_one_stays() -> None:
 
 
 async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer", 30.0))
         await screen.press("h", "r")
@@ -341,7 +341,7 @@ KEY = Question("host_key", "pve", "The host key of pve is not known.", secret=Fa
 PASSWORD = Question("password", "vm1", "Password of root on vm1")
 
 
-async def asked(screen: Screen, hosts: Hosts, question: Question) -> asyncio.Task[str | None]:
+async def asked(screen: Screen, hosts: ScriptedHosts, question: Question) -> asyncio.Task[str | None]:
     """A question is on its way, and its dialog is shown when no other one is."""
 
     async def ask() -> str | None:
@@ -364,7 +364,7 @@ async def asked(screen: Screen, hosts: Hosts, question: Question) -> asyncio.Tas
     ],
 )
 async def test_a_host_key_is_accepted_by_yes_and_nothing_else(keys: tuple[str, ...], answer: str | None) -> None:
-    async with several("vm1", "pve", size=NARROW) as (screen, hosts):
+    async with screen_with_hosts("vm1", "pve", size=NARROW) as (screen, hosts):
         task = await asked(screen, hosts, KEY)
         assert any("SHA256:abc+/xyz" in row for row in screen.drawn())
         await screen.press(*keys)
@@ -374,7 +374,7 @@ async def test_a_host_key_is_accepted_by_yes_and_nothing_else(keys: tuple[str, .
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_a_password_is_not_shown(glyphs: Glyphs) -> None:
-    async with several("vm1", size=NARROW, glyphs=glyphs) as (screen, hosts):
+    async with screen_with_hosts("vm1", size=NARROW, glyphs=glyphs) as (screen, hosts):
         task = await asked(screen, hosts, PASSWORD)
         await screen.press(*"hunter2")
         drawn = "".join(screen.drawn())
@@ -386,7 +386,7 @@ async def test_a_password_is_not_shown(glyphs: Glyphs) -> None:
 
 
 async def test_a_prompt_that_is_no_secret_is_shown() -> None:
-    async with several("vm1") as (screen, hosts):
+    async with screen_with_hosts("vm1") as (screen, hosts):
         task = await asked(screen, hosts, Question("prompt", "vm1", "Token [red]serial[/]", secret=False))
         await screen.press(*"1234")
         assert any("1234" in row for row in screen.drawn())
@@ -396,7 +396,7 @@ async def test_a_prompt_that_is_no_secret_is_shown() -> None:
 
 
 async def test_questions_of_several_hosts_come_one_after_another() -> None:
-    async with several("vm1", "pve") as (screen, hosts):
+    async with screen_with_hosts("vm1", "pve") as (screen, hosts):
         first = await asked(screen, hosts, PASSWORD)
         second = asyncio.ensure_future(hosts.asks["pve"](KEY))
         await screen.settle()
@@ -409,7 +409,7 @@ async def test_questions_of_several_hosts_come_one_after_another() -> None:
 
 
 async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> None:
-    async with several("vm1", "pve") as (screen, hosts):
+    async with screen_with_hosts("vm1", "pve") as (screen, hosts):
         first = await asked(screen, hosts, PASSWORD)
         first.cancel()
         await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen))
@@ -421,7 +421,7 @@ async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> No
 async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
     """However much is received, the screens get the newest of each host, a few times a second."""
     names = [f"host{number}" for number in range(16)]
-    async with several(*names) as (screen, hosts):
+    async with screen_with_hosts(*names) as (screen, hosts):
         for name in names:
             hosts[name].say(hello(), nics("ens192"))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
@@ -437,7 +437,7 @@ async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
 
 
 async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await hear(screen, hosts, "vm1", SourceState("live", OVERLOADED, overloaded=True))
         assert "● vm1 overloaded" in first_line(screen) and "vm2 overloaded" not in first_line(screen)

@@ -17,7 +17,7 @@ from nictop.traffic.results.selection import StoredRun, keep
 from nictop.tui.screens.traffic.results import KeptRunScreen
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Hosts, Screen, several, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.traffic.plans import tools
 from tests.traffic.runs import flow, load, result
 from tests.tui.screens.test_screenshots import compare, without_ids
@@ -42,14 +42,14 @@ def host(boot: str, number: int, mtu: int) -> list[Line]:
     return [replace(line, hello=replace(line.hello, boot_id=boot)), inventory(nic), counters(1.0, {2: (0, 0)})]
 
 
-async def both(screen: Screen, hosts: Hosts) -> None:
+async def both(screen: Screen, hosts: ScriptedHosts) -> None:
     hosts["vm1"].say(*host("b1", 1, 1500))
     hosts["vm2"].say(*host("b2", 2, 9000))
     await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
 
 
-async def answer(screen: Screen, hosts: Hosts, known: TrafficTools) -> None:
+async def answer(screen: Screen, hosts: ScriptedHosts, known: TrafficTools) -> None:
     """Each probe tells its generators when it is asked."""
     for name in ("vm1", "vm2"):
         await wait_until(screen, lambda name=name: any(one.traffic for one in hosts[name].requests))  # type: ignore[misc]
@@ -108,7 +108,7 @@ def picture(screen: Screen) -> str:
 
 @pytest.mark.parametrize("name", SIZES)
 async def test_the_form_looks_like_its_picture(name: str) -> None:
-    async with several("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
         await both(screen, hosts)
         await screen.press("t")
         await answer(screen, hosts, tools())
@@ -120,7 +120,7 @@ async def test_the_form_looks_like_its_picture(name: str) -> None:
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.usefixtures("kept_here")
 async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> None:
-    async with several("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
         await both(screen, hosts)
         await screen.press("t", "k")
         await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)

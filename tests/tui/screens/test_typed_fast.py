@@ -46,8 +46,8 @@ from nictop.wire.ssh.authentication import Question
 from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import commands, finding
 from tests.support.lines import change, counters, gone, hello, inventory, link
-from tests.support.replayed import replayed
-from tests.support.screen import Hosts, Screen, several, wait_until
+from tests.support.replayed import screen_with_replay
+from tests.support.screen import Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.traffic.runs import result
 
 TURNS = 60
@@ -89,7 +89,7 @@ def callbacks(nictop: Nictop) -> list[Callable[[], object]]:
 class Typing:
     """The application with hosts that report without a pause; without any, on a recording."""
 
-    def __init__(self, screen: Screen, hosts: Hosts | None = None) -> None:
+    def __init__(self, screen: Screen, hosts: ScriptedHosts | None = None) -> None:
         self.screen, self.app, self.nictop, self._hosts = screen, screen.app, screen.nictop, hosts
         self._numbers = count(2)
 
@@ -215,7 +215,7 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
 
 @asynccontextmanager
 async def two_hosts() -> AsyncIterator[Typing]:
-    async with several("one", "two") as (screen, hosts):
+    async with screen_with_hosts("one", "two") as (screen, hosts):
         typing = Typing(screen, hosts)
         for name in ("one", "two"):
             hosts[name].say(
@@ -330,7 +330,7 @@ async def test_every_key_twice(name: str, every_key: bool) -> None:
 @pytest.mark.parametrize("name", ["devices", "queues", "CPUs", "findings", "overview", "run", "help"])
 async def test_every_key_twice_in_a_recording(name: str, every_key: bool) -> None:
     keys = {"queues": "2", "CPUs": "3", "findings": "5", "overview": "0", "run": "t", "help": "question_mark"}
-    async with replayed(DEMO, start=30.0) as screen:
+    async with screen_with_replay(DEMO, start=30.0) as screen:
         typing = Typing(screen)
         tried: list[str] = [NOTHING]
         for key in tried:

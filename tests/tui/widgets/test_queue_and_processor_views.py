@@ -14,14 +14,14 @@ from nictop.probe.records import Interrupt, Inventory, Link, Queue
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.cpu.queues import draw_queues
 from nictop.tui.widgets.cpu.view import draw_cpu_table, draw_heat, draw_machine, draw_spenders
-from tests.support.recorded import recorded
+from tests.support.recorded import captured_lines
 
 
 @pytest.fixture(scope="module")
 def guest() -> Snapshot:
     """A guest whose virtio NIC sends over four queues."""
     snapshot = Snapshot.empty("alma-load-001")
-    for line in recorded("virtio-4-queues"):
+    for line in captured_lines("virtio-4-queues"):
         snapshot = advance(snapshot, line)
     return snapshot
 

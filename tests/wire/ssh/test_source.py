@@ -25,13 +25,21 @@ from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh.authentication import Credentials, Question
 from nictop.wire.ssh.connection import Connection, connect
 from nictop.wire.ssh.source import SshSource, SshTarget
-from tests.support.items import LIMIT, Item, has, is_state, state, until
-from tests.support.probe import alive, interpreters, wait_until
-from tests.support.sshd import Sshd, be_patient, command_line, free_port, new_key, public, skip_without_sshd
+from tests.support.items import ITEM_TIMEOUT, Item, has_record, is_state, items_until, next_state
+from tests.support.probe import interpreters, is_alive, wait_until
+from tests.support.sshd import (
+    Sshd,
+    command_line,
+    disable_ssh_timeouts,
+    free_port,
+    generate_key,
+    public_key,
+    skip_without_sshd,
+)
 
 QUICK_RETRY = (0.01, 0.05)
 BELOW_HEARTBEAT_SECONDS = 50.0
-"""Seconds: less than the heartbeat after which the probe would end by itself (`be_patient`)."""
+"""Seconds: less than the heartbeat after which the probe would end by itself (`disable_ssh_timeouts`)."""
 PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
 OLD_PYTHONS = interpreters(("python3.6", "python3.7", "python3.8"))
 
@@ -48,7 +56,7 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 @pytest.fixture(autouse=True)
 def no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    be_patient(monkeypatch)
+    disable_ssh_timeouts(monkeypatch)
 
 
 class User:
@@ -79,7 +87,7 @@ def run(*command: str) -> str:
 async def failure(source: SshSource) -> str:
     """The message of the state ``failed``, which must be the last item."""
     async with following(source) as items:
-        failed = await state(items, "failed")
+        failed = await next_state(items, "failed")
         with pytest.raises(StopAsyncIteration):
             await anext(items)
     assert failed.message.isprintable()
@@ -88,7 +96,7 @@ async def failure(source: SshSource) -> str:
 
 async def wait_until_live(source: SshSource) -> None:
     async with following(source) as items:
-        received = await until(items, has("counters"))
+        received = await items_until(items, has_record("counters"))
     assert not [item for item in received if isinstance(item, SourceState) and item.state in ("lost", "failed")]
 
 
@@ -103,7 +111,7 @@ async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.
     assert as_any_source.name == "vm1" and source.pids == ()
     before = file_names(sshd.home)
     async with following(source) as items:
-        received = await until(items, has("inventory"))
+        received = await items_until(items, has_record("inventory"))
         assert received[:2] == [SourceState("connecting"), SourceState("live")]
         assert isinstance(received[2], Line) and received[2].hello is not None
         assert isinstance(received[3], Line) and received[3].counters is not None
@@ -113,13 +121,13 @@ async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.
         shells = [command_line(one).split(b"\0")[0].decode() for one in sshd.sessions()]
         assert len(shells) >= 2 and not [shell for shell in shells if shell.endswith("sh")], shells
         await source.request(Request(watch=(2**30,)))
-        await until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
-        clock = (await until(items, has("clock")))[-1]
+        await items_until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
+        clock = (await items_until(items, has_record("clock")))[-1]
         assert isinstance(clock, Line) and clock.clock is not None and source.clock is not None
         # both ends have the same clock
         assert abs(source.clock.offset) <= source.clock.uncertainty <= time.monotonic() - begin
         await asyncio.wait_for(source.close(), BELOW_HEARTBEAT_SECONDS)
-        wait_until(lambda: not alive(pid))
+        wait_until(lambda: not is_alive(pid))
         await source.close()
     wait_until(lambda: not sshd.sessions())
     assert file_names(sshd.home) == before == []
@@ -133,7 +141,7 @@ def file_names(folder: Path) -> list[str]:
 async def test_every_python_on_the_remote_host(sshd: Sshd, python: str) -> None:
     sshd.python(python)
     async with following(SshSource(sshd.target(), 0.1)) as items:
-        received = await until(items, has("inventory"))
+        received = await items_until(items, has_record("inventory"))
     hello = next(item.hello for item in received if isinstance(item, Line) and item.hello)
     assert f"python{hello.python.rpartition('.')[0]}" == os.path.basename(python)
     assert not [item.trouble for item in received if isinstance(item, Line) and item.trouble]
@@ -170,16 +178,16 @@ async def test_login_shells_with_output(sshd: Sshd) -> None:
 async def test_requests_are_repeated_after_a_reconnect(sshd: Sshd) -> None:
     source = SshSource(sshd.target(), 0.1, retry=QUICK_RETRY)
     async with following(source) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         await source.request(Request(interval=0.2, watch=(2**30,)))
         first = sshd.probes()[0]
         os.kill(first, 9)
-        lost = await state(items, "lost")
+        lost = await next_state(items, "lost")
         assert "KILL" in lost.message and lost.retry_in is not None and lost.retry_in <= QUICK_RETRY[1]
-        again = await until(items, has("hello"))
+        again = await items_until(items, has_record("hello"))
         assert isinstance(again[-1], Line) and again[-1].hello is not None
         assert again[-1].hello.pid != first and again[-1].hello.interval == 0.2
-        await until(
+        await items_until(
             items, lambda item: isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
         )
 
@@ -196,7 +204,7 @@ async def test_many_connections_closed_at_any_time(sshd: Sshd) -> None:
         task = asyncio.ensure_future(follow())
         await asyncio.wait({task}, timeout=seconds)
         await source.close()
-        await asyncio.wait_for(task, LIMIT)
+        await asyncio.wait_for(task, ITEM_TIMEOUT)
 
     await asyncio.gather(*(briefly(0.12 * number) for number in range(8)))
     wait_until(lambda: not sshd.sessions())
@@ -255,7 +263,7 @@ async def test_cancelling_the_consumer_ends_everything(sshd: Sshd) -> None:
                     seen.set()
 
     task = asyncio.ensure_future(follow())
-    await asyncio.wait_for(seen.wait(), LIMIT)
+    await asyncio.wait_for(seen.wait(), ITEM_TIMEOUT)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -271,14 +279,14 @@ def test_asyncssh_is_loaded_only_for_remote_hosts() -> None:
 
 
 async def test_a_key_that_is_not_authorized(sshd: Sshd, tmp_path: Path) -> None:
-    stranger = replace(sshd.target(), identity_files=(str(new_key(tmp_path / "stranger")),))
+    stranger = replace(sshd.target(), identity_files=(str(generate_key(tmp_path / "stranger")),))
     message = await failure(SshSource(stranger, 0.1))
     assert f"does not let {sshd.user} in" in message and "authorized_keys" in message
 
 
 async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
-    locked = new_key(tmp_path / "locked", passphrase="open sesame")
-    (tmp_path / "authorized_keys").write_text(public(locked) + "\n")
+    locked = generate_key(tmp_path / "locked", passphrase="open sesame")
+    (tmp_path / "authorized_keys").write_text(public_key(locked) + "\n")
     target = replace(sshd.target(), identity_files=(str(locked),))
     assert "does not let" in await failure(SshSource(target, 0.1))
     if find_spec("bcrypt") is None:
@@ -290,17 +298,17 @@ async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
     person = User("wrong", "open sesame")
     source = SshSource(target, 0.1, ask=person, retry=QUICK_RETRY)
     async with following(source) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         os.kill(sshd.probes()[0], 9)
-        await state(items, "lost")
-        await until(items, has("counters"))
+        await next_state(items, "lost")
+        await items_until(items, has_record("counters"))
     assert len(person.questions) == 2  # not asked again after the reconnect
 
 
 async def test_a_certificate(sshd: Sshd, tmp_path: Path) -> None:
-    authority, own_key = new_key(tmp_path / "authority"), new_key(tmp_path / "mine")
+    authority, own_key = generate_key(tmp_path / "authority"), generate_key(tmp_path / "mine")
     run("ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", sshd.user, f"{own_key}.pub")
-    (tmp_path / "authorized_keys").write_text(f"cert-authority {public(authority)}\n")
+    (tmp_path / "authorized_keys").write_text(f"cert-authority {public_key(authority)}\n")
     await wait_until_live(SshSource(replace(sshd.target(), identity_files=(str(own_key),)), 0.1))
 
 
@@ -323,7 +331,7 @@ def agent(socket: Path) -> Iterator[Path]:
         yield socket
     finally:
         process.terminate()
-        process.wait(LIMIT)
+        process.wait(ITEM_TIMEOUT)
 
 
 async def test_user_configuration(sshd: Sshd, tmp_path: Path) -> None:
@@ -354,28 +362,28 @@ async def test_unreachable_behind_the_jump_host(sshd: Sshd, tmp_path: Path) -> N
         f"Host round\n ProxyJump round\nHost *\n UserKnownHostsFile {sshd.known_hosts}\n"
     )
     async with following(SshSource(SshTarget("far", config=(str(config),)), 0.1)) as items:
-        assert "jump host cannot reach far" in (await state(items, "lost")).message
+        assert "jump host cannot reach far" in (await next_state(items, "lost")).message
     assert "jump hosts" in await failure(SshSource(SshTarget("round", config=(str(config),)), 0.1))
 
 
 async def test_connection_refused_and_unknown_name(sshd: Sshd) -> None:
     closed = replace(sshd.target(), port=free_port())
     async with following(SshSource(closed, 0.1, retry=QUICK_RETRY)) as items:
-        assert "refuses the connection; is sshd running" in (await state(items, "lost")).message
-        await until(items, is_state("connecting"))
+        assert "refuses the connection; is sshd running" in (await next_state(items, "lost")).message
+        await items_until(items, is_state("connecting"))
     unknown = replace(sshd.target(), host="no-such-host.invalid")
     async with following(SshSource(unknown, 0.1, retry=QUICK_RETRY)) as items:
-        assert ": the name is not known here: " in (await state(items, "lost")).message
+        assert ": the name is not known here: " in (await next_state(items, "lost")).message
 
 
 async def test_sshd_restarted(sshd: Sshd) -> None:
     async with following(SshSource(sshd.target(), 0.1, retry=QUICK_RETRY)) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         sshd.stop()
-        await state(items, "lost")
-        await state(items, "lost")
+        await next_state(items, "lost")
+        await next_state(items, "lost")
         sshd.start()
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
 
 
 # ------------------------------------------------------------------------------------------- host keys
@@ -390,7 +398,7 @@ async def test_unknown_host_key_asks_the_user(sshd: Sshd) -> None:
     fingerprint = run("ssh-keygen", "-lf", f"{sshd.host_key}.pub").split()[1]
     assert [question.kind for question in person.questions] == ["host_key"]
     assert person.questions[0].fingerprint == fingerprint and fingerprint in person.questions[0].text
-    assert sshd.known_hosts.read_text() == f"[{sshd.address}]:{sshd.port} {public(sshd.host_key)}\n"
+    assert sshd.known_hosts.read_text() == f"[{sshd.address}]:{sshd.port} {public_key(sshd.host_key)}\n"
     assert stat.S_IMODE(sshd.known_hosts.stat().st_mode) & 0o022 == 0
     await wait_until_live(SshSource(sshd.target(), 0.1))
 
@@ -409,7 +417,7 @@ async def test_no_setting_disables_the_host_key_check(sshd: Sshd) -> None:
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
 async def test_a_changed_host_key_is_always_rejected(sshd: Sshd, tmp_path: Path, kind: str) -> None:
     """The previous key was of the same type or of another one."""
-    before = public(new_key(tmp_path / "before", kind=kind))
+    before = public_key(generate_key(tmp_path / "before", kind=kind))
     sshd.known_hosts.write_text(f"[{sshd.address}]:{sshd.port} {before}\n")
     for policy in ("ask", "accept-new", "refuse"):
         person = User("yes")
@@ -432,7 +440,7 @@ def run_openssh(sshd: Sshd) -> tuple[int, str]:
 async def test_a_host_key_alias_is_stored_without_the_port(sshd: Sshd, tmp_path: Path) -> None:
     """As ssh reads and writes it; with an alias too, a changed key is not treated as a new one."""
     sshd.client_config.write_text(f"HostKeyAlias Rack7\n{sshd.client_config.read_text()}")
-    before = f"rack7 {public(new_key(tmp_path / 'before'))}\n"
+    before = f"rack7 {public_key(generate_key(tmp_path / 'before'))}\n"
     sshd.known_hosts.write_text(before)
     code, message = run_openssh(sshd)
     assert code == 255 and "REMOTE HOST IDENTIFICATION HAS CHANGED" in message
@@ -443,14 +451,14 @@ async def test_a_host_key_alias_is_stored_without_the_port(sshd: Sshd, tmp_path:
     sshd.known_hosts.write_text("")
     await wait_until_live(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
     ours = sshd.known_hosts.read_text()
-    assert ours == f"rack7 {public(sshd.host_key)}\n"
+    assert ours == f"rack7 {public_key(sshd.host_key)}\n"
     assert run_openssh(sshd)[0] == 0, "ssh knows the host by what was written here"
     sshd.known_hosts.write_text("")
     assert run_openssh(sshd)[0] == 0 and sshd.known_hosts.read_text() == ours
 
 
 async def test_a_revoked_host_key(sshd: Sshd) -> None:
-    own_key = public(sshd.host_key)
+    own_key = public_key(sshd.host_key)
     for text in (
         f"@revoked * {own_key}\n[{sshd.address}]:{sshd.port} {own_key}\n",
         f"@revoked {sshd.address} {own_key}\n",
@@ -468,16 +476,18 @@ async def test_hashed_names(sshd: Sshd) -> None:
 async def test_host_certificates(tmp_path: Path) -> None:
     """Trusted by their authority; without a known authority the plain key is checked as usual."""
     skip_without_sshd()
-    authority, host_key = new_key(tmp_path / "authority"), new_key(tmp_path / "host_key")
+    authority, host_key = generate_key(tmp_path / "authority"), generate_key(tmp_path / "host_key")
     run("ssh-keygen", "-q", "-s", str(authority), "-I", "host", "-h", "-n", "127.0.0.1", f"{host_key}.pub")
     server = Sshd(tmp_path, options=[f"HostCertificate {host_key}-cert.pub"])
     server.python(sys.executable)
     try:
-        server.known_hosts.write_text(f"@cert-authority [127.0.0.*]:* {public(authority)}\n")
+        server.known_hosts.write_text(f"@cert-authority [127.0.0.*]:* {public_key(authority)}\n")
         await wait_until_live(SshSource(server.target(), 0.1))
-        server.known_hosts.write_text(f"@cert-authority * {public(authority)}\n@revoked * {public(authority)}\n")
+        server.known_hosts.write_text(
+            f"@cert-authority * {public_key(authority)}\n@revoked * {public_key(authority)}\n"
+        )
         assert "revoked" in await failure(SshSource(server.target(), 0.1))
-        server.known_hosts.write_text(f"@cert-authority * {public(new_key(tmp_path / 'stranger'))}\n")
+        server.known_hosts.write_text(f"@cert-authority * {public_key(generate_key(tmp_path / 'stranger'))}\n")
         assert "cannot be trusted" in await failure(SshSource(server.target(), 0.1, ask=User("yes")))
         server.known_hosts.write_text("")
         await wait_until_live(SshSource(server.target(), 0.1, ask=(person := User("yes"))))
@@ -519,7 +529,7 @@ def environment(pid: int) -> bytes:
 
 async def runs_as_root(server: Sshd, source: SshSource) -> bool:
     async with following(source) as items:
-        await until(items, has("inventory"))
+        await items_until(items, has_record("inventory"))
         return b"NICTOP_AS_ROOT=1" in environment(server.probes()[0])
 
 
@@ -534,10 +544,10 @@ async def test_sudo_without_and_with_a_password(sshd: Sshd) -> None:
     person = User("wrong", "secret")
     source = SshSource(target, 0.1, ask=person, retry=QUICK_RETRY)
     async with following(source) as items:
-        await until(items, has("counters"))
+        await items_until(items, has_record("counters"))
         os.kill(sshd.probes()[0], 9)
-        await state(items, "lost")
-        await until(items, has("counters"))
+        await next_state(items, "lost")
+        await items_until(items, has_record("counters"))
     assert len(person.questions) == 2
     assert "3 incorrect password attempts" in await failure(SshSource(target, 0.1, ask=User("wrong", "no", "never")))
     assert "got no password" in await failure(SshSource(target, 0.1, ask=User(None)))

@@ -48,7 +48,7 @@ from nictop.probe.records import (
     Unreadable,
 )
 from tests.support.namespaces import Namespace
-from tests.support.said import Said, assert_driver, assert_ethtool
+from tests.support.said import EthtoolOutput, assert_driver, assert_ethtool
 
 Capture = Callable[[str], Path]
 
@@ -92,7 +92,7 @@ def test_captured_parts_of_each_driver(capture: Capture) -> None:
     assert {"channels", "rss", "private_flags", "eee", "fec"} <= set(record(5).unreadable)
 
 
-def run_ethtool(name: str, namespace: Namespace | None = None) -> Said:
+def run_ethtool(name: str, namespace: Namespace | None = None) -> EthtoolOutput:
     """The output of the command here, or in a namespace."""
 
     def output(option: str) -> str:

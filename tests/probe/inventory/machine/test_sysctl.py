@@ -26,7 +26,7 @@ from nictop.probe.inventory.machine.sysctl import (
 )
 from nictop.probe.kernel.netlink import pack_text, pack_u32
 from nictop.probe.records import Address, Link, Settings, Unreadable
-from tests.support.namespaces import Namespace, joined
+from tests.support.namespaces import Namespace, join_by_veth
 from tests.support.probe import wait_until
 
 FRA_IIFNAME = 3
@@ -88,7 +88,7 @@ def test_packets_dropped_by_strict_rp_filter_are_counted(namespace: Namespace, o
     for end in (namespace, other):
         end.silence()
     for number, wire in enumerate(("one", "two")):
-        joined(namespace, other, wire)
+        join_by_veth(namespace, other, wire)
         namespace.run(["ip", "address", "add", f"198.51.{number}.1/24", "dev", wire])
         other.run(["ip", "address", "add", f"198.51.{number}.2/24", "dev", wire])
     namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/two/rp_filter"])

@@ -37,9 +37,15 @@ from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.dbus_calls import DbusReply, plain
 from nictop.probe.records import Inventory, IpSettings, NetworkManager, Profile, Unreadable
 from tests.support import lines
-from tests.support.inside import inventory_inside
-from tests.support.networkmanager import OPEN, Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.probe import LIMIT
+from tests.support.inside import take_inventory_inside
+from tests.support.networkmanager import (
+    ALLOW_ALL,
+    Bus,
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
+from tests.support.probe import TEST_TIMEOUT
 
 ETHERNET = "802-3-ethernet"
 ACTIVATING = 40
@@ -62,7 +68,7 @@ def require_networkmanager() -> None:
 
 
 def networkmanager(manager: PrivateNetworkManager) -> NetworkManager:
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     assert taken.unreadable == {}
     assert taken.networkmanager is not None
     return taken.networkmanager
@@ -80,7 +86,7 @@ def index_of(taken: Inventory, name: str) -> int:
 
 
 def test_a_new_nic_gets_a_generated_profile(manager: PrivateNetworkManager) -> None:
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None and taken.unreadable == {} and found.unreadable == {}
     (profile,) = ethernet(found)
@@ -127,7 +133,7 @@ def test_a_renamed_active_profile(manager: PrivateNetworkManager) -> None:
     (before,) = ethernet(networkmanager(manager))
     manager.shell(f"nmcli con mod uuid {before.uuid} con-name ens37 connection.interface-name ens37")
     manager.shell("nmcli con mod ens37 ipv4.method manual ipv4.addresses 192.0.2.9/24 && nmcli con up ens37")
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
     (after,) = ethernet(found)
@@ -142,7 +148,7 @@ def test_a_renamed_active_profile(manager: PrivateNetworkManager) -> None:
 def test_two_profiles_for_one_nic(manager: PrivateNetworkManager) -> None:
     add = ["con", "add", "type", "ethernet", "ifname", "ens37", "con-name", "ens37", "autoconnect", "no"]
     manager.nmcli(*add, "connection.autoconnect-priority", "7", "ipv4.route-metric", "50")
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
     generated, own = sorted(ethernet(found), key=lambda profile: profile.autoconnect_priority)
@@ -156,7 +162,7 @@ def test_two_profiles_for_one_nic(manager: PrivateNetworkManager) -> None:
 def test_a_disconnected_and_an_unmanaged_device(manager: PrivateNetworkManager) -> None:
     manager.nmcli("device", "disconnect", "ens37")
     manager.wait_for(lambda: manager.device_state("ens37") == 30)
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     assert taken.networkmanager is not None
     device = taken.networkmanager.devices[index_of(taken, "ens37")]
     assert (device.state, device.reason, device.autoconnect, device.active_profile) == (30, 39, False, None)
@@ -296,7 +302,7 @@ def test_every_field_agrees_with_nmcli(manager: PrivateNetworkManager) -> None:
     manager.nmcli(
         "con", "mod", "a b", "ipv4.never-default", "yes", "ipv4.method", "manual", "ipv4.addr", "192.0.2.3/24"
     )
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
     listed = nmcli_values(manager, "UUID", "connection", "show")
@@ -350,7 +356,7 @@ def test_a_plain_user_reads_all_but_profiles_of_other_users(manager: PrivateNetw
         "con", "add", "type", "ethernet", "ifname", "x", "con-name", "roots", "connection.permissions", "root"
     )
     ours = networkmanager(manager)
-    theirs = inventory_inside(manager, user=65534).networkmanager
+    theirs = take_inventory_inside(manager, user=65534).networkmanager
     assert theirs is not None
     assert theirs.devices.keys() == ours.devices.keys()
     (secret,) = [profile for profile in theirs.profiles if "settings" in profile.unreadable]
@@ -366,7 +372,7 @@ def test_a_plain_user_reads_all_but_profiles_of_other_users(manager: PrivateNetw
 
 def test_a_service_that_stops_and_starts_again(manager: PrivateNetworkManager) -> None:
     manager.stop()
-    taken = inventory_inside(manager)
+    taken = take_inventory_inside(manager)
     assert taken.networkmanager is None and taken.unreadable == {}
     manager.start()
     manager.wait_for(lambda: manager.device_state("ens37") >= ACTIVATING)
@@ -376,7 +382,7 @@ def test_a_service_that_stops_and_starts_again(manager: PrivateNetworkManager) -
 
 def test_a_hanging_service_does_not_affect_other_sources(manager: PrivateNetworkManager) -> None:
     os.kill(manager.pid, signal.SIGSTOP)
-    taken = inventory_inside(manager, reply_timeout=None)
+    taken = take_inventory_inside(manager, reply_timeout=None)
     os.kill(manager.pid, signal.SIGCONT)
     assert taken.networkmanager is None
     assert set(taken.unreadable) == {"networkmanager"}
@@ -420,7 +426,7 @@ def test_a_busy_service_gets_more_time_and_its_replies_are_kept(
 ) -> None:
     require_networkmanager()
     monkeypatch.setattr(profiles, "LIMIT", 0.2)
-    made = Bus(tmp_path, OPEN)
+    made = Bus(tmp_path, ALLOW_ALL)
     command = [sys.executable, "-c", SLOW, str(made.socket)]
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as service:
@@ -442,7 +448,7 @@ def test_reading_does_not_start_the_service(tmp_path: Path, monkeypatch: pytest.
     require_networkmanager()
     started = tmp_path / "started"
     (tmp_path / "nm.service").write_text(f"[D-BUS Service]\nName={SERVICE}\nExec=/bin/touch {started}\nUser=root\n")
-    made = Bus(tmp_path, f"{OPEN}</policy><servicedir>{tmp_path}</servicedir><policy context='default'>")
+    made = Bus(tmp_path, f"{ALLOW_ALL}</policy><servicedir>{tmp_path}</servicedir><policy context='default'>")
     try:
         monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", made.address)
         assert read_networkmanager(()) == (None, None)
@@ -462,7 +468,7 @@ def trouble_at(path: object, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
 def owner(made: Bus, name: str) -> Iterator[None]:
     """A connection that owns a name on the bus."""
     with DBusConnection(prep_socket(str(made.socket))) as connection:
-        connection.send_and_get_reply(message_bus.RequestName(name), timeout=LIMIT)
+        connection.send_and_get_reply(message_bus.RequestName(name), timeout=TEST_TIMEOUT)
         yield
 
 
@@ -470,7 +476,7 @@ def test_a_bus_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     require_networkmanager()
     for directory, rules, reason in (
         ("nobody", '<deny user="*"/>', "failed"),
-        ("calls", f'{OPEN}<deny send_destination="{SERVICE}" send_type="method_call"/>', "needs_root"),
+        ("calls", f'{ALLOW_ALL}<deny send_destination="{SERVICE}" send_type="method_call"/>', "needs_root"),
     ):
         (tmp_path / directory).mkdir()
         made = Bus(tmp_path / directory, rules)

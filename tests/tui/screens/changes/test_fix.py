@@ -19,14 +19,19 @@ from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.wire.source import SourceState
-from tests.support.change_screen import Changed, changed, in_namespace, mtu
+from tests.support.change_screen import (
+    ScreenWithChanges,
+    read_mtu,
+    screen_with_changes,
+    screen_with_changes_in_namespace,
+)
 from tests.support.changes import LINK
-from tests.support.findings import commands, finding, printed
+from tests.support.findings import commands, finding, step_texts
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.namespaces import why_impossible
+from tests.support.namespaces import why_no_namespaces
 from tests.support.networkmanager import private_networkmanager, why_no_networkmanager
 from tests.support.probe import wait_until as wait_for
-from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
 JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
@@ -42,7 +47,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[st
 
 @pytest.fixture
 def namespaces() -> Iterator[None]:
-    reason = why_impossible()
+    reason = why_no_namespaces()
     if reason is not None:
         pytest.skip(reason)
     return iter([None])
@@ -54,7 +59,7 @@ def shows(screen: Screen, kind: type[object]) -> bool:
 
 
 def page(screen: Screen) -> str:
-    return " ".join(Changed(screen.app, screen.source, screen.pilot).page().split())
+    return " ".join(ScreenWithChanges(screen.app, screen.source, screen.pilot).page().split())
 
 
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
@@ -71,7 +76,7 @@ async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> Non
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(size: tuple[int, int]) -> None:
     """The gate is at the probe; the screen says how it is opened, and offers what it always did."""
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await with_finding(screen, JUMBO)
         await screen.press("f")
         assert shows(screen, FixScreen)
@@ -81,14 +86,14 @@ async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(si
         assert "allow_changes = true below [hosts.alma-load-001]" in said
         assert str(JUMBO.commands[0]) in said
         await screen.press("y")
-        assert screen.app.clipboard == "\n".join(printed(JUMBO.commands))
+        assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
         await screen.press("escape")
         assert shows(screen, LiveScreen)
         assert not [one for one in screen.source.requests if one.change is not None]
 
 
 async def test_what_is_typed_elsewhere_is_not_done_from_here() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await with_finding(screen, Fix("esxi", "give it a queue", commands("esxcli network nic list")))
         await screen.press("f")
         assert "nictop does not do this by itself: it is typed on the ESXi host." in page(screen)
@@ -97,7 +102,7 @@ async def test_what_is_typed_elsewhere_is_not_done_from_here() -> None:
 
 
 async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await with_finding(screen, JUMBO)
         assert screen.app.screen.check_action("fix", ()) is True
         screen.nictop.diagnosis.publish(Diagnosis((), ()))
@@ -106,7 +111,7 @@ async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
 
 
 async def test_a_host_that_is_away_is_not_asked() -> None:
-    async with live(WIDE, allow_changes=True) as screen:
+    async with live_screen(WIDE, allow_changes=True) as screen:
         await with_finding(screen, JUMBO)
         await screen.hear(SourceState("lost", "the network is gone", 4.0))
         await screen.press("f")
@@ -130,7 +135,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
     """The case that started nictop, from the key f to a finding that is gone."""
     with private_networkmanager("ens37") as manager:
         manager.wait_for(lambda: manager.device_state("ens37") >= 40)
-        async with changed(manager.prefix) as screen:
+        async with screen_with_changes(manager.prefix) as screen:
             await wait_until(screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ())))
             await screen.press("f")
             assert shows(screen, FixScreen)
@@ -164,7 +169,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list[str]]) -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         screen.patient = False
         await screen.fix()
         words = screen.words()
@@ -174,24 +179,24 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
         assert f"undo ip link set dev {LINK} mtu 1500" in words
         assert "vm1 takes it back by itself unless you keep it within 30 s" in words
         await screen.press("k", "u", "enter")  # none of them is yes
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
         await screen.press("escape")
         await screen.gone()
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
         assert log() == []
         await wait_until(screen, lambda: not screen.nictop.changes.running)
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
-        assert mtu(namespace) == 9000
+        assert read_mtu(namespace) == 9000
         await screen.press("u")
         await screen.until("✓ undone: the old values have been read back")
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         await screen.press("enter")
         await screen.gone()
@@ -201,7 +206,7 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
 @pytest.mark.usefixtures("namespaces")
 async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Callable[[], list[str]]) -> None:
     """Five seconds to keep it; meanwhile somebody looks around."""
-    async with in_namespace(NARROW) as (screen, namespace):
+    async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
         screen.patient = False
         await screen.fix()
         await screen.press(*["minus"] * 5)
@@ -216,7 +221,7 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
         assert shows(screen, HostChangeScreen)
         await screen.press("escape")
         await screen.stage("ended")
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         assert "change undone: f" in screen.drawn()[0]
         assert any("undone: the old values have been read back" in row for row in screen.drawn())
@@ -229,27 +234,27 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize(("answer", "applied"), [("yes", True), ("y", False), ("no", False), ("", False)])
 async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: str, applied: bool) -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         namespace.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
         await screen.fix()
         assert f"▲ the default route goes over {LINK}" in screen.words()
         await screen.press("a")
         assert "this may cut vm1 off" in screen.words()
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
         await screen.press(*answer, "enter")
         if applied:
             await screen.until("✓ applied, and read back")
-            assert mtu(namespace) == 9000
+            assert read_mtu(namespace) == 9000
             await screen.press("u")
             await screen.until("✓ undone")
         else:
             await screen.gone()
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_second_change_waits_for_the_first_one() -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
@@ -261,17 +266,17 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("k")
         await screen.until("✓ kept: the new values stay")
-        assert mtu(namespace) == 9000
+        assert read_mtu(namespace) == 9000
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list[str]]) -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         namespace.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
         await screen.press("a")
         await screen.until("▲ refused, and nothing was changed")
-        assert mtu(namespace) == 1400
+        assert read_mtu(namespace) == 1400
         assert log() == ["refused"]
 
 
@@ -280,7 +285,7 @@ async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list
 
 @pytest.mark.usefixtures("namespaces")
 async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
@@ -290,45 +295,45 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
         await screen.press("escape")
         assert shows(screen, HostChangeScreen)
         await screen.pilot.press("ctrl+c", "enter")
-        await wait_until(screen, lambda: mtu(namespace) == 1500)
+        await wait_until(screen, lambda: read_mtu(namespace) == 1500)
     assert log() == ["unknown"]
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_after_leaving_the_old_value_is_there() -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
-        assert mtu(namespace) == 9000
+        assert read_mtu(namespace) == 9000
         await screen.nictop.changes.stop()
-        wait_for(lambda: mtu(namespace) == 1500)
+        wait_for(lambda: read_mtu(namespace) == 1500)
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
     """The guard undoes it, and the next probe is asked for what is there."""
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
         (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
         await screen.until("✓ undone: the old values have been read back: read back after the connection")
-        assert mtu(namespace) == 1500
+        assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) -> None:
-    async with in_namespace() as (screen, namespace):
+    async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
         screen.nictop.hosts.add("other=127.0.0.1:1")
         screen.nictop.hosts.remove("vm1")
         await screen.until("how it has ended is not known")
-        wait_for(lambda: mtu(namespace) == 1500)
+        wait_for(lambda: read_mtu(namespace) == 1500)
         assert log() == ["unknown"]
 
 
@@ -342,7 +347,7 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
         "here", "keep it by a udev rule", commands("echo RULE > /etc/udev/rules.d/90-nic0.rules"), persistent=True
     )
     now = Fix("here", "set it now", commands(f"ip link set dev {LINK} mtu 9000"), False)
-    async with in_namespace() as (screen, _):
+    async with screen_with_changes_in_namespace() as (screen, _):
         screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
         await screen.stage("prepared")
         await screen.press("a")
@@ -359,7 +364,7 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
     """Whatever a host says about its plan is text: no control character and no markup reaches the terminal."""
-    async with live(size, glyphs=glyphs, allow_changes=True) as screen:
+    async with live_screen(size, glyphs=glyphs, allow_changes=True) as screen:
         fix = Fix("here", f"set it {HOSTILE}", commands("ip link set dev ens192 mtu 9000"), False, note=HOSTILE)
         await with_finding(screen, fix, subject=HOSTILE)
         await screen.press("f")

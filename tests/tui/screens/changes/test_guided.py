@@ -16,14 +16,14 @@ from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.table import DeviceTable
-from tests.support.change_screen import Changed, changed, in_namespace
+from tests.support.change_screen import ScreenWithChanges, screen_with_changes, screen_with_changes_in_namespace
 from tests.support.changes import LINK
 from tests.support.findings import host_of_case
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.namespaces import Namespace, why_impossible
+from tests.support.namespaces import Namespace, why_no_namespaces
 from tests.support.networkmanager import private_networkmanager, why_no_networkmanager
-from tests.support.rule_cases import heard
-from tests.support.screen import NARROW, WIDE, Screen, live, several, wait_until
+from tests.support.rule_cases import probe_lines
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
 HOSTILE = "[x]\x1b[2J\u202e"
@@ -36,7 +36,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def namespaces() -> Iterator[None]:
-    reason = why_impossible()
+    reason = why_no_namespaces()
     if reason is not None:
         pytest.skip(reason)
     return iter([None])
@@ -66,7 +66,7 @@ async def open_on(screen: Screen, name: str) -> None:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(size: tuple[int, int]) -> None:
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
         await open_on(screen, "ens192")
         await screen.press("down", "down", *"192.0.2.10/24")
@@ -91,7 +91,7 @@ def queues(namespace: Namespace) -> list[str]:
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
-    async with in_namespace(size) as (screen, namespace):
+    async with screen_with_changes_in_namespace(size) as (screen, namespace):
         await open_on(screen, LINK)
         await screen.press("right", "down")
         assert "1 to 4, 4 now" in "\n".join(form(screen))
@@ -122,7 +122,7 @@ async def test_an_address_of_its_own() -> None:
     """By the profile that NetworkManager made up, which has its name afterwards; and no default route."""
     with private_networkmanager("ens37") as manager:
         manager.wait_for(lambda: manager.device_state("ens37") >= 40)
-        async with changed(manager.prefix) as screen:
+        async with screen_with_changes(manager.prefix) as screen:
             await open_on(screen, "ens37")
             await screen.press("down", "down", *"192.0.2.10/24")
             assert "ipv4.addresses 192.0.2.10/24" in screen.words()
@@ -138,13 +138,13 @@ async def test_an_address_of_its_own() -> None:
 
 async def guest(screen: Screen) -> None:
     """The host of a rule case: ens224 is run by "Wired connection 1", and the host is not to be changed."""
-    await screen.hear(*heard(host_of_case("profiles", "profile_is_generated")))
+    await screen.hear(*probe_lines(host_of_case("profiles", "profile_is_generated")))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     await screen.settle()
 
 
 async def test_fields_that_mean_nothing_are_not_asked_for() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await guest(screen)
         await open_on(screen, "ens224")
         assert [line.split()[0] for line in form(screen)] == ["what", "address", "its", "default", "profile"]
@@ -156,9 +156,9 @@ async def test_fields_that_mean_nothing_are_not_asked_for() -> None:
 
 async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
     """Without --allow-changes it ends where a fix does: with how to allow it, and the commands."""
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await guest(screen)
-        page = Changed(screen.app, screen.source, screen.pilot).words
+        page = ScreenWithChanges(screen.app, screen.source, screen.pilot).words
         await open_on(screen, "ens224")
         await screen.press("enter")
         assert shows(screen, SetUpScreen)
@@ -174,7 +174,7 @@ async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
 
 
 async def test_a_nic_must_be_chosen() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await guest(screen)
         screen.opener.open_set_up(screen.nictop.hosts.chosen, None)
         await screen.settle()
@@ -183,7 +183,7 @@ async def test_a_nic_must_be_chosen() -> None:
 
 
 async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
-    async with live(WIDE) as screen:
+    async with live_screen(WIDE) as screen:
         await guest(screen)
         await screen.press("5", "c")
         assert shows(screen, SetUpScreen)
@@ -191,7 +191,7 @@ async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
 
 
 async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
             hosts[name].say(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
@@ -205,7 +205,7 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
-    async with live(size, glyphs=glyphs) as screen:
+    async with live_screen(size, glyphs=glyphs) as screen:
         await screen.hear(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         screen.opener.open_set_up(screen.nictop.hosts.chosen, 2)

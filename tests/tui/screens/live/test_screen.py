@@ -24,15 +24,15 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.support.lines import change, counters, gone, hello, inventory, link
-from tests.support.recorded import recorded
-from tests.support.screen import NARROW, WIDE, Screen, live, running, wait_until
+from tests.support.recorded import captured_lines
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
 NICS = (link(1, "lo", type=772, flags=0x49), link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
 
 
 async def test_the_answer_is_there_without_a_key() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "1.00 G" in line
@@ -42,14 +42,14 @@ async def test_the_answer_is_there_without_a_key() -> None:
 
 
 async def test_before_the_first_line_the_screen_says_what_it_waits_for() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(SourceState("connecting", ""))
         assert any("connecting" in row for row in screen.drawn())
         assert "no inventory yet" in screen.lines()[0]
 
 
 async def test_moving_asks_the_probe_to_watch_that_device() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS))
         assert screen.source.requests[-1] == Request(watch=(2,))
         await screen.press("down")
@@ -60,7 +60,7 @@ async def test_moving_asks_the_probe_to_watch_that_device() -> None:
 
 
 async def test_the_cursor_stays_with_its_device() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS))
         await screen.press("down")
         await screen.hear(inventory(*NICS, link(9, "ens100", bus="pci"), time=2.0), change(1, "lo", time=3.0))
@@ -70,7 +70,7 @@ async def test_the_cursor_stays_with_its_device() -> None:
 
 
 async def test_a_device_that_vanishes_under_the_cursor_leaves_it_in_place() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS))
         await screen.press("down")
         await screen.hear(gone(3, "ens224"))
@@ -80,7 +80,7 @@ async def test_a_device_that_vanishes_under_the_cursor_leaves_it_in_place() -> N
 
 
 async def test_a_new_device_and_a_lost_carrier_show_before_the_inventory() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS), change(7, "ens161"), change(3, "ens224", carrier=False))
         assert any("ens161" in line for line in screen.lines())
         (line,) = [line for line in screen.lines() if "ens224" in line]
@@ -88,7 +88,7 @@ async def test_a_new_device_and_a_lost_carrier_show_before_the_inventory() -> No
 
 
 async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)}))
         await screen.press("space")
         frozen = screen.lines()
@@ -102,7 +102,7 @@ async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
 
 
 async def test_packets_instead_of_bits() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
         await screen.press("p")
         (line,) = [line for line in screen.lines() if "ens192" in line]
@@ -111,7 +111,7 @@ async def test_packets_instead_of_bits() -> None:
 
 
 async def test_links_without_a_device_can_be_hidden() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS, link(5, "veth0", kind="veth")))
         assert any("veth0" in line for line in screen.lines())
         await screen.press("v")
@@ -121,7 +121,7 @@ async def test_links_without_a_device_can_be_hidden() -> None:
 
 
 async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         await screen.press("enter")
         assert not screen.app.screen.query_one(DeviceTable).display
@@ -132,7 +132,7 @@ async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> N
 
 
 async def test_update_and_interval_are_asked_of_the_probe() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS))
         await screen.press("u", "plus", "minus", "minus")
         assert screen.source.requests[-4:] == [
@@ -144,7 +144,7 @@ async def test_update_and_interval_are_asked_of_the_probe() -> None:
 
 
 async def test_a_lost_host_is_said_and_its_last_values_stay() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS), SourceState("lost", "the probe ended with signal 9", 2.0))
         assert "the probe ended with signal 9" in str(screen.app.screen.query_one("#banner", Static).content)
         assert any("ens192" in line for line in screen.lines())
@@ -154,7 +154,7 @@ async def test_a_lost_host_is_said_and_its_last_values_stay() -> None:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW, (200, 60), (60, 15), (40, 10), (20, 5), (3, 3)])
 async def test_any_size_draws(size: tuple[int, int]) -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 4
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}, cpus))
         await screen.pilot.resize_terminal(*size)
@@ -169,7 +169,7 @@ HOSTILE = ("[red]x[/]", "tap[/x]", "a\x1b[2Jb", "é漢字", "\u202egnp", "x" * 4
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_no_name_is_obeyed(name: str, size: tuple[int, int]) -> None:
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await screen.hear(hello(), inventory(link(2, name, bus="pci", alias=name, altnames=(name,))))
         await screen.hear(SourceState("lost", f"trouble with {name}", 1.0))
         drawn = "".join(screen.drawn())
@@ -181,7 +181,7 @@ async def test_no_name_is_obeyed(name: str, size: tuple[int, int]) -> None:
 
 
 async def test_an_ascii_console_gets_only_ascii() -> None:
-    async with live(NARROW, glyphs=ASCII) as screen:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 2
         await screen.hear(hello(), inventory(*NICS, link(4, "漢")), counters(1.0, {2: (0, 0)}, cpus))
         await screen.hear(counters(2.0, {2: (125_000, 5_000)}, [(9, 0, 2, 99, 0, 0, 9, 9, 0, 0)] * 2))
@@ -208,7 +208,7 @@ def test_plain_consoles_are_recognised(environment: dict[str, str], expected: bo
 
 
 async def test_the_title_and_the_banner_are_ascii_too() -> None:
-    async with live(NARROW, glyphs=ASCII) as screen:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
         rows = screen.drawn()
         assert [row for row in rows if not row.isascii() or "\x1b" in row] == []
@@ -216,7 +216,7 @@ async def test_the_title_and_the_banner_are_ascii_too() -> None:
 
 
 async def test_few_devices_leave_their_rows_to_the_facts() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         few = screen.app.screen.query_one(FactsView).size.height
         assert screen.app.screen.query_one(DeviceTable).size.height == len(screen.lines()) + 1
@@ -226,7 +226,7 @@ async def test_few_devices_leave_their_rows_to_the_facts() -> None:
 
 async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
     links = (*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)))
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(hello(), inventory(*links), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         rows = [row.strip() for row in screen.drawn()]
         labels = ("state ", "trouble ", "addresses ", "driver ", "queues ")
@@ -234,27 +234,27 @@ async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
 
 
 async def test_a_narrow_screen_shows_the_rates_before_their_past() -> None:
-    async with live((40, 10)) as screen:
+    async with live_screen((40, 10)) as screen:
         await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "1.00 G" in line
 
 
 async def test_the_footer_names_help_and_quit_on_the_narrowest_screen() -> None:
-    async with live((40, 10)) as screen:
+    async with live_screen((40, 10)) as screen:
         await screen.hear(hello(), inventory(*NICS))
         assert "enter Open  ? Help  q Quit" in screen.drawn()[-1]
 
 
 async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         down = link(2, "br0", kind="bridge", flags=0x1002, operstate="down", carrier=None)
         await screen.hear(hello(), inventory(NICS[0], down, link(3, "veth0", kind="veth")))
         assert screen.chosen() == "veth0"
 
 
 async def test_the_cursor_shows_on_a_terminal_without_colours() -> None:
-    async with live(NARROW, glyphs=ASCII) as screen:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), inventory(*NICS))
         assert next(row for row in screen.drawn() if row.startswith(">")).split()[0].endswith("ens192")
 
@@ -263,7 +263,7 @@ async def test_a_name_uses_the_empty_cells_beside_it() -> None:
     pci = PciFunction(
         "0000:00:03.0", 0x020000, 0x1AF4, 0x1041, None, None, None, device_name="A device with a long name"
     )
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         alone = inventory(NICS[0])
         assert alone.inventory is not None
         await screen.hear(hello(), Line(inventory=replace(alone.inventory, pci=(pci,))))
@@ -273,7 +273,7 @@ async def test_a_name_uses_the_empty_cells_beside_it() -> None:
 
 
 async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         cpus = [[(n, 0, 1, 10 * n, 0, 0, 0, 0, 0, 0)] * 4 for n in range(9)]
         await screen.hear(hello(), inventory(*NICS), counters(0.0, {2: (0, 0)}, cpus[0]))
         await screen.hear(counters(1.0, {2: (0, 0)}, cpus[1]))
@@ -293,7 +293,7 @@ async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.Monke
 
 
 async def test_control_c_leaves() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS))
         assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
         await screen.press("question_mark")
@@ -303,7 +303,7 @@ async def test_control_c_leaves() -> None:
 async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
         status = screen.app.screen.query_one(StatusLine)
         now[0] += 4.0
@@ -323,7 +323,7 @@ async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
         gc.collect()
         return sum(isinstance(one, StylesCache) for one in gc.get_objects())
 
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(*NICS))
         before = 0
         for _ in range(3):
@@ -333,7 +333,7 @@ async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
 
 
 async def test_help_lists_every_key() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.press("question_mark")
         assert any("stop the picture" in row for row in screen.drawn())
         shown = "\n".join(screen.lines(LineView))
@@ -345,13 +345,13 @@ async def test_help_lists_every_key() -> None:
 
 async def load(screen: Screen) -> None:
     """A recorded guest whose virtio NIC (the second netdev after the first choice) sends over four queues."""
-    await screen.hear(*recorded("virtio-4-queues"))
+    await screen.hear(*captured_lines("virtio-4-queues"))
     await screen.press("right", "right")
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW, (60, 15), (40, 10)])
 async def test_queues_of_the_chosen_nic_and_its_cpus(size: tuple[int, int]) -> None:
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await load(screen)
         assert screen.chosen() == "ens256"
         await screen.press("2")
@@ -368,7 +368,7 @@ async def test_queues_of_the_chosen_nic_and_its_cpus(size: tuple[int, int]) -> N
 
 
 async def test_views_scroll_and_keys_belong_to_their_view() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await load(screen)
         await screen.press("3", "end")
         assert any("Who spends it" in row for row in screen.drawn())
@@ -380,7 +380,7 @@ async def test_views_scroll_and_keys_belong_to_their_view() -> None:
 
 
 async def test_all_interrupts_are_read_only_while_somebody_looks() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await load(screen)
         await screen.press("a")
         assert not any(request.machine for request in screen.source.requests)
@@ -394,7 +394,7 @@ async def test_all_interrupts_are_read_only_while_somebody_looks() -> None:
 
 
 async def test_idle_queues_fold_and_unfold() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         nic = link(2, "ens192", bus="pci", queues=tuple(Queue("rx", number) for number in range(12)))
         quiet = [("rx", number, (0, 0, None, None, 0, None)) for number in range(12)]
         busy = [("rx", number, (900 * (number == 7), 0, None, None, 0, None)) for number in range(12)]
@@ -411,7 +411,7 @@ async def test_idle_queues_fold_and_unfold() -> None:
 
 
 async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await load(screen)
         await screen.press("home", "2")
         assert any("choose a NIC" in row for row in screen.drawn())

@@ -28,8 +28,8 @@ from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferTable
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, live, several, wait_until
-from tests.support.traffic_screen import Runs, two_hosts
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
+from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import processes_in, why_not
 from tests.traffic.runs import result
 
@@ -51,7 +51,7 @@ def shown(screen: Screen) -> type[object]:
     return type(screen.app.screen)
 
 
-def title(runs: Runs) -> str:
+def title(runs: ScreenWithTraffic) -> str:
     return runs.text("#run-title")
 
 
@@ -283,7 +283,7 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
 # ------------------------------------------------------------------------------------------------------ experiments
 
 
-async def compare_by_hand(runs: Runs) -> None:
+async def compare_by_hand(runs: ScreenWithTraffic) -> None:
     await runs.open_form()
     await runs.type(2, "1")
     await runs.press(*["down"] * 7, *"setup=old,new", *["down"] * 2, "1", "enter")
@@ -339,7 +339,7 @@ def nic(name: str, address: str, mtu: int = 1500) -> Line:
 
 
 async def test_with_one_host_the_form_says_what_to_do() -> None:
-    async with live(NARROW) as screen:
+    async with live_screen(NARROW) as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
@@ -353,7 +353,7 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
 
 
 async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name, address in (("vm1", "192.0.2.1"), ("vm2", "192.0.2.2")):
             hosts[name].say(hello(), nic("ens3", address), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
@@ -365,7 +365,7 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
 
 @pytest.mark.parametrize(("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "share a subnet")])
 async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, words: str) -> None:
-    async with several("vm1", "vm2") as (screen, hosts):
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name, boot, address, mtu in (("vm1", "b1", "192.0.2.1", 1500), ("vm2", "b2", other, 9000)):
             line = hello()
             assert line.hello is not None
@@ -411,7 +411,7 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
 
 
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "tab", "down", "down", *"qkth/s?")
         form = screen.app.screen.query_one(RunForm)
@@ -424,7 +424,7 @@ async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
 
 
 async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
         await screen.press("t", "tab", "down", "down")
@@ -439,7 +439,7 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
 
 
 async def test_an_ascii_console_gets_ascii() -> None:
-    async with live(NARROW, glyphs=ASCII) as screen:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "f2")
         assert all(row.isascii() for row in screen.drawn())
@@ -472,7 +472,7 @@ async def open_kept(screen: Screen) -> SetUpList:
 async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: Path) -> None:
     write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0)
     write_set_up(kept_here, "b2b2b2b2b2", "passthrough[/b]", 8.0)
-    async with live(size) as screen:
+    async with live_screen(size) as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
         drawn = ["".join(text for text, _ in line) for line in table.lines]
@@ -492,7 +492,7 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: P
 
 async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
     write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=2)
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
         await screen.press("enter")
@@ -509,7 +509,7 @@ async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_
     write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
     (known,) = [path for path, _ in kept_runs(kept_here).runs]
     (known.parent / f"x{known.name[1:]}").write_text("{")
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
         assert table.chosen is not None
@@ -517,7 +517,7 @@ async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_
 
 
 async def test_nothing_kept_is_said() -> None:
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
         assert any("Nothing is kept yet" in row for row in screen.drawn())
@@ -528,7 +528,7 @@ async def test_nothing_kept_is_said() -> None:
 
 async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_chosen() -> None:
     """A slow line brings several keys at once."""
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "tab")
         for key in ("down", "down", *"1007", "backspace", "down", *"4"):

@@ -9,7 +9,7 @@ from nictop.model.text.glyphs import UNICODE
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.lines import hello, inventory, link
-from tests.support.screen import live, running, settle
+from tests.support.screen import live_screen, running, settle
 
 LINES = 1000
 
@@ -45,7 +45,7 @@ async def test_without_colours_the_cursor_is_seen_by_its_attributes(
     focused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with live() as screen:
+    async with live_screen() as screen:
         await screen.hear(hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci")))
         table = screen.app.screen.query_one(DeviceTable)
         if not focused:

@@ -24,13 +24,13 @@ from nictop.tui.widgets.changes.guided_fields import (
     names_shown,
     set_up_of,
 )
-from tests.support.findings import host_of_case, printed
-from tests.support.rule_cases import watched
+from tests.support.findings import host_of_case, step_texts
+from tests.support.rule_cases import host_facts
 
 
 def place() -> NicRef:
     """A guest whose ens224 is run by "Wired connection 1"."""
-    host = watched(host_of_case("profiles", "profile_is_generated"))
+    host = host_facts(host_of_case("profiles", "profile_is_generated"))
     return NicRef.of(host, host.links_by_name["ens224"])
 
 
@@ -73,7 +73,7 @@ def test_whatever_is_typed_makes_a_job_or_a_sentence(typed: dict[str, str]) -> N
 
 def test_what_is_typed_is_what_is_done() -> None:
     job = set_up_of(words(address=" 192.0.2.10/24 ", default_route=YES, gateway="192.0.2.1"), PLACE)
-    (first, *_) = printed(job.fix.commands)
+    (first, *_) = step_texts(job.fix.commands)
     assert "ipv4.addresses 192.0.2.10/24 ipv4.gateway 192.0.2.1 ipv4.never-default no" in first
     hidden = set_up_of(words(address="192.0.2.10/24", gateway="192.0.2.1"), PLACE).fix.commands[0]
     assert "192.0.2.1 " not in str(hidden), "a field that is not in sight says nothing"
