@@ -29,9 +29,9 @@ BATCH = 50
 def sample_of_six_links(quick: bool) -> Iterator[Result]:
     rounds = 60 if quick else 400
     with veth_namespace(6) as namespace:
-        index = namespace.inside(lambda: socket.if_nametoindex("left0"))
+        index = namespace.call(lambda: socket.if_nametoindex("left0"))
         for watched, what in (((), "counters sample, 6 veth + lo"), ((index,), "… one link watched")):
-            times = namespace.inside(functools.partial(measured, watched, rounds))
+            times = namespace.call(functools.partial(measured, watched, rounds))
             yield Result(f"{what}: bare system calls", times.bare * 1e6, None, "µs CPU")
             yield Result(f"{what}, all links moved", times.moved * 1e6, 200, "µs CPU")
             yield Result(f"{what}, no link moved", times.still * 1e6, 200, "µs CPU")
@@ -42,7 +42,7 @@ def sample_of_six_links(quick: bool) -> Iterator[Result]:
 
 def sample_of_many_links(quick: bool) -> Iterator[Result]:
     with veth_namespace(200) as namespace:
-        times = namespace.inside(lambda: measured((), 10 if quick else 60))
+        times = namespace.call(lambda: measured((), 10 if quick else 60))
     yield Result("counters sample, 200 veth: bare system calls", times.bare * 1e3, None, "ms CPU")
     yield Result("counters sample, 200 veth, all moved", times.moved * 1e3, 1, "ms CPU")
     yield Result("counters sample, 200 veth, none moved", times.still * 1e3, 1, "ms CPU")

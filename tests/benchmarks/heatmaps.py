@@ -13,7 +13,7 @@ from nictop.model.snapshot import advance
 from nictop.probe.records import Counters, Interrupt, Line, Queue
 from nictop.tui.app import NictopApp
 from tests.benchmarks.results import Result
-from tests.support.recorded import captured_lines
+from tests.support.captured import captured_lines
 from tests.support.screen import Screen
 from tests.support.sources import ScriptedSource
 
@@ -33,7 +33,7 @@ async def repainted(ticks: int) -> tuple[float, float]:
     drawn, whole = [], []
     async with app.run_test(size=(120, 36)) as pilot:
         screen = Screen(app, source, pilot)
-        await screen.hear(*big_host())
+        await screen.receive(*big_host())
         await screen.press("right", "right", "3")
         chance = random.Random(1)
         snapshot = app.nictop.hosts.snapshot

@@ -61,7 +61,7 @@ def first_lines(quick: bool) -> Iterator[Result]:
         for _ in range(3 if quick else 15):
             begin = time.monotonic()
             with Probe(namespace=namespace) as probe:
-                probe.until(lambda line: line.counters)
+                probe.wait_for(lambda line: line.counters)
                 times.append(time.monotonic() - begin)
     yield Result(
         "probe: from start to its first counters (with ip netns exec)", statistics.median(times) * 1e3, None, "ms"
@@ -71,10 +71,10 @@ def first_lines(quick: bool) -> Iterator[Result]:
 def tick_accuracy(quick: bool) -> Iterator[Result]:
     """Deviation of the ticks at 10 Hz from multiples of the interval after the first tick."""
     with veth_namespace(6) as namespace, Probe("--interval", "0.1", namespace=namespace) as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         times: list[float] = []
         while len(times) < (21 if quick else 201):
-            counters = probe.until(lambda line: line.counters).counters
+            counters = probe.wait_for(lambda line: line.counters).counters
             assert counters is not None
             times.append(counters.time)
     steps = [round((time - times[0]) / 0.1) for time in times]
@@ -88,13 +88,13 @@ def new_link(quick: bool) -> Iterator[Result]:
     delays, whole = [], []
     for _ in range(2 if quick else 7):
         with veth_namespace(6) as namespace, Probe("--interval", "60", namespace=namespace) as probe:
-            probe.until(lambda line: line.inventory)
+            probe.wait_for(lambda line: line.inventory)
             time.sleep(SETTLE)
             namespace.run(["ip", "link", "add", "name", "new", "type", "veth", "peer", "name", "peer"])
             begin = time.monotonic()
-            probe.until(lambda line: line.link_change and line.link_change.name == "new")
+            probe.wait_for(lambda line: line.link_change and line.link_change.name == "new")
             delays.append(time.monotonic() - begin)
-            probe.until(lambda line: line.inventory and "new" in {link.name for link in line.inventory.links})
+            probe.wait_for(lambda line: line.inventory and "new" in {link.name for link in line.inventory.links})
             whole.append(time.monotonic() - begin)
     yield Result("probe: from a new link to the line that tells of it", statistics.median(delays) * 1e3, None, "ms")
     yield Result("probe: from a new link to the inventory that has it", statistics.median(whole), 1.0, "s")
@@ -110,17 +110,17 @@ def fix_to_inventory(quick: bool) -> Iterator[Result]:
         with veth_namespace(6) as namespace:
             namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "left0"])
             with Probe("--interval", "1", namespace=namespace) as probe:
-                probe.ask({"recheck": True})
+                probe.send({"recheck": True})
                 read_output(probe, 2 * SETTLE)
                 for (way, cure), is_cured in zip(ways.items(), (has_mtu, has_filter), strict=True):
                     namespace.run(cure)
                     begin = time.monotonic()
-                    probe.until(lambda line, is_cured=is_cured: line.inventory and is_cured(line.inventory))  # type: ignore[misc]
+                    probe.wait_for(lambda line, is_cured=is_cured: line.inventory and is_cured(line.inventory))  # type: ignore[misc]
                     times[way].append(time.monotonic() - begin)
     for way, found in times.items():
         yield Result(f"probe: from a cure with {way} to its inventory, longest", max(found), 5.0, "s")
     with veth_namespace(6) as namespace, Probe("--interval", "1", namespace=namespace) as probe:
-        probe.ask({"recheck": True})
+        probe.send({"recheck": True})
         read_output(probe, SETTLE)
         before, begin = on_cpu(probe.process.pid) + children_cpu(probe.process.pid), time.monotonic()
         read_output(probe, 10.0 if quick else 57.0)
@@ -146,15 +146,15 @@ def sent_inventory(quick: bool) -> Iterator[Result]:
         for _ in range(3 if quick else 11):
             command = RemoteCommand(["--interval", "60"], len(packed.start), len(packed.frames))
             with Probe(command=["/bin/sh", "-c", command.line()]) as probe:
-                probe.ask(packed.first + rest)
+                probe.send(packed.first + rest)
                 next(line for line in probe.raw_lines() if b" ready " in line)
-                probe.until(lambda line: line.inventory)
+                probe.wait_for(lambda line: line.inventory)
                 wait_until(lambda probe=probe: not probe.children())  # type: ignore[misc]
                 spent = on_cpu(probe.process.pid) + children_cpu(probe.process.pid)
                 first.append(spent)
                 for _ in range(4):
-                    probe.ask({"inventory": True})
-                    probe.until(lambda line: line.inventory)
+                    probe.send({"inventory": True})
+                    probe.wait_for(lambda line: line.inventory)
                     wait_until(lambda probe=probe: not probe.children())  # type: ignore[misc]
                 later.append((on_cpu(probe.process.pid) + children_cpu(probe.process.pid) - spent) / 4)
         cost, further = statistics.median(first) * 1e3, statistics.median(later) * 1e3
@@ -167,7 +167,7 @@ def probe_end(quick: bool) -> Iterator[Result]:
     for way, found in times.items():
         for _ in range(2 if quick else 7):
             with Probe("--interval", "60") as probe:
-                probe.until(lambda line: line.inventory)
+                probe.wait_for(lambda line: line.inventory)
                 wait_until(lambda probe=probe: not probe.children())  # type: ignore[misc]
                 process = probe.process
                 assert process.stdin is not None and process.stdout is not None
@@ -186,7 +186,7 @@ def inventory_of_many_links(quick: bool) -> Iterator[Result]:
     with veth_namespace(200) as namespace:
         for _ in range(2 if quick else 5):
             with Probe("--interval", "60", namespace=namespace) as probe:
-                line = probe.until(lambda line: line.inventory)
+                line = probe.wait_for(lambda line: line.inventory)
                 wait_until(lambda: not probe.children())
                 costs.append(children_cpu(probe.process.pid))
                 assert line.inventory is not None
@@ -212,9 +212,9 @@ def inventory_with_networkmanager(quick: bool) -> Iterator[Result]:
                         f"[connection]\nid=profile {number}\ntype=ethernet\ninterface-name=none{number}\n",
                     )
                 manager.start()
-                manager.wait_for(manager.is_at_rest)
+                manager.wait_for(manager.has_started)
                 with Probe("--interval", "60", prefix=manager.prefix) as probe:
-                    line = probe.until(lambda line: line.inventory)
+                    line = probe.wait_for(lambda line: line.inventory)
                     wait_until(lambda: not probe.children())
                     costs.append(children_cpu(probe.process.pid))
             finally:

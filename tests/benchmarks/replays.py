@@ -13,7 +13,7 @@ from random import Random
 
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds
-from tests.support.replayed import ScreenWithReplay, screen_with_replay
+from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 
 SEEKS = 21
 FIRST_NIC = b"ens1"
@@ -58,7 +58,7 @@ async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[
     async with screen_with_replay(path) as screen:
         recording, replay = screen.replay.playback.recording, screen.replay
         for _ in range(count):
-            await screen.at(recording.begin + 120 + random.random() * (recording.end - recording.begin - 120))
+            await screen.seek(recording.begin + 120 + random.random() * (recording.end - recording.begin - 120))
             used, begin = time.process_time(), time.perf_counter()
             screen.app.simulate_key("left_parenthesis")
             await until_drawn(screen, lambda: not replay.settled.is_set(), replay.numbered)

@@ -196,7 +196,7 @@ def resident(pid: int) -> float:
 def probe_ends(quick: bool) -> Iterator[Result]:
     """Seconds until the probes have ended after their client is killed, and after its sessions are killed."""
     with sshd() as server:
-        server.python(sys.executable)
+        server.set_python(sys.executable)
         rounds = 3 if quick else 9
         client = [seconds_to_end(server, lambda follower: follower.kill()) for _ in range(rounds)]
         session = [seconds_to_end(server, lambda _: kill_sessions(server)) for _ in range(rounds)]
@@ -206,8 +206,8 @@ def probe_ends(quick: bool) -> Iterator[Result]:
 
 def seconds_to_end(server: Sshd, kill: Callable[[Follower], object]) -> float:
     with Follower(server.target(), 5) as follower:
-        follower.until(lambda: len(follower.said("hello")) == 5)
-        probes = [pid for pid in follower.said("hello") if isinstance(pid, int)]
+        follower.wait_until(lambda: len(follower.details("hello")) == 5)
+        probes = [pid for pid in follower.details("hello") if isinstance(pid, int)]
         begin = time.monotonic()
         kill(follower)
         wait_until(lambda: not any(map(is_alive, probes)))

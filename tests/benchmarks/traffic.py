@@ -70,9 +70,9 @@ def built_in_compared_with_iperf3(quick: bool) -> Iterator[Result]:
 def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[float, float]:
     """Goodput at the receiver in bits per second, and CPU seconds of both ends per gigabit."""
     reports = ["-J"] if name == "iperf3" else []
-    server.ask(start_request("server", name, *reports, address=IPV4[1]))
+    server.send(start_request("server", name, *reports, address=IPV4[1]))
     next_line(server, "listening")
-    client.ask(start_request("client", name, "-t", str(seconds), "-C", CONTROL, *reports, address=IPV4[1]))
+    client.send(start_request("client", name, "-t", str(seconds), "-C", CONTROL, *reports, address=IPV4[1]))
     mine = lines_until_exit(client, "client")
     theirs = lines_until(server, "server", "exit")
     if name == "iperf3":
@@ -96,10 +96,10 @@ def requested_rate(quick: bool) -> Iterator[Result]:
         ratios, shares = [], []
         with two_probes("--interval", "60") as (_, client, server):
             for _ in range(3 if quick else 12):
-                server.ask(start_request("server", "builtin", *words, address=IPV4[1]))
+                server.send(start_request("server", "builtin", *words, address=IPV4[1]))
                 next_line(server, "listening")
                 arguments = [*words, "--bitrate", rate, "--time", "0.6"]
-                client.ask(start_request("client", "builtin", *arguments, address=IPV4[1]))
+                client.send(start_request("client", "builtin", *arguments, address=IPV4[1]))
                 mine, theirs = ended(lines_until_exit(client, "client")), ended(lines_until(server, "server", "exit"))
                 ratios.append(float(rate.rstrip("M")) * 1e6 * mine["seconds"] / 8 / mine["bytes"])
                 shares.append(theirs["bytes"] / mine["bytes"])
@@ -152,9 +152,9 @@ def bare(wire: VethPair, seconds: int) -> float:
 def watched(client: Probe, server: Probe, seconds: int) -> float:
     """Goodput of the same run through probes."""
     watch = {"sockets": True, "interval": 0.2}
-    server.ask(start_request("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
+    server.send(start_request("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
     next_line(server, "listening")
-    client.ask(start_request("client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch))
+    client.send(start_request("client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch))
     lines = lines_until_exit(client, "client")
     lines_until(server, "server", "exit")
     report = json.loads("\n".join(line.text for line in lines if line.kind == "output"))
@@ -170,15 +170,15 @@ def start_and_stop_times(quick: bool) -> Iterator[Result]:
             for _ in range(3 if quick else 15):
                 before = int(wire.left.run(["cat", sent]))
                 begin = time.monotonic()
-                server.ask(start_request("server", name, address=IPV4[1]))
+                server.send(start_request("server", name, address=IPV4[1]))
                 next_line(server, "listening")
-                client.ask(start_request("client", name, "-t", "20", address=IPV4[1]))
+                client.send(start_request("client", name, "-t", "20", address=IPV4[1]))
                 while int(wire.left.run(["cat", sent])) < before + 100_000:
                     pass
                 begun.append(time.monotonic() - begin)
                 begin = time.monotonic()
                 for probe, role in ((client, "client"), (server, "server")):
-                    probe.ask({"traffic": {"id": role, "action": "stop"}})
+                    probe.send({"traffic": {"id": role, "action": "stop"}})
                 next_line(client, "exit", "failed")
                 next_line(server, "exit", "failed")
                 ended.append(time.monotonic() - begin)

@@ -62,7 +62,7 @@ def ended(kind: str, end: Callable[[TerminalProgram], None]) -> tuple[float, int
     arguments, ready = COMMANDS[kind]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
     with TerminalProgram([sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)) as screen:
-        screen.until(ready)
+        screen.wait_for_text(ready)
         children = psutil.Process(screen.pid).children(recursive=True)
         begin = time.monotonic()
         end(screen)

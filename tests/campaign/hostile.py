@@ -123,7 +123,7 @@ def hosts(folder: Path) -> Iterator[Sshd]:
     try:
         script = ROOT / "tests/campaign/hostile_host.py"
         for name in KINDS:
-            sshd.named_host(name, f"{sys.executable} -S {script} {name}")
+            sshd.add_host(name, f"{sys.executable} -S {script} {name}")
         yield sshd
     finally:
         sshd.stop()

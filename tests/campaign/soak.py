@@ -113,7 +113,7 @@ class Soak:
         ]
         for work in (
             lambda: self._repeat(READ_SECONDS, self._look),
-            lambda: self._repeat(1.0, lambda: namespace.inside(lambda: scrape(port))),
+            lambda: self._repeat(1.0, lambda: namespace.call(lambda: scrape(port))),
             lambda: self._press(terminal),
             lambda: self._repeat(5.0, lambda: change_links(namespace)),
         ):
@@ -212,10 +212,10 @@ def remote(namespace: Namespace) -> Iterator[tuple[Follower, int]]:
         inside = f'exec ip netns exec {namespace.name} sh -c "$SSH_ORIGINAL_COMMAND"'
         server = Sshd(Path(folder), options=(f"ForceCommand {inside}",))
         try:
-            server.python(sys.executable)
+            server.set_python(sys.executable)
             with Follower(server.target()) as client:
-                client.until(lambda: client.said("hello"))
-                (pid,) = client.said("hello")
+                client.wait_until(lambda: client.details("hello"))
+                (pid,) = client.details("hello")
                 assert isinstance(pid, int)
                 yield client, pid
         finally:

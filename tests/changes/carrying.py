@@ -90,7 +90,7 @@ class ScriptedProbe(ScriptedSource):
         known: dict[str, Sequence[Sequence[Answer]]] = {"prepare": [(PREPARED,)], "apply": [APPLIED]}
         self.answers = {step: deque(said) for step, said in (known | answers).items()}
         self.asked: list[ChangeRequest] = []
-        self.say(SourceState("live"))
+        self.send(SourceState("live"))
 
     async def request(self, request: Request) -> None:
         await super().request(request)
@@ -100,7 +100,7 @@ class ScriptedProbe(ScriptedSource):
         self.asked.append(wish)
         waiting = self.answers.get(wish.step)
         for answer in waiting.popleft() if waiting else ():
-            self.say(answer if isinstance(answer, SourceState) else Line(change=replace(answer, id=wish.id)))
+            self.send(answer if isinstance(answer, SourceState) else Line(change=replace(answer, id=wish.id)))
 
     @property
     def steps(self) -> list[str]:

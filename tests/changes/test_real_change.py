@@ -32,7 +32,7 @@ REAL = ChangeTimeouts(rollback=20.0, retry=0.1)
 
 @pytest.fixture
 def place(namespace: Namespace) -> Iterator[Namespace]:
-    namespace.silence()
+    namespace.disable_ipv6()
     queues = ("numrxqueues", "4", "numtxqueues", "4")
     namespace.run(["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", "far", *queues])
     for name in (LINK, "far"):

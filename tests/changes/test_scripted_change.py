@@ -134,8 +134,8 @@ async def test_other_changes_of_the_host_are_none_of_its_business() -> None:
     def decide(event: Event, change: ChangeSession) -> None:
         keep(event, change)
         if isinstance(event, Prepared):
-            probe.say(*(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept"))))
-            probe.say(SourceState("failed", "closed"))
+            probe.send(*(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept"))))
+            probe.send(SourceState("failed", "closed"))
 
     assert (await carry(probe, decide)).kinds == ["Prepared", "ConnectionLost", "ChangeEnded"]
 
@@ -262,14 +262,14 @@ async def test_whether_the_finding_is_gone() -> None:
     def decide(event: Event, change: ChangeSession) -> None:
         only_apply(event, change)
         if isinstance(event, Applied):
-            probe.say(*lines_of(healthy))
+            probe.send(*lines_of(healthy))
         if isinstance(event, Verdict):
             verdicts.append(event)
             if event.gone and len(verdicts) == 1:
-                probe.say(*lines_of({**sick, "time": 1000.0}))
+                probe.send(*lines_of({**sick, "time": 1000.0}))
             elif not event.gone:
                 change.undo()
-                probe.say(Line(change=replace(line("undone"), id=change.id)))
+                probe.send(Line(change=replace(line("undone"), id=change.id)))
 
     carried = await carry(probe, decide, replace(WISH, host="kvm-guest", finding=found), limits=ChangeTimeouts())
     assert verdicts[0] == Verdict(True) and Verdict(False) in verdicts

@@ -47,7 +47,7 @@ async def test_a_guided_set_up_that_reaches_its_goal_is_kept(monkeypatch: pytest
                 session.apply()
             elif isinstance(event, Applied):
                 for time, mtu in ((10.0, 1500), (12.0, 1500), (13.0, 1500), (14.0, 9000)):
-                    probe.say(read_at(time, mtu))
+                    probe.send(read_at(time, mtu))
             elif event == GoalCheck(True, "ens4 has MTU 9000"):
                 session.keep()
     assert [event for event in events if isinstance(event, GoalCheck)] == [

@@ -66,15 +66,17 @@ def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(fault: st
     with TerminalProgram([sys.executable, "-c", program], tmp_path, variables, (80, 24)) as screen:
         before, modes = termios.tcgetattr(screen.descriptor), list[object]()
         if fault == "a key":
-            screen.until("ens192")
+            screen.wait_for_text("ens192")
             screen.type("?")
-        assert screen.ended(modes) == EXIT_FAULT
+        assert screen.wait_for_end(modes) == EXIT_FAULT
         assert modes == before
     assert "nictop: stopped by a fault of nictop itself (ValueError: this went wrong" in " ".join(screen.text.split())
     assert "Traceback" not in screen.text and "a local variable" not in screen.text
     if fault != "opening":
-        assert screen.said.rindex(b"\x1b[?1049l") > screen.said.rindex(b"\x1b[?1049h"), "the alternate screen is left"
-        assert screen.said.rindex(b"\x1b[?25h") > screen.said.rindex(b"\x1b[?25l"), "the cursor is shown"
+        assert screen.output.rindex(b"\x1b[?1049l") > screen.output.rindex(b"\x1b[?1049h"), (
+            "the alternate screen is left"
+        )
+        assert screen.output.rindex(b"\x1b[?25h") > screen.output.rindex(b"\x1b[?25l"), "the cursor is shown"
     (file,) = (tmp_path / "nictop").iterdir()
     assert str(file) in "".join(screen.text.split())
     assert "ValueError: this went wrong" in file.read_text() and "in fails" in file.read_text()
@@ -129,14 +131,14 @@ def test_the_traceback_is_printed_if_no_file_can_be_written(
 def test_no_terminal_input_ends_the_program(sent: bytes, tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
     with TerminalProgram([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
-        screen.until("ens192")
+        screen.wait_for_text("ens192")
         screen.send(sent)
         screen.type("?")
-        screen.until("keys and marks")
+        screen.wait_for_text("keys and marks")
         screen.send(
             sent + CTRL_C
         )  # from every screen; the first q may still be received by the help that is being closed
-        assert screen.ended() == 0
+        assert screen.wait_for_end() == 0
     assert "Traceback" not in screen.text and "fault" not in screen.text
     assert not (tmp_path / "nictop").exists()
 
@@ -147,30 +149,30 @@ def test_ctrl_z_suspends_and_fg_paints_everything_again(tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), PS1="prompt> ")
     with TerminalProgram(["bash", "--norc", "--noprofile", "-i"], tmp_path, variables, (80, 24)) as screen:
         screen.type("sh ./script\n")
-        screen.until("ens192")
+        screen.wait_for_text("ens192")
         screen.type("?")
-        screen.until("keys and marks")
-        before = len(screen.said)
+        screen.wait_for_text("keys and marks")
+        before = len(screen.output)
         screen.type("\x1a")
-        screen.until("Stopped")
-        assert screen.said.rindex(b"\x1b[?1049l") > before, "the alternate screen is left"
+        screen.wait_for_text("Stopped")
+        assert screen.output.rindex(b"\x1b[?1049l") > before, "the alternate screen is left"
         painted = len(screen.text)
         screen.type("fg\n")
         screen.until_after(painted, "keys and marks")
         screen.send(CTRL_C)
-        screen.until("left 0")
+        screen.wait_for_text("left 0")
         screen.type("exit\n")
-        assert screen.ended() == 0
+        assert screen.wait_for_end() == 0
 
 
 def test_ctrl_z_without_a_shell_to_go_back_to_suspends_nothing(tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
     with TerminalProgram([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
-        screen.until("ens192")
+        screen.wait_for_text("ens192")
         screen.type("\x1a")
-        screen.until("Not suspended")
+        screen.wait_for_text("Not suspended")
         screen.send(CTRL_C)
-        assert screen.ended() == 0
+        assert screen.wait_for_end() == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("demo",), ("replay", DEMO)])
@@ -179,9 +181,9 @@ def test_a_terminal_that_takes_lines_only_is_told_what_to_use_instead(
 ) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), TERM="dumb")
     with TerminalProgram([*NICTOP, *arguments], tmp_path, variables, (80, 24)) as screen:
-        assert screen.ended() == 2
+        assert screen.wait_for_end() == 2
     assert "TERM=dumb: this terminal cannot show the screens" in screen.text
-    assert "nictop show" in screen.text and "nictop check" in screen.text and b"\x1b" not in screen.said
+    assert "nictop show" in screen.text and "nictop check" in screen.text and b"\x1b" not in screen.output
 
 
 class Reading(TerminalDriver):

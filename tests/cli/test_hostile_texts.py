@@ -202,11 +202,11 @@ async def test_every_page_of_the_screen() -> None:
     lines = spoiled_lines(probe_lines(cases[0]["hosts"][0]), random, 0.7)
     async with screen_with_hosts("one", "two") as (screen, hosts):
         for source in (hosts["one"], hosts["two"]):
-            source.say(*lines, SourceState("live", "".join(CHARACTERS)))
+            source.send(*lines, SourceState("live", "".join(CHARACTERS)))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         for key in KEYS:
             await screen.press(key)
             assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))  # empty cells of the charts
-        hosts["one"].say(SourceState("lost", "".join(CHARACTERS), 1.0))
+        hosts["one"].send(SourceState("lost", "".join(CHARACTERS), 1.0))
         await screen.press("escape", "1")
         assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))

@@ -23,13 +23,13 @@ async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_
     whole = inventory()
     links = dataclasses.replace(whole, pending=(*MACHINE, *MANAGERS))
     machine = dataclasses.replace(whole, pending=MANAGERS)
-    source.say(SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2))
-    source.say(Line(inventory=machine), *map(reading, range(3, 9)))
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2))
+    source.send(Line(inventory=machine), *map(reading, range(3, 9)))
     look = asyncio.ensure_future(observe(session_of(source, watch_devices=True), interval=60.0, seconds=3.0))
-    while not source.said_all:  # noqa: ASYNC110  a source of a test tells nobody
+    while not source.is_drained:  # noqa: ASYNC110  a source of a test tells nobody
         await asyncio.sleep(0)
     assert not look.done() and len(source.requests) == 1 and source.requests[0].watch
-    source.say(Line(inventory=whole))
+    source.send(Line(inventory=whole))
     snapshot, window = await look
     assert snapshot.inventory is whole
     assert window.seconds >= 3.0 and window.parts[0].elapsed == 1.0

@@ -19,8 +19,8 @@ from nictop.probe.records import Inventory, Request
 from nictop.report.facts.host import ShowDocument
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.namespaces import Namespace
-from tests.support.said import assert_driver, assert_features, assert_link, assert_settings
 from tests.support.sources import session_of
+from tests.support.tool_output import assert_driver, assert_features, assert_link, assert_settings
 
 FRAME_BYTES = 1000
 """Bytes of a frame as the counters count it, Ethernet header included."""
@@ -82,7 +82,7 @@ def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
     other = Namespace()
     try:
         for side in (namespace, other):
-            side.silence()
+            side.disable_ipv6()
         namespace.run(["ip", "link", "add", "left0", "type", "veth", "peer", "name", "right0", "netns", other.name])
         namespace.run(["ip", "link", "set", "left0", "up"])
         other.run(["ip", "link", "set", "right0", "up"])
@@ -107,8 +107,8 @@ async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]
     source = LocalSource(
         command=["ip", "netns", "exec", left.name, *probe_command(sys.executable, "--interval", "0.2")]
     )
-    sender = right.inside(opened)
-    ifindex = left.inside(lambda: socket.if_nametoindex("left0"))
+    sender = right.call(opened)
+    ifindex = left.call(lambda: socket.if_nametoindex("left0"))
     bursts = [100, 1, 0, 3000, 500]
     sent, packets, received = 0, 0.0, 0.0
     try:
@@ -147,7 +147,7 @@ async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -
     """veth counts its queues while NAPI takes the packets: all of a burst is found there. tun counts none, and that is
     said."""
     queues = ("numrxqueues", "2", "numtxqueues", "2")
-    namespace.silence()
+    namespace.disable_ipv6()
     namespace.run(["ip", "link", "add", "left0", *queues, "type", "veth", "peer", "name", "right0", *queues])
     namespace.run(["ethtool", "-K", "left0", "gro", "on"])
     namespace.run(["ethtool", "-K", "right0", "tso", "off"])
@@ -155,10 +155,10 @@ async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -
     for name in ("left0", "right0", "tap0"):
         namespace.run(["ip", "link", "set", name, "up"])
     frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
-    veth, tap = namespace.inside(lambda: (socket.if_nametoindex("left0"), socket.if_nametoindex("tap0")))
+    veth, tap = namespace.call(lambda: (socket.if_nametoindex("left0"), socket.if_nametoindex("tap0")))
     command = ["ip", "netns", "exec", namespace.name, *probe_command(sys.executable, "--interval", "0.2")]
     source = LocalSource(command=command)
-    sender = namespace.inside(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+    sender = namespace.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
     sent, packets, received = 0, 0.0, 0.0
     try:
         sender.bind(("right0", 0))

@@ -51,7 +51,7 @@ def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...
     (path.parent / "folder").mkdir()
     command = [sys.executable, "-m", "nictop", "replay", name, *words]
     with TerminalProgram(command, path.parent, environment(PYTHONPATH=str(ROOT)), (80, 24)) as screen:
-        assert screen.ended() == 2
+        assert screen.wait_for_end() == 2
         assert sentence in screen.text
         assert "Traceback" not in screen.text
 
@@ -59,9 +59,9 @@ def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...
 def test_the_screen_opens_at_the_given_time(path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "replay", "a.nictop", "--at", "+30", "--speed", "5"]
     with TerminalProgram(command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)) as screen:
-        screen.until("ens192")
-        screen.until("×5")
-        screen.until("at the end")
+        screen.wait_for_text("ens192")
+        screen.wait_for_text("×5")
+        screen.wait_for_text("at the end")
         screen.type("q")
-        assert screen.ended() == 0
+        assert screen.wait_for_end() == 0
         assert "Traceback" not in screen.text

@@ -39,11 +39,11 @@ GONE = Unreachable("vm3", "192.0.2.7 port 22 does not answer; is it up?")
 def scripted_source(name: str, *, then: SourceState | None = None) -> ScriptedSource:
     """A source with a complete answer, or one that ends before it."""
     source = ScriptedSource(name)
-    source.say(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()))
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()))
     if then is not None:
-        source.say(then)
+        source.send(then)
     for second in range(1, 8):
-        source.say(Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)})))
+        source.send(Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)})))
     return source
 
 
@@ -164,7 +164,7 @@ class User:
 def user(tmp_path: Path) -> Iterator[User]:
     skip_without_sshd()
     server = Sshd(tmp_path / "server")
-    server.python(sys.executable)
+    server.set_python(sys.executable)
     home = tmp_path / "user"
     (home / ".ssh").mkdir(parents=True)
     (home / ".config" / "nictop").mkdir(parents=True)

@@ -87,7 +87,7 @@ def test_nictop_ends_with_its_terminal_while_it_draws(
     finally:
         signal.signal(signal.SIGHUP, before)
     with screen:
-        screen.until("ens192")
+        screen.wait_for_text("ens192")
         screen.hang_up()
         if number is not None:
             os.kill(screen.pid, number)

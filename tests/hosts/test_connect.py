@@ -36,7 +36,7 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     skip_without_sshd()
     disable_ssh_timeouts(monkeypatch)
     server = Sshd(tmp_path / "server")
-    server.python(sys.executable)
+    server.set_python(sys.executable)
     home = tmp_path / "user"
     (home / ".ssh").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
@@ -218,7 +218,7 @@ async def test_the_clock_of_a_remote_host_is_converted_to_the_local_one(sshd: Ss
 
 
 async def test_sudo_is_an_option_of_one_or_of_all_hosts(sshd: Sshd) -> None:
-    sshd.tool("sudo", "#!/bin/sh\necho 'not in sudoers' >&2\nexit 1\n")
+    sshd.install_script("sudo", "#!/bin/sh\necho 'not in sudoers' >&2\nexit 1\n")
     source = connect(remote_host(sshd), sudo=True)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         failed = await next_state(items, "failed")

@@ -52,9 +52,9 @@ async def test_watched_devices_are_requested_again_of_a_new_source() -> None:
     for source in (first, second):
         if source is second:
             session.replace_source(source)
-        source.say(*LINES, Line(inventory=inventory()), reading(1))
+        source.send(*LINES, Line(inventory=inventory()), reading(1))
         async with running(session):
-            assert await session.until(lambda source=source: source.said_all, LIMIT)  # type: ignore[misc]
+            assert await session.until(lambda source=source: source.is_drained, LIMIT)  # type: ignore[misc]
         devices = watchable_links(session.snapshot.links.values())
         assert devices and source.requests == [Request(watch=devices)] and source.closed
 

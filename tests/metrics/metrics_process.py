@@ -81,7 +81,7 @@ class Metrics:
             finally:
                 connection.close()
 
-        return self._namespace.inside(answer) if self._namespace is not None else answer()
+        return self._namespace.call(answer) if self._namespace is not None else answer()
 
     def values(self) -> dict[Series, float]:
         return values(self.get()[2])

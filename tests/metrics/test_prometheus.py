@@ -97,13 +97,13 @@ class CountingHost(ScriptedSource):
         self._inventory, self._ifindexes = inventory_of(complete(host))
         lines = probe_lines(host)
         self._seconds = len(lines)
-        self.say(SourceState("live"), *lines)
+        self.send(SourceState("live"), *lines)
 
     def count(self) -> None:
         self._seconds += 1
         totals = totals_after({}, self._per_second, self._seconds)
         counters = raw_counters(float(self._seconds), totals, self._ifindexes, self._inventory)
-        self.say(Line(counters=counters))
+        self.send(Line(counters=counters))
 
 
 async def answer_scrapes(source: CountingHost, address: Future[str], end: threading.Event) -> None:

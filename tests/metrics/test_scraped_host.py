@@ -39,7 +39,7 @@ class EndingSource(ScriptedSource):
     """A source that ends after the items it was given."""
 
     async def items(self) -> AsyncIterator[Line | SourceState]:
-        while not self.said_all:
+        while not self.is_drained:
             yield await self._queue.get()
 
 
@@ -58,18 +58,18 @@ async def test_a_host_is_up_while_its_lines_are_received() -> None:
     source, messages = ScriptedSource("vm"), list[str]()
     host = ScrapedHost(Host("vm", "vm"), lambda _: source, 1.0, messages.append)
     async with following(host):
-        source.say(SourceState("connecting"), LIVE)
-        await until(lambda: source.said_all and host.session.snapshot.state == "live")
+        source.send(SourceState("connecting"), LIVE)
+        await until(lambda: source.is_drained and host.session.snapshot.state == "live")
         assert not host.is_up(0.0) and host.age(0.0) is None
-        source.say(*lines())
-        await until(lambda: source.said_all and host.age(0.0) is not None)
+        source.send(*lines())
+        await until(lambda: source.is_drained and host.age(0.0) is not None)
         now = asyncio.get_running_loop().time()  # CLOCK_MONOTONIC
         assert host.is_up(now) and not host.is_up(now + SILENT_AFTER_SECONDS + 3.0)
         (request,) = source.requests
         devices = [one.ifindex for one in host.session.snapshot.links.values() if one.device is not None]
         assert devices and request.watch == tuple(sorted(devices))
-        source.say(SourceState("lost", "the connection broke", 1.0), SourceState("lost", "the connection broke", 2.0))
-        await until(lambda: source.said_all and host.session.snapshot.state == "lost")
+        source.send(SourceState("lost", "the connection broke", 1.0), SourceState("lost", "the connection broke", 2.0))
+        await until(lambda: source.is_drained and host.session.snapshot.state == "lost")
         assert not host.is_up(now)
     assert messages == ["vm: live", "vm: lost: the connection broke"]
     assert source.closed
@@ -80,7 +80,7 @@ async def test_an_unreachable_host_is_retried() -> None:
 
     def connect(_: Host) -> EndingSource:
         source = EndingSource("vm")
-        source.say(*([SourceState("failed", "no such host")] if not sources else [LIVE, *lines()]))
+        source.send(*([SourceState("failed", "no such host")] if not sources else [LIVE, *lines()]))
         sources.append(source)
         return source
 
@@ -111,7 +111,7 @@ async def test_a_host_whose_series_fail_does_not_affect_others(monkeypatch: pyte
     running = asyncio.ensure_future(service.run())
     try:
         for source in sources.values():
-            source.say(LIVE, *lines())
+            source.send(LIVE, *lines())
         await until(lambda: all(host.age(0.0) is not None for host in service.hosts))
 
         def fails(*_: object) -> None:

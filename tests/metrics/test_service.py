@@ -124,7 +124,7 @@ def test_a_killed_probe_is_restarted(local: Metrics) -> None:
 
 
 def test_links_come_and_go(namespace: Namespace) -> None:
-    namespace.silence()
+    namespace.disable_ipv6()
     assert namespace.try_link("veth0", "type", "veth", "peer", "name", "veth1")
     for name in ("veth0", "veth1"):
         namespace.run(["ip", "link", "set", name, "up"])

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from nictop.probe.records import Counters, Interrupt, Inventory
-from tests.support.recorded import captured_lines
+from tests.support.captured import captured_lines
 
 INTERRUPTS = Path(__file__).parent.parent / "data" / "proc" / "interrupts"
 

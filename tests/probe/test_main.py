@@ -214,46 +214,46 @@ def test_as_a_plain_user() -> None:
 
 def test_requests_change_what_is_sent() -> None:
     with Probe("--interval", "60") as probe:
-        probe.until(lambda line: line.inventory)
-        probe.ask(b"\x00nonsense\n")
-        assert "not understood" in str(probe.until(lambda line: line.trouble).trouble)
-        probe.ask({"interval": 0.1, "watch": [1, 2**30]})
-        watched = probe.until(lambda line: line.counters and "driver" in line.counters.unreadable)
+        probe.wait_for(lambda line: line.inventory)
+        probe.send(b"\x00nonsense\n")
+        assert "not understood" in str(probe.wait_for(lambda line: line.trouble).trouble)
+        probe.send({"interval": 0.1, "watch": [1, 2**30]})
+        watched = probe.wait_for(lambda line: line.counters and "driver" in line.counters.unreadable)
         assert watched.counters is not None
-        probe.ask({"watch": []})
-        probe.until(lambda line: line.counters and "driver" not in line.counters.unreadable)
-        probe.ask({"inventory": True})
-        answer = probe.until(lambda line: line.inventory)
+        probe.send({"watch": []})
+        probe.wait_for(lambda line: line.counters and "driver" not in line.counters.unreadable)
+        probe.send({"inventory": True})
+        answer = probe.wait_for(lambda line: line.inventory)
         assert answer.inventory is not None and answer.inventory.reason == "request"
-        probe.ask(b"x" * (3 * LONGEST_REQUEST))
-        probe.until(lambda line: line.trouble and "ignored" in line.trouble.message)
-        probe.ask(b"\n" + json.dumps({"inventory": True}).encode() + b"\n")
-        probe.until(lambda line: line.inventory)
+        probe.send(b"x" * (3 * LONGEST_REQUEST))
+        probe.wait_for(lambda line: line.trouble and "ignored" in line.trouble.message)
+        probe.send(b"\n" + json.dumps({"inventory": True}).encode() + b"\n")
+        probe.wait_for(lambda line: line.inventory)
         asked = time.monotonic()
-        probe.ask({"ping": 7})
-        pong = probe.until(lambda line: line.pong).pong
+        probe.send({"ping": 7})
+        pong = probe.wait_for(lambda line: line.pong).pong
         assert pong is not None and pong.sequence == 7 and asked <= pong.monotonic <= time.monotonic()
 
 
 def test_a_link_is_added_changed_and_removed(namespace: Namespace) -> None:
     """Each step is reported without a request. The delay: `tests.benchmarks probe-new-link`."""
     with Probe("--interval", "60", namespace=namespace) as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
-        probe.until(lambda line: line.link_change and line.link_change.name == "left")
-        new = probe.until(
+        probe.wait_for(lambda line: line.link_change and line.link_change.name == "left")
+        new = probe.wait_for(
             lambda line: line.inventory and {"left", "right"} <= {link.name for link in line.inventory.links}
         )
         assert new.inventory is not None and new.inventory.reason == "event"
         namespace.run(["ip", "link", "set", "dev", "left", "name", "tap[x]"])
-        probe.until(lambda line: line.link_change and line.link_change.name == "tap[x]")
-        probe.until(lambda line: line.inventory and "tap[x]" in {link.name for link in line.inventory.links})
+        probe.wait_for(lambda line: line.link_change and line.link_change.name == "tap[x]")
+        probe.wait_for(lambda line: line.inventory and "tap[x]" in {link.name for link in line.inventory.links})
         namespace.run(["ip", "link", "set", "dev", "tap[x]", "up"])
         namespace.run(["ip", "link", "set", "dev", "right", "up"])
-        probe.until(lambda line: line.link_change and line.link_change.carrier)
+        probe.wait_for(lambda line: line.link_change and line.link_change.carrier)
         namespace.run(["ip", "link", "del", "dev", "right"])
-        probe.until(lambda line: line.link_change and line.link_change.gone)
-        after = probe.until(lambda line: line.inventory and len(line.inventory.links) == 1)
+        probe.wait_for(lambda line: line.link_change and line.link_change.gone)
+        after = probe.wait_for(lambda line: line.inventory and len(line.inventory.links) == 1)
         assert after.inventory is not None and after.inventory.reason == "event"
 
 
@@ -263,7 +263,7 @@ def test_a_link_is_added_changed_and_removed(namespace: Namespace) -> None:
 def test_it_ends_with_its_stdin() -> None:
     """The delay: `tests.benchmarks probe-end`."""
     with Probe("--interval", "60") as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         assert probe.process.stdin is not None
         probe.process.stdin.close()
         assert probe.process.wait(WAIT) == 0
@@ -272,7 +272,7 @@ def test_it_ends_with_its_stdin() -> None:
 def test_it_ends_with_its_stdout(tmp_path: Path) -> None:
     """Also while it has nothing to write: its clock is stopped."""
     with another_probe(tmp_path, with_clock(tmp_path / "clock"), "--interval", "60") as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         assert probe.process.stdout is not None
         probe.process.stdout.close()
         assert probe.process.wait(WAIT) == 0
@@ -282,15 +282,15 @@ def test_it_ends_with_its_heartbeat(tmp_path: Path) -> None:
     """Any request is a heartbeat; without one the probe ends, although stdin and stdout are open."""
     clock = tmp_path / "clock"
     with another_probe(tmp_path, with_clock(clock), "--interval", "0.1", "--heartbeat", "60") as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         for now in (50.0, 100.0):
             set_clock(clock, now)
-            probe.until(lambda line: line.counters)
-            probe.ask({"ping": 7})
-            pong = probe.until(lambda line: line.pong).pong
+            probe.wait_for(lambda line: line.counters)
+            probe.send({"ping": 7})
+            pong = probe.wait_for(lambda line: line.pong).pong
             assert pong is not None and pong.monotonic == now
         set_clock(clock, 159.9)
-        probe.until(lambda line: line.counters)
+        probe.wait_for(lambda line: line.counters)
         assert probe.process.poll() is None
         set_clock(clock, 160.0)
         list(probe.raw_lines())
@@ -315,10 +315,10 @@ def set_clock(path: Path, now: float) -> None:
 
 def test_it_ends_with_sigterm_and_not_with_sigint() -> None:
     with Probe("--interval", "0.1") as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         probe.process.send_signal(signal.SIGINT)
         for _ in range(3):
-            probe.until(lambda line: line.counters)
+            probe.wait_for(lambda line: line.counters)
         probe.process.send_signal(signal.SIGTERM)
         assert probe.process.wait(WAIT) == 0
 
@@ -336,20 +336,20 @@ def test_no_child_survives_a_killed_probe(tmp_path: Path) -> None:
 def test_many_inventories_leave_no_zombie() -> None:
     with Probe("--interval", "0.1") as probe:
         for _ in range(5):
-            probe.until(lambda line: line.inventory)
-            probe.ask({"inventory": True})
-        probe.until(lambda line: line.inventory)
+            probe.wait_for(lambda line: line.inventory)
+            probe.send({"inventory": True})
+        probe.wait_for(lambda line: line.inventory)
         wait_until(lambda: not probe.children())
 
 
 def test_a_reader_that_pauses_gets_complete_lines_and_new_counters() -> None:
     with Probe("--interval", "0.1") as probe:
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         for _ in range(200):
-            probe.ask({"nonsense": 1, "interval": "x"})  # 200 error messages fill the pipe together with the counters
+            probe.send({"nonsense": 1, "interval": "x"})  # 200 error messages fill the pipe together with the counters
         asked = time.monotonic()
         wait_until(lambda: time.monotonic() > asked + 0.5)
-        fresh = probe.until(lambda line: line.counters and line.counters.time > asked + 0.4)
+        fresh = probe.wait_for(lambda line: line.counters and line.counters.time > asked + 0.4)
         assert fresh.counters is not None
 
 
@@ -388,9 +388,9 @@ def test_usage(arguments: list[str]) -> None:
 def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
     """Of the first inventory only; sources that are still being read are in `pending`, the last part is complete."""
     with Probe("--interval", "0.1", "--parts") as probe:
-        taken = [probe.until(lambda line: line.inventory).inventory for _ in range(3)]
-        probe.ask({"inventory": True})
-        later = probe.until(lambda line: line.inventory).inventory
+        taken = [probe.wait_for(lambda line: line.inventory).inventory for _ in range(3)]
+        probe.send({"inventory": True})
+        later = probe.wait_for(lambda line: line.inventory).inventory
     links, machine, whole = taken
     assert links and machine and whole and later
     assert links.pending == (*MACHINE, *MANAGERS) and machine.pending == MANAGERS
@@ -461,9 +461,9 @@ def with_inventory(body: str) -> str:
 def test_a_failed_inventory_is_reported_and_counters_continue(tmp_path: Path, case: str) -> None:
     body, limits, sentence = FAILING[case]
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
-        trouble = probe.until(lambda line: line.trouble).trouble
+        trouble = probe.wait_for(lambda line: line.trouble).trouble
         assert trouble is not None and sentence in trouble.message
-        probe.until(lambda line: line.counters)
+        probe.wait_for(lambda line: line.counters)
         wait_until(lambda: not probe.children())
 
 
@@ -513,8 +513,8 @@ def test_a_failed_inventory_is_repeated(tmp_path: Path) -> None:
     limits = f"scheduler.FAILURE_RETRY_SECONDS = 0.1; {NO_RESCAN}"
     statements = with_inventory(f"{body}    return real(reason, sys=sys, proc=proc)") + limits
     with another_probe(tmp_path, statements) as probe:
-        assert probe.until(lambda line: line.trouble).trouble is not None
-        assert probe.until(lambda line: line.inventory).inventory is not None
+        assert probe.wait_for(lambda line: line.trouble).trouble is not None
+        assert probe.wait_for(lambda line: line.inventory).inventory is not None
 
 
 def test_an_inventory_with_a_failed_source_is_repeated(tmp_path: Path) -> None:
@@ -529,7 +529,7 @@ def test_an_inventory_with_a_failed_source_is_repeated(tmp_path: Path) -> None:
     )
     limits = f"scheduler.FIRST_REPEAT_SECONDS = 0.1; {NO_RESCAN}"
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
-        taken = [probe.until(lambda line: line.inventory).inventory for _ in range(3)]
+        taken = [probe.wait_for(lambda line: line.inventory).inventory for _ in range(3)]
     assert [bool(one and one.unreadable) for one in taken] == [True, True, False]
 
 

@@ -41,7 +41,7 @@ def network(namespace: Namespace) -> Namespace:
     namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "br0"])
     namespace.run(["ip", "address", "add", "2001:db8::1/64", "dev", "br0", "nodad"])
     namespace.run(["ip", "route", "add", "default", "via", "192.0.2.254", "metric", "7"])
-    namespace.inside(send_frames)
+    namespace.call(send_frames)
     return namespace
 
 
@@ -54,7 +54,7 @@ def send_frames() -> None:
 
 
 def test_links_addresses_and_routes(network: Namespace) -> None:
-    ours, trouble = network.inside(read_links)
+    ours, trouble = network.call(read_links)
     assert trouble == {}
     links, addresses, routes = json.loads(network.python(READ_BY_PYROUTE2))
     assert {link.ifindex for link in ours} == {theirs["index"] for theirs in links}

@@ -52,16 +52,16 @@ def test_state_files_of_this_machine() -> None:
 
 
 def test_a_sysctl_that_changes_without_event(namespace: Namespace) -> None:
-    namespace.silence()
+    namespace.disable_ipv6()
     namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
     namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "v0"])
     with Probe("--interval", "60", namespace=namespace) as probe:
-        probe.ask({"recheck": True})
+        probe.send({"recheck": True})
         name = "net.ipv4.conf.v0.arp_filter"
-        first = probe.until(lambda line: line.inventory).inventory
+        first = probe.wait_for(lambda line: line.inventory).inventory
         assert first is not None and first.settings.sysctl[name] == 0
         namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/v0/arp_filter"])
-        probe.until(lambda line: line.inventory and line.inventory.settings.sysctl[name] == 1)
+        probe.wait_for(lambda line: line.inventory and line.inventory.settings.sysctl[name] == 1)
 
 
 def test_an_unchanged_inventory_is_not_sent_again(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_an_unchanged_inventory_is_not_sent_again(tmp_path: Path) -> None:
         "scheduler.RECHECK_SECONDS = scheduler.RECHECK_PAUSE_FACTOR = 0.01; scheduler.Debouncer.PAUSE_FACTOR = 0.01"
     )
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
-        probe.ask({"recheck": True})
-        taken = [probe.until(lambda line: line.inventory).inventory for _ in range(2)]
+        probe.send({"recheck": True})
+        taken = [probe.wait_for(lambda line: line.inventory).inventory for _ in range(2)]
     assert [one and one.settings.sysctl["changed"] for one in taken] == [0, 1]
     assert taken[1] is not None and taken[1].time > 2.0 and taken[1].reason == "re-scan"
 
@@ -94,7 +94,7 @@ def test_an_unchanged_inventory_is_not_sent_again(tmp_path: Path) -> None:
 @pytest.fixture
 def bridge(namespace: Namespace) -> Iterator[Namespace]:
     """A bridge whose port receives a frame with its own address, as from a loop; IPv6 is quiet."""
-    namespace.silence()
+    namespace.disable_ipv6()
     if not namespace.try_link("nictopbr", "type", "bridge"):
         pytest.skip("this kernel has no bridges")
     _, unreadable = read_kernel_messages(())
@@ -133,7 +133,7 @@ def test_a_finding_from_a_kernel_message_disappears_after_the_repair(bridge: Nam
         return any(one.rule == "own_frames_come_back" and one.subject == "port" for one in diagnosis.findings)
 
     with Probe("--interval", "0.1", namespace=bridge) as probe:
-        probe.ask({"recheck": True})
+        probe.send({"recheck": True})
 
         def until(state: bool) -> None:
             nonlocal snapshot
@@ -144,12 +144,12 @@ def test_a_finding_from_a_kernel_message_disappears_after_the_repair(bridge: Nam
                 if not state and snapshot.inventory is not None:
                     assert snapshot.inventory.messages
                 if state and not found():
-                    bridge.inside(send_own_frame)  # the kernel limits the rate of these messages
+                    bridge.call(send_own_frame)  # the kernel limits the rate of these messages
                 return snapshot.inventory is not None and found() is state
 
-            probe.until(has)
+            probe.wait_for(has)
 
-        probe.until(lambda line: line.inventory)
+        probe.wait_for(lambda line: line.inventory)
         until(True)
         bridge.run(repair)
         until(False)

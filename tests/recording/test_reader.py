@@ -33,8 +33,8 @@ from nictop.recording.file.open import is_recording
 from nictop.recording.host_writer import KEY_FRAME_SECONDS
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
+from tests.support.captured import captured_lines
 from tests.support.lines import change, counters, gone, hello, inventory, link
-from tests.support.recorded import captured_lines
 from tests.support.recordings import TimedItem, host_items, lines_of, read_all, write_recording
 
 GUEST_NAMES = ("wired-connection-1", "virtio-4-queues", "igb-vfs-vmxnet3-virtio")

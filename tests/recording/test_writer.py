@@ -232,7 +232,7 @@ def counter_record_count(path: Path) -> int:
 async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> None:
     source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
     expected = [item for _, item, _ in host_items("a", 4) if not isinstance(item, Request)]
-    source.say(*expected)
+    source.send(*expected)
     wrapped = recorded(source, recorder)
     assert (wrapped.name, wrapped.pids) == ("a", ())
     received = []
@@ -241,7 +241,7 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
         if len(received) == 2:
             await wrapped.request(Request(watch=(2,)))
             await wrapped.request(Request(ping=1))
-        if source.said_all:
+        if source.is_drained:
             break
     await wrapped.close()
     await recorder.close()

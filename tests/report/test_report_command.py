@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
     """A source in the place of the local probe, whose host has "Wired connection 1"."""
     source = ScriptedSource("guest")
-    source.say(*lines_of_case("profiles", "profile_is_generated"))
+    source.send(*lines_of_case("profiles", "profile_is_generated"))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
     return source
 
@@ -110,7 +110,7 @@ def test_an_unreachable_host_is_in_the_page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = ScriptedSource("guest")
-    source.say(SourceState("lost", "it went away"))
+    source.send(SourceState("lost", "it went away"))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
     assert main(["report", "-o", "-"]) == 3
     assert "guest · unreachable: it went away" in capsys.readouterr().out.replace("&#183;", "·")

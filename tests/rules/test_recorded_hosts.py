@@ -7,7 +7,7 @@ import pytest
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
 from nictop.rules import HostFacts, diagnose
-from tests.support.recorded import DATA, captured_lines
+from tests.support.captured import DATA, captured_lines
 
 EXPECTED = {
     "wired-connection-1": {

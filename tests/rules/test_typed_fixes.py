@@ -551,7 +551,7 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
         finding = find_finding(made, case.rule, case.subject)
         assert finding is not None
         if case.meanwhile:
-            made[0].type_in([case.meanwhile])
+            made[0].run_in_bash([case.meanwhile])
         place = next(one for one in made if one.name == finding.host)
         fix = fix_of(finding, case.fix)
         commands = step_texts(fix.commands)
@@ -559,12 +559,12 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
             commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) for line in commands]
         assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
-        where.type_in(commands)
+        where.run_in_bash(commands)
         wait_until(lambda: find_finding(made, case.rule, case.subject) is None)
-        where.type_in(fix.undo)
+        where.run_in_bash(fix.undo)
         for other in finding.fixes:
             if other.where == "here" and other.persistent and only_writes_files(other):
-                place.type_in((*other.commands, *other.undo))
+                place.run_in_bash((*other.commands, *other.undo))
 
 
 def only_writes_files(fix: Fix) -> bool:
@@ -587,8 +587,8 @@ def test_systemd_networkd_sets_up_source_based_routing() -> None:
         # the link that was configured first carries all packets
         fields = [find_finding((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
         (finding,) = [one for one in fields if one is not None]
-        place.type_in(fix_of(finding, "keep it in a drop-in of its .network file").commands)
-        place.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
+        place.run_in_bash(fix_of(finding, "keep it in a drop-in of its .network file").commands)
+        place.run_in_bash(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
         wait_until(lambda: find_finding((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
 
 
@@ -620,11 +620,11 @@ def test_packets_use_the_nic_of_their_address() -> None:
             return sent / DATAGRAMS, received / DATAGRAMS
 
         assert shares_of_v2()[0] < 0.5, "the first NIC sends the datagrams"
-        near.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
+        near.run_in_bash(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
         assert shares_of_v2()[0] < 0.5, "also with arp_filter"
         finding = find_finding((near,), "two_links_in_one_subnet", "v2")
         assert finding is not None
-        near.type_in(fix_of(finding, "").commands)
+        near.run_in_bash(fix_of(finding, "").commands)
         assert find_finding((near,), "two_links_in_one_subnet", "v2") is None
         sent, received = shares_of_v2()
         assert sent >= 1 and received >= 1
@@ -636,8 +636,8 @@ DATAGRAMS = 50
 def exchange_datagrams(far: RunningHost, near: RunningHost, far_address: str, near_address: str) -> None:
     """Send datagrams from one address to the other; each is answered."""
     with (
-        far.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as server,
-        near.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as client,
+        far.manager.namespace.call(lambda: socket.socket(type=socket.SOCK_DGRAM)) as server,
+        near.manager.namespace.call(lambda: socket.socket(type=socket.SOCK_DGRAM)) as client,
     ):
         server.bind((far_address, 0))
         client.bind((near_address, 0))

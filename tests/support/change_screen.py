@@ -35,38 +35,38 @@ MTU_FIX = Fix(
 class ScreenWithChanges(Screen):
     """The application, and the text of its change dialog."""
 
-    patient = True
+    waits_longest = True
     """Select the longest time to confirm a change (ten minutes), so that it is not undone on a slow machine."""
 
-    def page(self) -> str:
+    def dialog_lines(self) -> str:
         """Text of the topmost dialog, with its line ends."""
         views = self.app.screen.query(LineView)
         return "\n".join("".join(text for text, _ in line) for line in views.last().lines)
 
-    def words(self) -> str:
+    def dialog_text(self) -> str:
         """The same text on one line, with single blanks."""
-        return " ".join(self.page().split())
+        return " ".join(self.dialog_lines().split())
 
-    async def until(self, text: str) -> None:
+    async def wait_for_text(self, text: str) -> None:
         """Wait until the dialog contains `text`."""
-        await wait_until(self, lambda: text in self.words())
+        await wait_until(self, lambda: text in self.dialog_text())
         await self.settle()
 
-    async def stage(self, stage: str) -> None:
+    async def wait_for_stage(self, stage: str) -> None:
         """Wait until the change has reached this stage and the dialog is drawn."""
         await wait_until(self, lambda: self.nictop.changes.progress is not None)
         await wait_until(self, lambda: getattr(self.nictop.changes.progress, "stage", "") == stage)
-        if stage == "prepared" and self.patient:
+        if stage == "prepared" and self.waits_longest:
             self.nictop.changes.wait(len(KEEP_SECONDS))
         await self.settle()
 
-    async def fix(self, fix: Fix = MTU_FIX, subject: str = LINK) -> None:
+    async def prepare_fix(self, fix: Fix = MTU_FIX, subject: str = LINK) -> None:
         """Open the dialog for a fix, as the key f does, and wait until its plan is shown."""
         self.opener.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
-        await self.stage("prepared")
+        await self.wait_for_stage("prepared")
         assert isinstance(self.app.screen, HostChangeScreen)
 
-    async def gone(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until the dialog is closed."""
         await wait_until(self, lambda: not isinstance(self.app.screen, HostChangeScreen))
         await self.settle()

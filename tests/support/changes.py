@@ -46,7 +46,7 @@ KINDS: dict[str, Actions] = {
 
 def prepare_host(namespace: Namespace) -> None:
     """Make the links; `LINK` has an address, and RPS on its receive queue 2."""
-    namespace.silence()
+    namespace.disable_ipv6()
     queues = ["numrxqueues", "4", "numtxqueues", "4"]
     namespace.run(["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", PEER, *queues])
     for name in (LINK, PEER):
@@ -117,38 +117,38 @@ class ChangeClient:
 
     def __init__(self, probe: Probe, name: str = "change-1") -> None:
         self.probe, self.name = probe, name
-        self.heard: list[ChangeLine] = []
+        self.received: list[ChangeLine] = []
         self._outcome = ""
 
-    def ask(self, step: str, **fields: Any) -> None:
-        self.probe.ask({"change": {"id": self.name, "step": step, **fields}})
+    def request(self, step: str, **fields: Any) -> None:
+        self.probe.send({"change": {"id": self.name, "step": step, **fields}})
 
-    def said(self, *kinds: str) -> ChangeLine:
+    def wait_for(self, *kinds: str) -> ChangeLine:
         """The next line of one of these kinds; AssertionError when a line of another kind ends the change."""
 
         def fits(line: Any) -> bool:
             if line.change is None or line.change.id != self.name:
                 return False
-            self.heard.append(line.change)
+            self.received.append(line.change)
             assert line.change.kind in (*kinds, "applying", "undoing", "failed", "applied"), line.change
             return line.change.kind in kinds
 
-        change = self.probe.until(fits, 2 * TEST_TIMEOUT).change
+        change = self.probe.wait_for(fits, 2 * TEST_TIMEOUT).change
         assert change is not None
         return change
 
-    def prepared(self, actions: Sequence[Sequence[str]]) -> ChangeLine:
-        self.ask("prepare", actions=actions)
-        return self.said("prepared")
+    def prepare(self, actions: Sequence[Sequence[str]]) -> ChangeLine:
+        self.request("prepare", actions=actions)
+        return self.wait_for("prepared")
 
     def apply(self, actions: Sequence[Sequence[str]], keep_within: float = 60.0, *, twice: bool = False) -> None:
         """Prepare the change and send the request to apply it."""
-        fingerprint = self.prepared(actions).fingerprint
-        self.ask("apply", actions=actions, fingerprint=fingerprint, keep_within=keep_within, twice=twice)
+        fingerprint = self.prepare(actions).fingerprint
+        self.request("apply", actions=actions, fingerprint=fingerprint, keep_within=keep_within, twice=twice)
 
-    def end(self) -> str:
+    def wait_for_end(self) -> str:
         """Wait for the end of the change: "kept" or "undone"."""
-        return self._outcome or self.said("kept", "undone").kind
+        return self._outcome or self.wait_for("kept", "undone").kind
 
     def has_ended(self) -> bool:
         """Whether the end of the change was already received; does not wait."""
@@ -156,7 +156,7 @@ class ChangeClient:
             for raw in self.probe.raw_lines(0.0):
                 line = decode(raw).change
                 if line is not None and line.id == self.name:
-                    self.heard.append(line)
+                    self.received.append(line)
                     self._outcome = line.kind if line.kind in ("kept", "undone") else self._outcome
         except TimeoutError:
             pass

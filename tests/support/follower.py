@@ -87,7 +87,7 @@ class Follower:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait(TEST_TIMEOUT)
 
-    def until(self, condition: Callable[[], object], limit: float = TEST_TIMEOUT) -> None:
+    def wait_until(self, condition: Callable[[], object], limit: float = TEST_TIMEOUT) -> None:
         """Read until `condition` is true; AssertionError after `limit` seconds."""
         assert self.process.stdout is not None
         descriptor, end = self.process.stdout.fileno(), time.monotonic() + limit
@@ -99,11 +99,11 @@ class Follower:
                 *lines, self._rest = (self._rest + part).split(b"\n")
                 self.events += [(number, what, detail) for number, what, detail in map(json.loads, lines)]
 
-    def said(self, what: str) -> Sequence[object]:
+    def details(self, what: str) -> Sequence[object]:
         """Details of every event of this kind so far."""
         return [detail for _, event, detail in self.events if event == what]
 
-    def sources(self, what: str) -> set[int]:
+    def sources_with(self, what: str) -> set[int]:
         """Numbers of the sources that have printed this kind of event."""
         return {number for number, event, _ in self.events if event == what}
 

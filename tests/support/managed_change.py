@@ -167,7 +167,7 @@ def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
 
 
 def profile_files(manager: PrivateNetworkManager) -> dict[str, str]:
-    root = manager.inside("/")
+    root = manager.outside_path("/")
     found = [
         *root.glob("etc/NetworkManager/system-connections/*"),
         *root.glob("run/NetworkManager/system-connections/*"),

@@ -8,7 +8,7 @@ from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line
 from nictop.rules import RULES, Finding, HostFacts, diagnose
 from nictop.rules.fixes.commands import Step
-from tests.support.inside import take_inventory_inside
+from tests.support.namespace_inventory import take_inventory_inside
 from tests.support.networkmanager import PrivateNetworkManager
 
 FAMILY = "profiles and names"

@@ -33,7 +33,7 @@ class Namespace:
         """Standard output of Python code run in the namespace, with the project on sys.path."""
         return self.run([interpreter, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"])
 
-    def inside(self, function: Callable[[], Result]) -> Result:
+    def call(self, function: Callable[[], Result]) -> Result:
         """Call a function in the namespace; only this thread enters it, and returns to its own namespace afterwards."""
         libc = ctypes.CDLL(None, use_errno=True)
         with open("/proc/thread-self/ns/net") as original, open(f"/run/netns/{self.name}") as target:
@@ -43,7 +43,7 @@ class Namespace:
             finally:
                 enter(libc, original.fileno())
 
-    def silence(self) -> None:
+    def disable_ipv6(self) -> None:
         """Disable IPv6 on links made later, so that their state is stable (no duplicate address detection)."""
         for scope in ("all", "default"):
             self.run(["sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{scope}/disable_ipv6"])

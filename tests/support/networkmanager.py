@@ -163,7 +163,7 @@ class PrivateNetworkManager:
                 stderr=log,
                 start_new_session=True,
             )
-        self.wait_for(self.answers)
+        self.wait_for(self.is_running)
 
     def stop(self) -> None:
         """Kill the daemon: its link configuration stays, state that is only in its memory is lost."""
@@ -171,7 +171,7 @@ class PrivateNetworkManager:
             _end(self.daemon)
             self.daemon = None
 
-    def answers(self) -> bool:
+    def is_running(self) -> bool:
         assert self.daemon is not None
         if self.daemon.poll() is not None:
             raise AssertionError(f"NetworkManager ended: {self._log.read_text(errors='replace')[-2000:]}")
@@ -215,11 +215,11 @@ class PrivateNetworkManager:
 
     def write(self, path: str, text: str) -> None:
         """Write a file in the mount namespace with mode 0600, which NetworkManager requires for profiles."""
-        place = self.inside(path)
+        place = self.outside_path(path)
         place.touch(0o600)
         place.write_text(text)
 
-    def inside(self, path: str) -> Path:
+    def outside_path(self, path: str) -> Path:
         """The path by which processes outside reach a file of the mount namespace."""
         return Path(f"/proc/{self._holder.pid}/root{path}")
 
@@ -230,21 +230,21 @@ class PrivateNetworkManager:
         if peer_up:
             self.namespace.run(["ip", "link", "set", "dev", peer, "up"])
 
-    def device(self, name: str, what: str) -> Any:
+    def device_property(self, name: str, what: str) -> Any:
         """A property of a device; None when the device does not exist."""
         path = self.call(ROOT, SERVICE, "GetDeviceByIpIface", "s", name)
         return self.property(path[0], f"{SERVICE}.Device", what) if path else None
 
     def device_state(self, name: str) -> int:
         """NM_DEVICE_STATE_*; 0 when the device does not exist."""
-        return int(self.device(name, "State") or 0)
+        return int(self.device_property(name, "State") or 0)
 
     def active_profile(self, name: str, what: str = "Uuid") -> str:
         """UUID (or Id) of the profile that is active or being activated on a device; empty: none."""
-        active = self.device(name, "ActiveConnection")
+        active = self.device_property(name, "ActiveConnection")
         return str(self.property(active, f"{SERVICE}.Connection.Active", what) or "") if active else ""
 
-    def is_at_rest(self) -> bool:
+    def has_started(self) -> bool:
         """Whether NetworkManager has finished its start-up (property Startup)."""
         return self.property(ROOT, SERVICE, "Startup") is False
 

@@ -80,7 +80,7 @@ class Probe:
                 return
             self._buffer += part
 
-    def until(self, wanted: Callable[[Line], object], limit: float = TEST_TIMEOUT) -> Line:
+    def wait_for(self, wanted: Callable[[Line], object], limit: float = TEST_TIMEOUT) -> Line:
         """The first line for which `wanted` is true; AssertionError when it is not received in time."""
         end = time.monotonic() + limit
         received = []
@@ -93,7 +93,7 @@ class Probe:
                 break
         raise AssertionError(f"not received within {limit} s; received: {received[-8:]}")
 
-    def ask(self, request: dict[str, Any] | bytes) -> None:
+    def send(self, request: dict[str, Any] | bytes) -> None:
         assert self.process.stdin is not None
         line = request if isinstance(request, bytes) else json.dumps(request).encode() + b"\n"
         self.process.stdin.write(line)

@@ -17,8 +17,8 @@ from nictop.rules.fixes.commands import stored_line
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import ExperimentKind, StoredRun
+from tests.support.captured import captured_lines
 from tests.support.findings import RENAME, finding
-from tests.support.recorded import captured_lines
 from tests.traffic.runs import BUSY, flow, load, result
 
 T = TypeVar("T")

@@ -123,9 +123,9 @@ class Screen:
         self.nictop = app.nictop
         self.opener: Opener = app
 
-    async def hear(self, *items: Line | SourceState) -> None:
+    async def receive(self, *items: Line | SourceState) -> None:
         """Send `items` from the source, and wait until the screen shows them."""
-        self.source.say(*items)
+        self.source.send(*items)
         await self.settle()
 
     async def settle(self) -> None:
@@ -177,18 +177,18 @@ class ScriptedHosts:
     """Scripted sources by host name, made when the application connects to the hosts."""
 
     def __init__(self) -> None:
-        self.made: list[ScriptedSource] = []
+        self.sources: list[ScriptedSource] = []
         self.asks: dict[str, Ask] = {}
 
     def connect(self, host: Host, ask: Ask) -> ScriptedSource:
         source = ScriptedSource(host.label)
-        self.made.append(source)
+        self.sources.append(source)
         self.asks[host.label] = ask
         return source
 
     def __getitem__(self, name: str) -> ScriptedSource:
         """The latest source of a host."""
-        return next(source for source in reversed(self.made) if source.name == name)
+        return next(source for source in reversed(self.sources) if source.name == name)
 
 
 @asynccontextmanager
@@ -204,7 +204,7 @@ async def screen_with_hosts(
             await wait_until(screen, lambda: bool(screen.app.screen.query(DeviceTable)))
             await screen.settle()
             yield screen, hosts
-    assert all(source.closed for source in hosts.made)
+    assert all(source.closed for source in hosts.sources)
 
 
 async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:

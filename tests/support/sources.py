@@ -18,7 +18,7 @@ def session_of(source: Source, **options: Any) -> HostSession:
 
 
 class ScriptedSource:
-    """Yields the items passed to `say`, in order; stores the requests."""
+    """Yields the items passed to `send`, in order; stores the requests."""
 
     pids: tuple[int, ...] = ()
 
@@ -28,12 +28,12 @@ class ScriptedSource:
         self.closed = False
         self._queue: asyncio.Queue[Line | SourceState] = asyncio.Queue()
 
-    def say(self, *items: Line | SourceState) -> None:
+    def send(self, *items: Line | SourceState) -> None:
         for item in items:
             self._queue.put_nowait(item)
 
     @property
-    def said_all(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether all items have been read."""
         return self._queue.empty()
 

@@ -173,7 +173,7 @@ class Sshd:
         (home / ".config" / "nictop" / "config.toml").write_text(f'[defaults]\nidentity_files = ["{self.key}"]\n')
         return {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "SSH_AUTH_SOCK": ""}
 
-    def named_host(self, name: str, command: str) -> None:
+    def add_host(self, name: str, command: str) -> None:
         """Add `name` to the ssh_config of `home` for a login to this sshd that runs `command` (forced command)."""
         key = generate_key(self.folder / f"key-{name}")
         with self.authorized.open("a") as file:
@@ -192,13 +192,13 @@ class Sshd:
         """The descendants that are probes or children of probes."""
         return [pid for pid in self.sessions() if b"-I\0-S\0-c\0" in command_line(pid)]
 
-    def tool(self, name: str, text: str) -> None:
+    def install_script(self, name: str, text: str) -> None:
         """Install an executable script that is first in PATH of the sessions."""
         path = self.tools / name
         path.write_text(text)
         path.chmod(0o755)
 
-    def python(self, interpreter: str) -> None:
+    def set_python(self, interpreter: str) -> None:
         """Make ``python3`` of the sessions this interpreter."""
         link = self.tools / "python3"
         link.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ class TerminalProgram:
                 os._exit(127)
         columns, rows = size
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._said = b""
+        self._output = b""
         self._status: int | None = None
 
     def __enter__(self) -> TerminalProgram:
@@ -53,9 +53,9 @@ class TerminalProgram:
     @property
     def text(self) -> str:
         """The output so far without escape sequences."""
-        return ESCAPES.sub("", self._said.decode("utf-8", "replace"))
+        return ESCAPES.sub("", self._output.decode("utf-8", "replace"))
 
-    def until(self, words: str) -> None:
+    def wait_for_text(self, words: str) -> None:
         """Wait until the output contains `words`."""
         end = time.monotonic() + TERMINAL_TIMEOUT
         while words not in self.text:
@@ -68,9 +68,9 @@ class TerminalProgram:
             assert self._read(end), f"{words!r} was not drawn again; this was: {self.text[position:][-3000:]}"
 
     @property
-    def said(self) -> bytes:
+    def output(self) -> bytes:
         """The output so far, raw."""
-        return self._said
+        return self._output
 
     @property
     def descriptor(self) -> int:
@@ -82,7 +82,7 @@ class TerminalProgram:
     def send(self, data: bytes) -> None:
         os.write(self._terminal, data)
 
-    def ended(self, modes: list[object] | None = None) -> int:
+    def wait_for_end(self, modes: list[object] | None = None) -> int:
         """Wait for the end of the program; its exit code. The final terminal modes are appended to `modes`."""
         end = time.monotonic() + TERMINAL_TIMEOUT
         while self._read(end):
@@ -120,5 +120,5 @@ class TerminalProgram:
             data = os.read(self._terminal, 65536)
         except OSError:  # EIO: the other side is closed
             return False
-        self._said += data
+        self._output += data
         return bool(data)

@@ -44,7 +44,7 @@ def veth_pair() -> Iterator[VethPair]:
 
 
 def start_request(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
-    """A request to start a generator, for `Probe.ask`; its id is the role."""
+    """A request to start a generator, for `Probe.send`; its id is the role."""
     request = {
         "id": role,
         "action": "start",
@@ -60,7 +60,7 @@ def start_request(role: str, generator: str, *arguments: str, address: str | Non
 
 
 def of_kind(*kinds: str, name: str = "") -> Any:
-    """Predicate for `Probe.until`: a traffic line of one of these kinds."""
+    """Predicate for `Probe.wait_for`: a traffic line of one of these kinds."""
 
     def wanted(line: Line) -> bool:
         return line.traffic is not None and line.traffic.kind in kinds and name in ("", line.traffic.id)
@@ -70,7 +70,7 @@ def of_kind(*kinds: str, name: str = "") -> Any:
 
 def next_line(probe: Probe, *kinds: str, name: str = "") -> TrafficLine:
     """The next traffic line of one of these kinds."""
-    traffic = probe.until(of_kind(*kinds, name=name)).traffic
+    traffic = probe.wait_for(of_kind(*kinds, name=name)).traffic
     assert traffic is not None
     return traffic
 
@@ -85,7 +85,7 @@ def lines_until(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
         lines.append(line.traffic)
         return line.traffic.kind in kinds
 
-    probe.until(wanted)
+    probe.wait_for(wanted)
     return lines
 
 

@@ -67,7 +67,7 @@ class ScreenWithTraffic(Screen):
         """Open the traffic screen, and wait for its pairs and for the facts about both ends."""
         await self.press("t")
         await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
-        await self.until(lambda: "asked for" not in self.facts() and "a: " in self.facts())
+        await self.until(lambda: "asked for" not in self.pair_facts() and "a: " in self.pair_facts())
 
     async def type(self, field: int, words: str) -> None:
         """Type into the field on that line of the form, which has the focus afterwards."""
@@ -79,15 +79,15 @@ class ScreenWithTraffic(Screen):
         await self.type(2, str(seconds))
         await self.press("enter")
 
-    async def over(self) -> None:
+    async def wait_until_finished(self) -> None:
         await self.until(lambda: not self.nictop.traffic.running)
 
-    async def gone(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Wait until the application has ended the run."""
         while self.nictop.traffic.running:
             await self.pilot.pause(0.01)
 
-    async def moving(self) -> None:
+    async def wait_for_arrivals(self) -> None:
         """Wait until received traffic is drawn."""
         await self.until(self._has_arrivals)
 
@@ -98,11 +98,11 @@ class ScreenWithTraffic(Screen):
     def chart(self) -> RunChart:
         return self.app.screen.query_one(RunChart)
 
-    def facts(self) -> str:
+    def pair_facts(self) -> str:
         """Text of the form about the selected pair."""
         return self.text("#offer-facts")
 
-    def sentences(self) -> str:
+    def run_text(self) -> str:
         """Text of the run screen."""
         return self.text("#run-sentences")
 

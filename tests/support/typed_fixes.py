@@ -1,6 +1,6 @@
 """Run the commands that a rule prints in a shell of a network namespace, to test that its finding is then gone.
 
-A namespace has veths where a machine has NICs. `Host.dress` is a JSON merge patch for the inventory of the real probe:
+A namespace has veths where a machine has NICs. `Host.patch` is a JSON merge patch for the inventory of the real probe:
 which links are NICs, their drivers, and the virtual functions of an SR-IOV card; never what the commands change.
 Everything else is read by the probe before and after.
 """
@@ -18,7 +18,7 @@ import msgspec
 from nictop.probe.records import Hello, Inventory, Line
 from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose
 from nictop.rules.fixes.commands import Step
-from tests.support.inside import take_inventory_inside
+from tests.support.namespace_inventory import take_inventory_inside
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager
 from tests.support.rule_cases import HELLO, counters_of, host_facts_after, merge_patch
@@ -48,7 +48,7 @@ class Host:
 
     set_up: str
     """Shell lines, run before the first inventory."""
-    dress: JsonPatch = field(default_factory=dict)
+    patch: JsonPatch = field(default_factory=dict)
     """Patch of the inventory; links by name, PCI functions by address."""
     per_second: JsonPatch = field(default_factory=dict)
     """Counters under load, see `rule_cases`."""
@@ -69,12 +69,12 @@ class RunningHost:
         """Pid of a process in the namespaces of the host."""
         return self.manager.prefix[1].partition("=")[2]
 
-    def type_in(self, lines: Iterable[Step | str]) -> None:
+    def run_in_bash(self, lines: Iterable[Step | str]) -> None:
         """Run the lines in bash exactly as printed."""
         for line in lines:
             self.manager.run(["bash", "-c", str(line)])
 
-    def watched(self) -> HostFacts:
+    def read_facts(self) -> HostFacts:
         """The host with a new inventory."""
         return patched_facts(take_inventory_inside(self.manager), self.host, self.name)
 
@@ -83,7 +83,7 @@ def patched_facts(inventory: Inventory, host: Host, name: str) -> HostFacts:
     fields: JsonPatch = msgspec.to_builtins(inventory)
     names = {link["name"]: link for link in fields["links"]}
     addresses = {one["address"]: one for one in fields["pci"]}
-    patch = dict(host.dress)
+    patch = dict(host.patch)
     for link, change in patch.pop("links", {}).items():
         names[link].update(merge_patch(names[link], _resolved(change, names)))
     for address, change in patch.pop("pci", {}).items():
@@ -114,7 +114,7 @@ def running_hosts(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterat
             namespace = Namespace()
             stack.callback(namespace.remove)
             if not host.ipv6:
-                namespace.silence()
+                namespace.disable_ipv6()
             manager = PrivateNetworkManager(namespace, writable_sys=writable_sys)
             stack.callback(manager.remove)
             other = made[0].pid if made else ""
@@ -128,7 +128,7 @@ def running_hosts(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterat
 def find_finding(places: Sequence[RunningHost], rule: str, subject: str) -> Finding | None:
     """The rule's finding about the subject after a new inventory; asserts that the rule did not fail."""
     rules = [RULES[rule]]
-    diagnosis = diagnose([place.watched() for place in places], rules)
+    diagnosis = diagnose([place.read_facts() for place in places], rules)
     assert not any(one.reason.startswith("the rule failed") for one in diagnosis.skipped), diagnosis.skipped
     return next((one for one in diagnosis.findings if one.subject == subject), None)
 

@@ -152,7 +152,7 @@ def doors(folder: Path, client: Namespace, server: Namespace, rate: str | None =
             )
             found[name] = sshd = Sshd(folder / name, options=(f"ForceCommand {command}",))
             stack.callback(sshd.stop)
-            sshd.python(sys.executable)
+            sshd.set_python(sys.executable)
         yield found
 
 

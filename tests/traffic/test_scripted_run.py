@@ -33,7 +33,7 @@ class ScriptedProbe(ScriptedSource):
         self.scripts = list(scripts)
         self.traffic: list[TrafficRequest] = []
         self.lost_at_start: SourceState | None = None
-        self.say(Line(hello=replace(HELLO, boot_id=name)), Line(inventory=inventory()), Line(counters=counters(1.0)))
+        self.send(Line(hello=replace(HELLO, boot_id=name)), Line(inventory=inventory()), Line(counters=counters(1.0)))
 
     async def request(self, request: Request) -> None:
         await super().request(request)
@@ -42,14 +42,14 @@ class ScriptedProbe(ScriptedSource):
             return
         self.traffic.append(traffic)
         if traffic.action == "check" and self.known is not None:
-            self.say(Line(traffic=TrafficLine(1.0, traffic.id, "tools", tools=self.known)))
+            self.send(Line(traffic=TrafficLine(1.0, traffic.id, "tools", tools=self.known)))
         elif traffic.action == "start" and self.lost_at_start is not None:
-            self.say(self.lost_at_start)
+            self.send(self.lost_at_start)
         elif traffic.action == "start" and self.scripts:
             for line in self.scripts.pop(0):
-                self.say(Line(traffic=replace(line, id=traffic.id)))
+                self.send(Line(traffic=replace(line, id=traffic.id)))
         elif traffic.action == "stop":
-            self.say(Line(traffic=TrafficLine(99.0, traffic.id, "exit", signal=15)))
+            self.send(Line(traffic=TrafficLine(99.0, traffic.id, "exit", signal=15)))
 
     @property
     def stopped(self) -> list[str]:

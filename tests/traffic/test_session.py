@@ -25,7 +25,7 @@ def hosts() -> tuple[dict[str, ScriptedSource], list[HostSession]]:
 
 
 def make_ready(source: ScriptedSource) -> None:
-    source.say(SourceState("live"), inventory(link(1, "ens4")), counters(1.0, {1: (0, 0)}))
+    source.send(SourceState("live"), inventory(link(1, "ens4")), counters(1.0, {1: (0, 0)}))
 
 
 async def stages(run: RunSession, sessions: list[HostSession]) -> list[str]:
@@ -49,7 +49,7 @@ async def test_every_host_has_to_send_its_inventory_in_time() -> None:
 @pytest.mark.parametrize("name", ["a", "b", "c"])
 async def test_a_lost_host_ends_the_wait_with_a_time_limit(name: str) -> None:
     sources, sessions = hosts()
-    sources[name].say(SourceState("lost", "no route to host", 1.0))
+    sources[name].send(SourceState("lost", "no route to host", 1.0))
     with pytest.raises(HostUnreachable, match=rf"^{name}: no route to host$"):
         await stages(RunSession(REQUEST, sessions, timeout=60.0), sessions)
 
@@ -58,7 +58,7 @@ async def test_without_a_time_limit_lost_ends_are_waited_for() -> None:
     sources, sessions = hosts()
     run = RunSession(REQUEST, sessions)
     sentences = []
-    sources["c"].say(SourceState("failed", "no such host"))  # an observer
+    sources["c"].send(SourceState("failed", "no such host"))  # an observer
     async with running(*sessions):
         with pytest.raises(HostUnreachable, match=r"^b: permission denied$"):
             async with aclosing(run.events()) as events:
@@ -66,11 +66,11 @@ async def test_without_a_time_limit_lost_ends_are_waited_for() -> None:
                     assert isinstance(event, Stage)
                     sentences.append(event.sentence)
                     if event.sentence == "waiting for a: connecting":
-                        sources["a"].say(SourceState("lost", "no route to host", 1.0))
+                        sources["a"].send(SourceState("lost", "no route to host", 1.0))
                     elif event.sentence == "waiting for a: lost":
                         make_ready(sources["a"])
                     elif event.sentence == "waiting for b: connecting":
-                        sources["b"].say(SourceState("failed", "permission denied"))
+                        sources["b"].send(SourceState("failed", "permission denied"))
         assert not run.stop() and run.results == ()
     assert list(dict.fromkeys(sentences)) == [
         "waiting for a: connecting",

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     """The server of this module; no session is left on it after a test."""
     skip_without_sshd()
     made = Sshd(tmp_path_factory.mktemp("sshd"))
-    made.python(sys.executable)
+    made.set_python(sys.executable)
     yield made
     made.stop()
 
@@ -55,7 +55,7 @@ def sshd(server: Sshd) -> Iterator[Sshd]:
 
 
 def pids(follower: Follower) -> list[int]:
-    return [pid for pid in follower.said("hello") if isinstance(pid, int)]
+    return [pid for pid in follower.details("hello") if isinstance(pid, int)]
 
 
 def are_gone(probes: list[int]) -> bool:
@@ -70,7 +70,7 @@ def wait_until_gone(probes: list[int]) -> None:
 def test_client_killed(sshd: Sshd, stage: str, kill: int) -> None:
     """The end of the connection ends its probes; the heartbeat is too long to do it."""
     with Follower(sshd.target(), CONNECTIONS, HEARTBEAT=NEVER_SECONDS) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
+        follower.wait_until(lambda: len(follower.sources_with("hello")) == CONNECTIONS)
         probes = pids(follower)
         assert len(probes) == CONNECTIONS and all(map(is_alive, probes))
         follower.kill()
@@ -80,7 +80,7 @@ def test_client_killed(sshd: Sshd, stage: str, kill: int) -> None:
 @kill_matrix(tuple(CONNECTING))
 def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> None:
     with Follower(sshd.target(), 2, HEARTBEAT=NEVER_SECONDS) as follower:
-        follower.until(lambda: follower.said("connecting"))
+        follower.wait_until(lambda: follower.details("connecting"))
         wait_until(lambda: CONNECTING[stage](sshd))
         follower.kill()
         wait_until(lambda: not sshd.sessions())
@@ -128,13 +128,13 @@ def test_client_stopped(sshd: Sshd) -> None:
     """As with a suspended laptop: its heartbeat stops and the probes end; after resuming it reports that and
     reconnects."""
     with Follower(sshd.target(), CONNECTIONS, HEARTBEAT=2.0, PING=0.3) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
+        follower.wait_until(lambda: len(follower.sources_with("hello")) == CONNECTIONS)
         follower.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: not sshd.probes())
         before = len(pids(follower))
         follower.process.send_signal(signal.SIGCONT)
-        follower.until(
-            lambda: len(follower.sources("lost")) == CONNECTIONS and len(pids(follower)) >= before + CONNECTIONS
+        follower.wait_until(
+            lambda: len(follower.sources_with("lost")) == CONNECTIONS and len(pids(follower)) >= before + CONNECTIONS
         )
 
 
@@ -144,14 +144,14 @@ def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
     skip_without_sshd()
     here = Namespace()
     try:
-        namespace.silence()
-        here.silence()
+        namespace.disable_ipv6()
+        here.disable_ipv6()
         here.run(["ip", "link", "add", "name", "near", "type", "veth", "peer", "name", "far", "netns", namespace.name])
         for place, link, address in ((here, "near", "192.0.2.1/24"), (namespace, "far", "192.0.2.2/24")):
             place.run(["ip", "address", "add", address, "dev", link])
             place.run(["ip", "link", "set", "dev", link, "up"])
         server = Sshd(tmp_path, address="192.0.2.2", namespace=namespace)
-        server.python(sys.executable)
+        server.set_python(sys.executable)
         try:
             cut_and_restore(server, here, namespace)
         finally:
@@ -162,15 +162,15 @@ def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
 
 def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
     with Follower(server.target(), CONNECTIONS, namespace=here, HEARTBEAT=2.0, PING=0.5) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
+        follower.wait_until(lambda: len(follower.sources_with("hello")) == CONNECTIONS)
         # the other end: with this end down there would be no route, which is an error at once
         there.run(["ip", "link", "set", "dev", "far", "down"])
         wait_until(lambda: not server.probes())
         probes = pids(follower)
-        follower.until(lambda: len(follower.sources("lost")) == CONNECTIONS)
-        assert any("fallen silent" in str(message) for message in follower.said("lost"))
+        follower.wait_until(lambda: len(follower.sources_with("lost")) == CONNECTIONS)
+        assert any("fallen silent" in str(message) for message in follower.details("lost"))
         there.run(["ip", "link", "set", "dev", "far", "up"])
-        follower.until(lambda: len(set(pids(follower)) - set(probes)) >= CONNECTIONS)
+        follower.wait_until(lambda: len(set(pids(follower)) - set(probes)) >= CONNECTIONS)
     wait_until(lambda: not server.probes())
 
 

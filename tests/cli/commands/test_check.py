@@ -197,7 +197,7 @@ def test_findings_come_before_skipped_checks(
 def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
     """A source in the place of the local probe, whose host has "Wired connection 1" and a warning for it."""
     source = ScriptedSource("guest")
-    source.say(*lines_of_case("profiles", "profile_is_generated"))
+    source.send(*lines_of_case("profiles", "profile_is_generated"))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
     return source
 
@@ -230,7 +230,7 @@ def test_every_link_with_a_device_is_watched_for_the_given_time(
 
 def test_a_lost_host_is_unreachable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     source = ScriptedSource("guest")
-    source.say(SourceState("lost", "the probe ended with signal 9", 2.0))
+    source.send(SourceState("lost", "the probe ended with signal 9", 2.0))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
     assert main(["check"]) == 3
     streams = capsys.readouterr()

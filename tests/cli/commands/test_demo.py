@@ -86,16 +86,16 @@ def environment(**more: str) -> dict[str, str]:
 def run_demo(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]) -> str:
     """Open the demo, its findings and its run, and quit; return everything that was drawn."""
     with TerminalProgram(command, cwd, surroundings, size) as screen:
-        screen.until("ens192")
-        screen.until("Demo, recorded on")
+        screen.wait_for_text("ens192")
+        screen.wait_for_text("Demo, recorded on")
         screen.type("5")
-        screen.until("4 warnings · ")
+        screen.wait_for_text("4 warnings · ")
         screen.type("t")
-        screen.until("it begins at")
+        screen.wait_for_text("it begins at")
         screen.type("\r")
-        screen.until("Gb/s")
+        screen.wait_for_text("Gb/s")
         screen.type("q")
-        assert screen.ended() == 0
+        assert screen.wait_for_end() == 0
         return screen.text
 
 
@@ -108,7 +108,7 @@ def test_the_demo_is_drawn(size: tuple[int, int], tmp_path: Path) -> None:
 
 
 def test_the_demo_runs_on_other_systems_than_linux(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.elsewhere", "demo"]
+    command = [sys.executable, "-m", "tests.support.not_linux", "demo"]
     drawn = run_demo(command, tmp_path, WIDE, environment(PYTHONPATH=str(ROOT)))
     assert "Traceback" not in drawn and "not Linux" not in drawn
 
@@ -116,7 +116,7 @@ def test_the_demo_runs_on_other_systems_than_linux(tmp_path: Path) -> None:
 def test_live_hosts_need_linux() -> None:
     """In the same environment, live hosts are refused."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.elsewhere", "show"],
+        [sys.executable, "-m", "tests.support.not_linux", "show"],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,

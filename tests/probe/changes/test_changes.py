@@ -53,8 +53,8 @@ def host(namespace: Namespace) -> Namespace:
 
 
 def refused(change: ChangeClient, step: str, **fields: object) -> str:
-    change.ask(step, **fields)
-    return change.said("refused").text
+    change.request(step, **fields)
+    return change.wait_for("refused").text
 
 
 # ------------------------------------------------------------------------------------------- permissions
@@ -101,22 +101,22 @@ def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
     new = read_state(host)
     replace_links(host)
     with change_client(host) as change:
-        shown = change.prepared(actions)
+        shown = change.prepare(actions)
         assert read_state(host) == old
         assert [list(one.words) for one in shown.plan] == actions
         assert all(one.before and one.after and one.before != one.after and one.undo for one in shown.plan)
         assert not shown.needs_second_yes and not any(one.persistent for one in shown.plan)
         for step, end, state in (("undo", "undone", old), ("keep", "kept", new)):
-            change.ask("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=60)
-            applied = change.said("applied")
+            change.request("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=60)
+            applied = change.wait_for("applied")
             assert applied.deadline is not None and applied.deadline > applied.time + 59 and applied.plan == shown.plan
             assert read_state(host) == new
-            change.ask(step)
-            assert change.said("kept", "undone").kind == end
+            change.request(step)
+            assert change.wait_for("kept", "undone").kind == end
             assert read_state(host) == state
-        kinds = [line.kind for line in change.heard]
+        kinds = [line.kind for line in change.received]
         assert kinds == ["prepared", "applying", "applied", "undoing", "undone", "applying", "applied", "kept"]
-        again = change.prepared(actions)
+        again = change.prepare(actions)
         assert all(one.before == one.after and not one.undo for one in again.plan), (
             "all settings have their values already"
         )
@@ -128,8 +128,8 @@ def test_change_is_undone_at_the_deadline(host: Namespace) -> None:
     old = read_state(host)
     with change_client(host) as change:
         change.apply(SEVERAL_ACTIONS, keep_within=5)
-        deadline = change.said("applied").deadline
-        undone = change.said("undone")
+        deadline = change.wait_for("applied").deadline
+        undone = change.wait_for("undone")
         assert deadline is not None and undone.time >= deadline and "in time" in undone.text
         assert read_state(host) == old
         assert "no change of this name" in refused(change, "keep")
@@ -142,11 +142,11 @@ def test_failed_action_undoes_earlier_actions(host: Namespace) -> None:
     beyond = "1" + 100 * ",00000000"  # a CPU that does not exist: fails only when written
     with change_client(host) as change:
         change.apply([*MTU, ["write", f"{QUEUES}/rx-0/rps_cpus", beyond], *ADDRESS])
-        failed = change.said("failed")
+        failed = change.wait_for("failed")
         assert "rx-0/rps_cpus: Value too large" in failed.text
-        assert change.end() == "undone"
+        assert change.wait_for_end() == "undone"
         assert read_state(host) == old
-        assert "applied" not in [line.kind for line in change.heard]
+        assert "applied" not in [line.kind for line in change.received]
 
 
 def test_steering_of_removed_queues_is_restored(host: Namespace) -> None:
@@ -154,12 +154,12 @@ def test_steering_of_removed_queues_is_restored(host: Namespace) -> None:
     old = read_state(host)
     assert "rx-2/rps_cpus\n3" in old
     with change_client(host) as change:
-        assert len(change.prepared(CHANNELS).plan[0].undo) > 1
+        assert len(change.prepare(CHANNELS).plan[0].undo) > 1
         change.apply(CHANNELS)
-        change.said("applied")
+        change.wait_for("applied")
         assert "rx-2" not in read_state(host)
-        change.ask("undo")
-        assert change.end() == "undone"
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
     assert read_state(host) == old
 
 
@@ -168,14 +168,14 @@ def test_queue_created_by_the_same_change_can_be_steered(host: Namespace) -> Non
     old = read_state(host)
     actions = [["ethtool", "-L", LINK, "rx", "4"], ["write", f"{QUEUES}/rx-3/rps_cpus", "1"]]
     with change_client(host) as change:
-        plan = change.prepared(actions).plan
+        plan = change.prepare(actions).plan
         assert (plan[1].before, plan[1].after, plan[1].undo) == ("not there yet", "rx-3/rps_cpus 1", ())
         assert "no rps_cpus" in refused(change, "prepare", actions=actions[1:])
         change.apply(actions)
-        change.said("applied")
+        change.wait_for("applied")
         assert host.run(["cat", f"{QUEUES}/rx-3/rps_cpus"]).strip() == "1"
-        change.ask("undo")
-        assert change.end() == "undone"
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
     assert read_state(host) == old
 
 
@@ -184,12 +184,12 @@ def test_queue_created_by_the_same_change_can_be_steered(host: Namespace) -> Non
 
 def test_apply_is_refused_after_the_host_has_changed(host: Namespace) -> None:
     with change_client(host) as change:
-        fingerprint = change.prepared(MTU).fingerprint
+        fingerprint = change.prepare(MTU).fingerprint
         host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
         assert "has changed since" in refused(
             change, "apply", actions=MTU, fingerprint=fingerprint, keep_within=5, twice=True
         )
-        other = change.prepared(ADDRESS).fingerprint
+        other = change.prepare(ADDRESS).fingerprint
         assert "has changed since" in refused(change, "apply", actions=MTU, fingerprint=other, keep_within=5)
     assert json.loads(host.run(["ip", "-j", "link", "show", "dev", LINK]))[0]["mtu"] == 1400
 
@@ -199,9 +199,9 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
     locked."""
     old = read_state(host)
     with change_client(host) as first, change_client(host) as second:
-        shown = second.prepared(ADDRESS)
+        shown = second.prepare(ADDRESS)
         first.apply(MTU)
-        first.said("applied")
+        first.wait_for("applied")
         guards = set(processes_in(host)) - {first.probe.process.pid, second.probe.process.pid}
         for step in ("prepare", "apply"):
             text = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
@@ -209,13 +209,13 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
         assert "another change under way" in refused(first, "prepare", actions=ADDRESS)
         other_link = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
         second.apply(other_link)
-        second.said("applied")
-        second.ask("keep")
-        assert second.end() == "kept"
-        first.ask("undo")
-        assert first.end() == "undone"
+        second.wait_for("applied")
+        second.request("keep")
+        assert second.wait_for_end() == "kept"
+        first.request("undo")
+        assert first.wait_for_end() == "undone"
         second.apply(ADDRESS)
-        second.said("applied")
+        second.wait_for("applied")
     wait_for_no_process_left(host)
     assert read_state(host) == old
 
@@ -242,8 +242,8 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
         assert "no change of this name" in refused(change, "keep")
         assert "step" in refused(change, "nonsense")
         change.name = "another id"
-        change.probe.ask({"change": {"id": "another id", "step": "prepare", "actions": MTU}})
-        answer = change.probe.until(lambda line: line.change).change
+        change.probe.send({"change": {"id": "another id", "step": "prepare", "actions": MTU}})
+        answer = change.probe.wait_for(lambda line: line.change).change
         assert answer is not None and answer.kind == "refused" and "id" in answer.text and not answer.id
 
 
@@ -251,14 +251,14 @@ def test_default_route_needs_second_confirmation(host: Namespace) -> None:
     host.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
     old = read_state(host)
     with change_client(host) as change:
-        shown = change.prepared(MTU)
+        shown = change.prepare(MTU)
         assert shown.needs_second_yes and f"the default route goes over {LINK}" in shown.plan[0].disturbs
         fields = {"actions": MTU, "fingerprint": shown.fingerprint, "keep_within": 5}
         assert "only once" in refused(change, "apply", **fields)
         assert read_state(host) == old
-        assert not change.prepared([["write", f"{QUEUES}/rx-0/rps_cpus", "1"]]).needs_second_yes
-        change.ask("apply", twice=True, **fields)
-        change.said("applied")
+        assert not change.prepare([["write", f"{QUEUES}/rx-0/rps_cpus", "1"]]).needs_second_yes
+        change.request("apply", twice=True, **fields)
+        change.wait_for("applied")
     wait_for_no_process_left(host)
     assert read_state(host) == old
 
@@ -276,13 +276,13 @@ def ssh_server(namespace: Namespace, tmp_path: Path) -> Iterator[tuple[Namespace
     server = None
     try:
         for end in (client, namespace):
-            end.silence()
+            end.disable_ipv6()
         client.run(["ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", namespace.name])
         for end, name, address in ((client, "near", "192.0.2.1/24"), (namespace, "far", "192.0.2.2/24")):
             end.run(["ip", "address", "add", address, "dev", name])
             end.run(["ip", "link", "set", "dev", name, "up"])
         server = Sshd(tmp_path, address="192.0.2.2", namespace=namespace)
-        server.python(sys.executable)
+        server.set_python(sys.executable)
         yield client, server
     finally:
         if server is not None:
@@ -298,7 +298,7 @@ def addresses(namespace: Namespace, name: str) -> list[str]:
 @pytest.fixture
 def address_events(namespace: Namespace) -> Iterator[socket.socket]:
     """A netlink socket with the IPv4 address events of the namespace, for `wait_for_address_message`."""
-    messages = namespace.inside(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+    messages = namespace.call(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
     with messages:
         messages.settimeout(TEST_TIMEOUT)
         messages.bind((0, RTMGRP_IPV4_IFADDR))
@@ -321,7 +321,7 @@ def pinging(probe: Probe) -> Iterator[None]:
     def ping() -> None:
         with suppress(OSError):
             while not stop.wait(0.1):
-                probe.ask({"ping": 1})
+                probe.send({"ping": 1})
 
     thread = threading.Thread(target=ping)
     thread.start()
@@ -352,15 +352,15 @@ def test_deleting_the_address_of_the_ssh_connection(
     with SshProbe(ssh, arguments) as probe:
         change = ChangeClient(probe)
         with pinging(probe):
-            shown = change.prepared(actions)
+            shown = change.prepare(actions)
             assert shown.needs_second_yes and "this very SSH connection goes over far" in shown.plan[1].disturbs
-            change.ask("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
+            change.request("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
             wait_for_address_message(address_events, RTM_DELADDR, "192.0.2.2")
             wait_for_address_message(address_events, RTM_NEWADDR, "192.0.2.2")
             wait_for_address_message(address_events, RTM_DELADDR, "198.51.100.2")
         assert addresses(namespace, "far") == ["192.0.2.2"]
         if heartbeat == "60":
-            assert change.end() == "undone", "the connection still works and reports it"
+            assert change.wait_for_end() == "undone", "the connection still works and reports it"
     wait_until(lambda: not server.sessions())
 
 
@@ -371,7 +371,7 @@ def test_every_python_applies_and_undoes(host: Namespace, python: str) -> None:
     old = read_state(host)
     with change_client(host, python=python) as change:
         change.apply(SEVERAL_ACTIONS)
-        change.said("applied")
+        change.wait_for("applied")
         assert read_state(host) != old
     wait_for_no_process_left(host)
     assert read_state(host) == old
@@ -381,7 +381,7 @@ def test_guard_is_detached_from_the_session(host: Namespace) -> None:
     """None of the probe's descriptors, another session, and not a child of the probe."""
     with change_client(host) as change:
         change.apply(MTU)
-        change.said("applied")
+        change.wait_for("applied")
         probe = change.probe.process.pid
         session = os.getsid(probe)  # shared with its inventory processes
         (guard,) = (pid for pid, its_session in processes_in(host).items() if its_session != session)
@@ -406,10 +406,10 @@ def test_mtu_of_upper_links_is_restored(host: Namespace) -> None:
 
     with change_client(host) as change:
         change.apply([["ip", "link", "set", "dev", LINK, "mtu", "1300"]])
-        change.said("applied")
+        change.wait_for("applied")
         assert mtu() == "1300"
-        change.ask("undo")
-        assert change.end() == "undone"
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
     assert mtu() == "1500"
 
 
@@ -428,5 +428,5 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
             (f"ip address del 203.0.113.7/24 dev {LINK}", "was lent"),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
-        assert change.prepared([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
-        assert change.prepared([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
+        assert change.prepare([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
+        assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])

@@ -65,19 +65,19 @@ def rename(host: Namespace, old: str, new: str) -> None:
 
 def apply_change(change: ChangeClient, actions: Actions, keep_within: float = 60.0) -> None:
     change.apply(actions, keep_within)
-    change.said("applied")
+    change.wait_for("applied")
 
 
 def undo_by_request(change: ChangeClient) -> None:
-    change.ask("undo")
-    assert change.said("undone").text == "as asked"
+    change.request("undo")
+    assert change.wait_for("undone").text == "as asked"
 
 
 def undo_by_rescue(change: ChangeClient, host: Namespace) -> None:
     """By the process that replaces a killed guard."""
     (guard,) = guards_in(host)
     os.kill(guard, signal.SIGKILL)
-    assert change.said("undone").text == "the guard was killed"
+    assert change.wait_for("undone").text == "the guard was killed"
 
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["renamed", "names swapped"])
@@ -111,9 +111,9 @@ def test_removed_link_is_reported_and_its_successor_untouched(host: Namespace) -
         prepare_host(host)
         host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
         new = read_state(host)
-        change.ask("undo")
-        change.said("undoing")
-        line = change.said("failed")
+        change.request("undo")
+        change.wait_for("undoing")
+        line = change.wait_for("failed")
         assert f"the interface that was {LINK} is not there any more" in line.text
         assert read_state(host) == new
     wait_for_no_process_left(host)
@@ -122,13 +122,13 @@ def test_removed_link_is_reported_and_its_successor_untouched(host: Namespace) -
 def test_other_link_with_the_prepared_name_is_not_changed(host: Namespace) -> None:
     """Its settings are the same as those of the prepared link."""
     with change_client(host) as change:
-        shown = change.prepared(MTU)
+        shown = change.prepare(MTU)
         host.run(["ip", "link", "del", "dev", LINK])
         prepare_host(host)
-        assert change.prepared(MTU).plan == shown.plan
+        assert change.prepare(MTU).plan == shown.plan
         new = read_state(host)
-        change.ask("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
-        assert "has changed since" in change.said("refused").text
+        change.request("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
+        assert "has changed since" in change.wait_for("refused").text
         assert read_state(host) == new
 
 
@@ -160,12 +160,12 @@ def test_operation_without_link_and_other_link() -> None:
 
 def deadline_passes(change: ChangeClient) -> None:
     """Nothing is sent to it."""
-    change.said("undone")
+    change.wait_for("undone")
 
 
 def undo_is_requested(change: ChangeClient) -> None:
-    change.ask("undo")
-    change.said("undone")
+    change.request("undo")
+    change.wait_for("undone")
 
 
 def connection_ends(change: ChangeClient) -> None:
@@ -215,7 +215,7 @@ def wait_until_locked(process: subprocess.Popen[bytes]) -> None:
 def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> None:
     """Any user may bind a socket of that name, also between the end of a guard and its replacement."""
     old = read_state(host)
-    number = host.inside(lambda: socket.if_nametoindex(LINK))
+    number = host.call(lambda: socket.if_nametoindex(LINK))
     with change_client(host) as change:
         apply_change(change, SEVERAL_ACTIONS)
         (guard,) = guards_in(host)
@@ -224,10 +224,10 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
             os.kill(guard, signal.SIGKILL)
             wait_until_locked(process)
             change.probe.process.send_signal(signal.SIGCONT)
-            assert change.said("undone").text == "the guard was killed"
+            assert change.wait_for("undone").text == "the guard was killed"
             assert read_state(host) == old
-            change.ask("prepare", actions=ADDRESS)
-            assert "is under way" in change.said("refused").text, "a second change is still refused"
+            change.request("prepare", actions=ADDRESS)
+            assert "is under way" in change.wait_for("refused").text, "a second change is still refused"
     wait_for_no_process_left(host)
 
 
@@ -244,7 +244,7 @@ def test_lock_holder_can_be_queried_repeatedly(host: Namespace) -> None:
         finally:
             held.close()
 
-    (text,) = host.inside(query)
+    (text,) = host.call(query)
     assert f"process {os.getpid()} of " in text
 
 
@@ -258,8 +258,8 @@ def test_lock_of_another_change_is_respected(host: Namespace) -> None:
 
     with lock_process(host, "one", "listen", user=os.geteuid()) as process:
         wait_until_locked(process)
-        assert f"process {process.pid} of " in host.inside(lambda: acquire_lock("one"))
-    assert not host.inside(lambda: acquire_lock("one"))
+        assert f"process {process.pid} of " in host.call(lambda: acquire_lock("one"))
+    assert not host.call(lambda: acquire_lock("one"))
     with lock_process(host, "one", "only bind") as process:
         wait_until_locked(process)
-        assert not host.inside(lambda: acquire_lock("one")), "the holder is unknown"
+        assert not host.call(lambda: acquire_lock("one")), "the holder is unknown"

@@ -98,7 +98,7 @@ class NamespaceSshd:
         self._name = folder / "namespace"
         command = f'exec {shutil.which("ip")} netns exec "$(cat {self._name})" sh -c "$SSH_ORIGINAL_COMMAND"'
         self.sshd = Sshd(folder, options=(f"ForceCommand {command}",))
-        self.sshd.python(sys.executable)
+        self.sshd.set_python(sys.executable)
 
     @contextmanager
     def changing(self, host: Host) -> Iterator[ChangeClient]:
@@ -127,13 +127,13 @@ def advance_to(change: ChangeClient, stage: str, host: Host) -> None:
     if stage == "half":
         wait_until(lambda: read_state(namespace) != host.old or not guards_in(namespace))
     elif stage == "applying":
-        change.said("applying")
+        change.wait_for("applying")
     elif stage != "requested":
-        change.said("applied")
+        change.wait_for("applied")
     if stage in ("keep", "undo", "undoing"):
-        change.ask("keep" if stage == "keep" else "undo")
+        change.request("keep" if stage == "keep" else "undo")
     if stage == "undoing":
-        change.said("undoing")
+        change.wait_for("undoing")
 
 
 def kill_guard(
@@ -168,7 +168,7 @@ def kill_process(change: ChangeClient, victim: str, host: Host) -> str:
         change.probe.process.kill()
     else:
         kill_guard(change, host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
-        reported = change.end()
+        reported = change.wait_for_end()
         assert is_alive(change.probe.process.pid)
         return reported
     return ""
@@ -202,10 +202,10 @@ def test_rescues_killed(host: Host, *, stage: str, kill: int, variant: str) -> N
     killed: list[int] = []
     with change_client(host.namespace) as change:
         change.apply(KINDS[variant])
-        change.said(stage)
+        change.wait_for(stage)
         for _ in range(RESCUES_KILLED):
             killed += kill_guard(change, host, signal.SIGKILL, killed)
-        reported = change.end()
+        reported = change.wait_for_end()
         assert reported == "undone" and killed
     host.check_final_state(stage, variant, reported)
 
@@ -215,7 +215,7 @@ def test_probe_ends_right_after_its_guard_was_killed(host: Host, *, stage: str, 
     """The probe is stopped, so that it notices both at once: it must still start a process that rolls back."""
     with change_client(host.namespace) as change:
         change.apply(KINDS[variant])
-        change.said(stage)
+        change.wait_for(stage)
         process = change.probe.process
         process.send_signal(signal.SIGSTOP)
         kill_guard(change, host, signal.SIGKILL)

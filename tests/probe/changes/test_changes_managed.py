@@ -93,7 +93,7 @@ def start_probe(manager: PrivateNetworkManager) -> Iterator[ChangeClient]:
 
 def activation_path(manager: PrivateNetworkManager) -> str:
     """Object path, which differs for each activation."""
-    return str(manager.device(NIC, "ActiveConnection") or "").strip("/")
+    return str(manager.device_property(NIC, "ActiveConnection") or "").strip("/")
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def read_managed_state(manager: PrivateNetworkManager) -> ManagedState:
 
 def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -> None:
     with start_probe(manager) as change:
-        shown = change.prepared(ACTIONS)
+        shown = change.prepare(ACTIONS)
         assert read_managed_state(manager) == old
         modify, up, mtu = shown.plan
         assert modify.subject == GENERATED_PROFILE and modify.persistent and not modify.undo
@@ -124,12 +124,12 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
         assert modify.after.startswith(f"connection.id {NIC} ")
         assert up.disturbs == (f"sets {NIC} up anew: no traffic for a moment",) and not up.persistent
         assert mtu.undo
-        change.ask("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
-        change.said("applied")
+        change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
+        change.wait_for("applied")
         applied, mtu_now = read_managed_state(manager)
         assert (applied.addresses[NIC], mtu_now) == (["192.0.2.9/24"], 1400)
-        change.ask("undo")
-        assert change.end() == "undone"
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
         assert read_managed_state(manager) == old
     wait_until(lambda: not guards_in(manager.namespace))
 
@@ -140,11 +140,11 @@ def test_killed_before_keep(
 ) -> None:
     with start_probe(manager) as change:
         change.apply(ACTIONS)
-        change.said(stage)
+        change.wait_for(stage)
         if victim == "guard":
             for pid in guards_in(manager.namespace)[:1]:
                 os.kill(pid, signal.SIGKILL)
-            assert change.end() == "undone"
+            assert change.wait_for_end() == "undone"
         elif victim == "probe":
             change.probe.process.kill()
         elif victim == "client":
@@ -153,8 +153,8 @@ def test_killed_before_keep(
         else:
             manager.stop()
             manager.start()
-            change.ask("undo")
-            assert change.end() == "undone"
+            change.request("undo")
+            assert change.wait_for_end() == "undone"
     wait_until(lambda: not guards_in(manager.namespace), 90.0)
     assert read_managed_state(manager) == old
 
@@ -169,13 +169,13 @@ def test_kernel_settings_of_a_profile_are_restored(
     actions = [[*RENAMED, *STATIC, *settings], ["nmcli", "con", "up", "id", NIC]]
     with start_probe(manager) as change:
         change.apply(actions)
-        change.said("applied")
+        change.wait_for("applied")
         assert kernel_settings(manager) != before
         if undone_by == "nictop":
             manager.stop()
             manager.start()
-        change.ask("undo")
-        assert change.end() == "undone"
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
     assert (read_managed_state(manager), kernel_settings(manager)) == (old, before)
 
 
@@ -188,15 +188,15 @@ def test_settings_that_cannot_be_restored_are_refused(manager: PrivateNetworkMan
     up = [["nmcli", "con", "up", "id", "paused"]]
     with start_probe(manager) as change:
         for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
-            change.ask("prepare", actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]])
-            assert change.said("refused").text.startswith(f"{setting} is not set by nictop: ")
+            change.request("prepare", actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]])
+            assert change.wait_for("refused").text.startswith(f"{setting} is not set by nictop: ")
         pause = ["ethtool.pause-autoneg", "off"]
         manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause)
         try:
-            change.ask("prepare", actions=up)
-            assert change.said("refused").text.startswith("ethtool.pause-autoneg is not set by nictop: ")
+            change.request("prepare", actions=up)
+            assert change.wait_for("refused").text.startswith("ethtool.pause-autoneg is not set by nictop: ")
             manager.nmcli("con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off")
-            assert change.prepared(up).plan[0].before == f"{NIC}: {GENERATED_PROFILE}"
+            assert change.prepare(up).plan[0].before == f"{NIC}: {GENERATED_PROFILE}"
         finally:
             manager.nmcli("con", "delete", "paused")
     manager.wait_for(lambda: read_managed_state(manager) == old)
@@ -207,25 +207,25 @@ def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, o
     earlier = activation_path(manager)
     with start_probe(manager) as change:
         change.apply([[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]])
-        change.said("applying")
+        change.wait_for("applying")
         manager.wait_for(lambda: activation_path(manager) not in ("", earlier))
         with stopped_networkmanager(manager):
-            assert change.said("failed").text == "NetworkManager has ended in the middle of the change"
-        assert change.end() == "undone"
+            assert change.wait_for("failed").text == "NetworkManager has ended in the middle of the change"
+        assert change.wait_for_end() == "undone"
     assert read_managed_state(manager) == old
 
 
 def test_new_profile_of_the_same_name_changes_the_plan(manager: PrivateNetworkManager) -> None:
     add = [["nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC]]
     with start_probe(manager) as change:
-        shown = change.prepared(add)
+        shown = change.prepare(add)
         assert shown.plan[0].before == "no such profile"
         manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "added")
         try:
-            change.ask("apply", actions=add, fingerprint=shown.fingerprint, keep_within=60)
-            assert "has changed since" in change.said("refused").text
+            change.request("apply", actions=add, fingerprint=shown.fingerprint, keep_within=60)
+            assert "has changed since" in change.wait_for("refused").text
             uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "added").strip()
-            assert change.prepared(add).plan[0].before == f"a profile of this name: {uuid}"
+            assert change.prepare(add).plan[0].before == f"a profile of this name: {uuid}"
         finally:
             manager.nmcli("con", "delete", "added")
 
@@ -236,7 +236,7 @@ def test_connection_ends_while_dhcp_is_pending(manager: PrivateNetworkManager, o
     actions = [[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]]
     with start_probe(manager) as change:
         change.apply(actions)
-        change.said("applying")
+        change.wait_for("applying")
         manager.wait_for(lambda: activation_path(manager) not in ("", earlier))
         assert change.probe.process.stdin is not None
         change.probe.process.stdin.close()
@@ -248,10 +248,10 @@ def test_keep() -> None:
     with managed_host() as manager:
         with start_probe(manager) as change:
             change.apply(ACTIONS)
-            change.said("applied")
+            change.wait_for("applied")
             applied = read_managed_state(manager)
-            change.ask("keep")
-            assert change.end() == "kept"
+            change.request("keep")
+            assert change.wait_for_end() == "kept"
         wait_until(lambda: not guards_in(manager.namespace))
         now = read_managed_state(manager)
         assert now == applied and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
@@ -260,5 +260,5 @@ def test_keep() -> None:
 def test_unknown_profile(manager: PrivateNetworkManager) -> None:
     with start_probe(manager) as change:
         for name in ("nothing", 'it\'s $(reboot) "mine"'):
-            change.ask("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])
-            assert "profiles of NetworkManager are called" in change.said("refused").text
+            change.request("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])
+            assert "profiles of NetworkManager are called" in change.wait_for("refused").text

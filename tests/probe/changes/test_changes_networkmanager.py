@@ -192,7 +192,7 @@ def state_after_restart(manager: PrivateNetworkManager) -> HostState:
 
 def autoconnect_allowed(manager: PrivateNetworkManager) -> bool:
     """The device's property Autoconnect."""
-    return bool(manager.device(NIC, "Autoconnect"))
+    return bool(manager.device_property(NIC, "Autoconnect"))
 
 
 # ------------------------------------------------------------------------------------ without kills
@@ -420,7 +420,7 @@ def test_restarted_networkmanager_activates_nothing(hosts: Hosts, stage: str, ki
                 change.start("undo")
             manager.start()
             if stage == "at-rest":
-                manager.wait_for(manager.is_at_rest)
+                manager.wait_for(manager.has_started)
                 change.start("undo")
             assert change.result() == ""
             assert (read_host_state(manager, NIC), autoconnect_allowed(manager)) == (host.before, allowed == "yes")

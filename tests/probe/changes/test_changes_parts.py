@@ -137,12 +137,12 @@ def test_vfs_in_use_are_not_removed(
 
 def test_vf_interface_with_addresses_is_in_use(roots: Roots, namespace: Namespace) -> None:
     virtual_function(roots, 0, "iavf", "vf0")
-    namespace.silence()
+    namespace.disable_ipv6()
     namespace.run(["ip", "link", "add", "name", "vf0", "type", "bridge"])
     device = str(Path(roots.path(NUMVFS)).parent)
-    assert namespace.inside(lambda: find_vf_in_use(device, roots)) == ""
+    assert namespace.call(lambda: find_vf_in_use(device, roots)) == ""
     namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "vf0"])
-    assert namespace.inside(lambda: find_vf_in_use(device, roots)) == "0000:3b:02.0 is vf0 with 192.0.2.1"
+    assert namespace.call(lambda: find_vf_in_use(device, roots)) == "0000:3b:02.0 is vf0 with 192.0.2.1"
     Path(roots.sys, "class/net/vf0/master").symlink_to("../br0")
     assert find_vf_in_use(device, roots) == "0000:3b:02.0 is vf0, a port of br0"
 

@@ -65,7 +65,7 @@ def connected(host: Namespace, address: str, port: int) -> Iterator[None]:
         client = socket.create_connection((address, port))
         return [listener, client, listener.accept()[0]]
 
-    sockets = host.inside(connect)
+    sockets = host.call(connect)
     try:
         yield
     finally:
@@ -78,13 +78,13 @@ def test_links_of_any_ssh_connection_need_second_confirmation(namespace: Namespa
     prepare_host(namespace)
     with change_client(namespace) as change:
         with connected(namespace, "192.0.2.7", 443):
-            assert not change.prepared(MTU).needs_second_yes
+            assert not change.prepare(MTU).needs_second_yes
         with connected(namespace, "192.0.2.7", 22):
-            shown = change.prepared(MTU)
+            shown = change.prepare(MTU)
             assert shown.needs_second_yes and shown.plan[0].disturbs[-1] == f"an SSH connection goes over {LINK}"
-            change.ask("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
-            assert "only once" in change.said("refused").text
-        assert not change.prepared(MTU).needs_second_yes
+            change.request("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
+            assert "only once" in change.wait_for("refused").text
+        assert not change.prepare(MTU).needs_second_yes
 
 
 def test_return_link_of_a_client(namespace: Namespace) -> None:
@@ -92,8 +92,8 @@ def test_return_link_of_a_client(namespace: Namespace) -> None:
     prepare_host(namespace)
     namespace.run(["ip", "address", "add", "203.0.113.1/24", "dev", PEER])
     namespace.run(["ip", "route", "add", "198.51.100.0/24", "via", "203.0.113.9", "dev", PEER])
-    numbers = namespace.inside(lambda: {name: socket.if_nametoindex(name) for name in (LINK, PEER)})
+    numbers = namespace.call(lambda: {name: socket.if_nametoindex(name) for name in (LINK, PEER)})
     for address, name in (("198.51.100.1", PEER), ("192.0.2.1", LINK), ("203.0.113.200", PEER)):
-        assert namespace.inside(lambda to=address: read_return_ifindex(to)) == numbers[name]  # type: ignore[misc]
+        assert namespace.call(lambda to=address: read_return_ifindex(to)) == numbers[name]  # type: ignore[misc]
     for address in ("8.8.8.8", "2001:db8::1", "fe80::1", "nonsense"):
-        assert namespace.inside(lambda to=address: read_return_ifindex(to)) is None  # type: ignore[misc]
+        assert namespace.call(lambda to=address: read_return_ifindex(to)) is None  # type: ignore[misc]

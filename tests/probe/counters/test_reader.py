@@ -358,7 +358,7 @@ def test_getstats_and_getlink_give_the_same_numbers(namespace: Namespace) -> Non
             modern.close()
             old.close()
 
-    modern, old = namespace.inside(both)
+    modern, old = namespace.call(both)
     assert len(modern) == 3
     assert modern == old
 
@@ -377,7 +377,7 @@ def test_getlink_is_used_on_a_kernel_without_getstats(monkeypatch: pytest.Monkey
 
 def quiet_veth(namespace: Namespace) -> None:
     """A pair a, b that carries only frames of the test, and loses none."""
-    namespace.silence()
+    namespace.disable_ipv6()
     namespace.run(["ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"])
     for end in ("a", "b"):
         namespace.run(["ip", "link", "set", "dev", end, "up"])
@@ -413,7 +413,7 @@ def test_a_known_load_is_counted_exactly(namespace: Namespace, count: int, size:
         finally:
             reader.close()
 
-    before, after, indexes = namespace.inside(load)
+    before, after, indexes = namespace.call(load)
     for device, direction in (("a", "tx"), ("b", "rx")):
         index = indexes[device]
         change = {
@@ -442,7 +442,7 @@ def test_driver_counters_of_veth(namespace: Namespace) -> None:
         finally:
             reader.close()
 
-    sample, index = namespace.inside(read)
+    sample, index = namespace.call(read)
     expected = [line.rpartition(":")[2] for line in namespace.run(["ethtool", "-S", "a"]).splitlines()[1:]]
     assert expected
     assert sample.driver == {index: tuple(map(int, expected))}
@@ -502,7 +502,7 @@ def test_links_added_and_removed_between_passes(namespace: Namespace) -> None:
         reader.close()
         return seen
 
-    none, two, renamed, again = namespace.inside(change)
+    none, two, renamed, again = namespace.call(change)
     assert len(two) == len(none) + 2
     assert renamed == two
     assert again == none
@@ -520,7 +520,7 @@ def test_a_watched_link_that_is_removed_is_reported(namespace: Namespace) -> Non
         reader.close()
         return before, after
 
-    before, after = namespace.inside(vanish)
+    before, after = namespace.call(vanish)
     assert before.driver and "driver" not in before.unreadable
     assert not after.driver
     assert after.unreadable["driver"]["reason"] == "vanished"

@@ -333,25 +333,25 @@ def test_a_sample_with_all_targets(tmp_path: Path) -> None:
 
 def test_proc_interrupts_is_sent_only_while_requested() -> None:
     with Probe("--interval", "0.1") as probe:
-        assert probe.until(lambda line: line.counters).counters.machine is None  # type: ignore[union-attr]
-        probe.ask({"machine": True})
-        counters = probe.until(lambda line: line.counters and line.counters.machine).counters
+        assert probe.wait_for(lambda line: line.counters).counters.machine is None  # type: ignore[union-attr]
+        probe.send({"machine": True})
+        counters = probe.wait_for(lambda line: line.counters and line.counters.machine).counters
         assert counters is not None and counters.machine is not None
         head, *lines = Path("/proc/interrupts").read_text().splitlines()
         assert {line.label for line in counters.machine} >= {line.split(":")[0].strip() for line in lines[:3]}
         assert max(cpu for line in counters.machine for cpu in line.counts) < 8192 and head
-        probe.ask({"machine": False})
-        probe.until(lambda line: line.counters and line.counters.machine is None)
+        probe.send({"machine": False})
+        probe.wait_for(lambda line: line.counters and line.counters.machine is None)
 
 
 def test_the_probe_reads_the_targets_of_its_inventory() -> None:
     """All interrupts and running threads of the inventory are in the counters that follow it."""
     with Probe("--interval", "0.1") as probe:
-        taken = probe.until(lambda line: line.inventory).inventory
+        taken = probe.wait_for(lambda line: line.inventory).inventory
         assert taken is not None
         if not taken.interrupts and not taken.threads:
             pytest.skip("no NIC with interrupts and no thread of interest here")
-        counters = probe.until(lambda line: line.counters).counters
+        counters = probe.wait_for(lambda line: line.counters).counters
     assert counters is not None
     assert set(counters.interrupts) == {interrupt.number for interrupt in taken.interrupts}
     assert set(counters.threads) <= {thread.tid for thread in taken.threads}  # threads of a VM may end

@@ -174,7 +174,7 @@ class EventLog:
 
 @pytest.fixture
 def log(namespace: Namespace) -> Iterator[EventLog]:
-    events = namespace.inside(Events)
+    events = namespace.call(Events)
     yield EventLog(events)
     events.close()
 

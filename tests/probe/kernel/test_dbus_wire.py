@@ -273,26 +273,26 @@ def probe_beside(manager: PrivateNetworkManager) -> Iterator[Probe]:
 def test_a_change_of_a_profile_makes_a_new_inventory(directory: Path) -> None:
     """Nothing else changes: not the link, not its addresses."""
     with private_networkmanager("ens37") as manager, probe_beside(manager) as probe:
-        probe.until(lambda line: profile_names(line) == ["Wired connection 1"])
+        probe.wait_for(lambda line: profile_names(line) == ["Wired connection 1"])
         manager.wait_for(lambda: manager.device_state("ens37") >= 70)
         manager.nmcli("con", "mod", "Wired connection 1", "con-name", "[new]")
-        probe.until(lambda line: profile_names(line) == ["[new]"])
+        probe.wait_for(lambda line: profile_names(line) == ["[new]"])
         manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "other")
-        probe.until(lambda line: profile_names(line) == ["[new]", "other"])
+        probe.wait_for(lambda line: profile_names(line) == ["[new]", "other"])
         manager.stop()
-        probe.until(lambda line: line.inventory and line.inventory.networkmanager is None)
+        probe.wait_for(lambda line: line.inventory and line.inventory.networkmanager is None)
         manager.start()
-        probe.until(lambda line: sorted(profile_names(line) or []) == ["[new]", "other"])
+        probe.wait_for(lambda line: sorted(profile_names(line) or []) == ["[new]", "other"])
 
 
 def test_a_stopped_service_delays_neither_counters_nor_inventory(directory: Path) -> None:
     with private_networkmanager("ens37") as manager, probe_beside(manager) as probe:
-        probe.until(profile_names)
+        probe.wait_for(profile_names)
         os.kill(manager.pid, signal.SIGSTOP)
-        probe.ask({"interval": 0.1, "inventory": True})
+        probe.send({"interval": 0.1, "inventory": True})
         counters_received = 0
         while True:
-            line = probe.until(lambda line: line.counters or line.inventory)
+            line = probe.wait_for(lambda line: line.counters or line.inventory)
             if line.inventory is not None and "networkmanager" in line.inventory.unreadable:
                 break
             counters_received += line.counters is not None
@@ -303,13 +303,13 @@ def test_a_stopped_service_delays_neither_counters_nor_inventory(directory: Path
 def test_reading_networkmanager_causes_no_further_inventory(directory: Path) -> None:
     """NetworkManager may send a few more signals of its own before it is idle: four readings in a row decide."""
     with private_networkmanager("ens37", no_auto_default="*") as manager:
-        manager.wait_for(manager.is_at_rest)
+        manager.wait_for(manager.has_started)
         with probe_beside(manager) as probe:
-            probe.until(lambda line: line.inventory)
+            probe.wait_for(lambda line: line.inventory)
             reasons: list[str] = []
             while reasons[-4:] != ["request"] * 4:
-                probe.ask({"inventory": True})
-                line = probe.until(lambda line: line.inventory)
+                probe.send({"inventory": True})
+                line = probe.wait_for(lambda line: line.inventory)
                 assert line.inventory is not None
                 reasons.append(line.inventory.reason)
                 assert len(reasons) < 50, "each reading causes another one"

@@ -99,7 +99,7 @@ def is_idle(probe: Probe) -> bool:
     """Whether the probe runs without generators; reads its output so far."""
     if probe.process.poll() is not None or holds_if_running(has_session_leader, probe):
         return False
-    probe.ask({"traffic": {"id": "nothing", "action": "stop"}})
+    probe.send({"traffic": {"id": "nothing", "action": "stop"}})
     return next_line(probe, "failed", name="nothing").text == "no generator of this name runs here"
 
 
@@ -154,10 +154,10 @@ def run(
     """A whole run: the lines of the client, and of the server."""
     client, server = probe_pair
     client_end = [word for word in arguments if word in ("--udp",)] if generator == "builtin" else []
-    server.ask(start_request("server", generator, *client_end, address=addresses[1], **fields))
+    server.send(start_request("server", generator, *client_end, address=addresses[1], **fields))
     before = lines_until(server, "server", "listening", "failed", "exit")
     assert before[-1].kind == "listening"
-    client.ask(start_request("client", generator, *arguments, address=addresses[1], **fields))
+    client.send(start_request("client", generator, *arguments, address=addresses[1], **fields))
     return lines_until_exit(client, "client"), before + lines_until(server, "server", "exit")
 
 
@@ -197,10 +197,10 @@ def test_iperf3(
     during the run until its time is over, so that hardly anything follows the last reading."""
     client, server = probe_pair
     watched: dict[str, Any] = {"address": addresses[1], "sockets": True, "interval": 0.1}
-    server.ask(start_request("server", "iperf3", **watched))
+    server.send(start_request("server", "iperf3", **watched))
     server_end = lines_until(server, "server", "listening", "failed", "exit")
     assert server_end[-1].kind == "listening"
-    client.ask(start_request("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
+    client.send(start_request("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
     client_end = lines_until(client, "client", "started")
     while not all(moved(client_end[-1], field) > MIN_MOVED_BYTES for field in sums.values()):
         client_end += lines_until(client, "client", "sockets")
@@ -381,7 +381,7 @@ def test_built_in_server_closes_foreign_connections(wire: VethPair, probe_pair: 
     """One connection that sends nothing, one that sends something else, and one that is closed before the client
     connects."""
     client, server = probe_pair
-    server.ask(start_request("server", "builtin", address=IPV4[1]))
+    server.send(start_request("server", "builtin", address=IPV4[1]))
     next_line(server, "listening")
 
     def connect_foreign() -> list[socket.socket]:
@@ -390,9 +390,9 @@ def test_built_in_server_closes_foreign_connections(wire: VethPair, probe_pair: 
         foreign[2].close()
         return foreign
 
-    foreign = wire.left.inside(connect_foreign)
+    foreign = wire.left.call(connect_foreign)
     try:
-        client.ask(start_request("client", "builtin", "--time", "0.2", address=IPV4[1]))
+        client.send(start_request("client", "builtin", "--time", "0.2", address=IPV4[1]))
         check_order(lines_until_exit(client, "client"))
         assert lines_until(server, "server", "exit")[-1].status == 0
         assert not foreign[1].recv(100)
@@ -418,7 +418,7 @@ class BundledProbe(Probe):
             env={"PATH": f"{directory}:/usr/bin:/bin"},
         )
         self._buffer = b""
-        self.ask(packed.first + packed.rest)
+        self.send(packed.first + packed.rest)
         for line in self.raw_lines():
             if b" ready " in line:
                 break
@@ -427,14 +427,14 @@ class BundledProbe(Probe):
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
 def test_every_python_runs_traffic_from_memory(python: str, tmp_path: Path) -> None:
     with BundledProbe(python, tmp_path) as probe:
-        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        probe.send({"traffic": {"id": "c", "action": "check"}})
         tools = next_line(probe, "tools", "failed").tools
         assert tools is not None and tools.congestion_controls
         for udp in ([], ["--udp", "--bitrate", "20M"]):
-            probe.ask(start_request("server", "builtin", *udp[:1], address="127.0.0.1"))
+            probe.send(start_request("server", "builtin", *udp[:1], address="127.0.0.1"))
             lines = lines_until(probe, "server", "listening", "exit", "failed")
             assert lines[-1].kind == "listening", lines
-            probe.ask(
+            probe.send(
                 start_request("client", "builtin", "-t", "0.2", "-P", "2", *udp, address="127.0.0.1", sockets=True)
             )
             ended = [next_line(probe, "exit"), next_line(probe, "exit")]
@@ -450,8 +450,8 @@ def test_port_in_use_is_reported(wire: VethPair, probe_pair: ProbePair, name: st
         return socket.create_server((IPV4[1], PORT))
 
     _, server = probe_pair
-    with wire.right.inside(occupy):
-        server.ask(start_request("server", name, address=IPV4[1]))
+    with wire.right.call(occupy):
+        server.send(start_request("server", name, address=IPV4[1]))
         lines = lines_until_exit(server, "server")
     assert lines[-1].kind == "exit" and lines[-1].status == 1
     assert "ddress already in use" in "".join(line.text for line in lines)
@@ -461,7 +461,7 @@ def test_port_in_use_is_reported(wire: VethPair, probe_pair: ProbePair, name: st
 @pytest.mark.parametrize("name", GENERATORS)
 def test_client_without_server(probe_pair: ProbePair, name: str) -> None:
     client, _ = probe_pair
-    client.ask(start_request("client", name, address=IPV4[1]))
+    client.send(start_request("client", name, address=IPV4[1]))
     lines = lines_until_exit(client, "client")
     assert lines[-1].status == 1
     assert "onnection refused" in "".join(line.text for line in lines)
@@ -473,23 +473,23 @@ def test_stop_ends_a_generator_and_its_children(
     mark: str, marked_probe_pair: ProbePair, stage: str, kill: int, name: str
 ) -> None:
     client, server = marked_probe_pair
-    server.ask(start_request("server", name, address=IPV4[1]))
+    server.send(start_request("server", name, address=IPV4[1]))
     assert next_line(server, "listening", "failed").kind == "listening"
-    client.ask(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    client.send(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
     assert len(next_line(client, "sockets", "exit", name="client").sockets) >= 2
-    client.ask({"traffic": {"id": "client", "action": "stop"}})
-    server.ask({"traffic": {"id": "server", "action": "stop"}})
+    client.send({"traffic": {"id": "client", "action": "stop"}})
+    server.send({"traffic": {"id": "server", "action": "stop"}})
     next_line(client, "exit", name="client")
     next_line(server, "exit", name="server")
     wait_until(lambda: set(marked_processes(mark)) == {client.process.pid, server.process.pid})
-    client.ask({"traffic": {"id": "client", "action": "stop"}})
+    client.send({"traffic": {"id": "client", "action": "stop"}})
     assert "no generator of this name" in next_line(client, "failed").text
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_deadline_ends_a_generator(probe_pair: ProbePair, name: str) -> None:
     _, server = probe_pair
-    server.ask(start_request("server", name, address=IPV4[1], deadline=0.3))
+    server.send(start_request("server", name, address=IPV4[1], deadline=0.3))
     lines = lines_until_exit(server, "server")
     assert [line.kind for line in lines if line.kind in ("failed", "exit")] == ["failed", "exit"]
     assert "0.3 s" in next(line.text for line in lines if line.kind == "failed")
@@ -500,15 +500,15 @@ def test_deadline_ends_a_generator(probe_pair: ProbePair, name: str) -> None:
 def test_stop_and_deadline_with_the_link_down(wire: VethPair, probe_pair: ProbePair, name: str) -> None:
     """Without them the traffic would never end."""
     client, server = probe_pair
-    server.ask(start_request("server", name, address=IPV4[1], deadline=25))
+    server.send(start_request("server", name, address=IPV4[1], deadline=25))
     next_line(server, "listening")
-    client.ask(start_request("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
+    client.send(start_request("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
     next_line(client, "sockets")
     wire.left.run(["ip", "link", "set", "wire", "down"])
     try:
         assert "1.5 s" in next_line(client, "failed").text
         assert next_line(client, "exit").kind == "exit"
-        server.ask({"traffic": {"id": "server", "action": "stop"}})
+        server.send({"traffic": {"id": "server", "action": "stop"}})
         next_line(server, "exit")
         wait_until(lambda: not client.children() and not server.children())
     finally:
@@ -546,8 +546,8 @@ def test_no_server_outlives_the_probe(
 ) -> None:
     """`variant`: how the probe ends."""
     with Probe("--interval", "60", namespace=wire.right) as probe:
-        probe.until(lambda line: line.counters)
-        probe.ask(start_request("server", name, address=IPV4[1]))
+        probe.wait_for(lambda line: line.counters)
+        probe.send(start_request("server", name, address=IPV4[1]))
         STAGES[stage](probe)
         ENDS[variant](probe)
         probe.process.wait(TEST_TIMEOUT)
@@ -565,9 +565,9 @@ def test_nothing_outlives_the_probes_during_a_run(
         Probe("--interval", "60", namespace=wire.left) as client,
         Probe("--interval", "60", namespace=wire.right) as server,
     ):
-        server.ask(start_request("server", name, address=IPV4[1]))
+        server.send(start_request("server", name, address=IPV4[1]))
         next_line(server, "listening")
-        client.ask(start_request("client", name, "-P", "4", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+        client.send(start_request("client", name, "-P", "4", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
         next_line(client, "sockets")
         assert len(marked_processes(mark)) >= 4
         for probe in (client, server) if variant == "client-first" else (server, client):
@@ -580,16 +580,16 @@ def test_nothing_outlives_the_probes_during_a_run(
 @kill_matrix(("running",))
 def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill: int, name: str) -> None:
     client, server = probe_pair
-    server.ask(start_request("server", name, address=IPV4[1]))
+    server.send(start_request("server", name, address=IPV4[1]))
     next_line(server, "listening")
-    client.ask(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    client.send(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
     pid = next_line(client, "started").pid
     assert pid is not None
     next_line(client, "sockets")
     os.kill(pid, signal.SIGKILL)
     exited = next_line(client, "exit")
     assert exited.signal == signal.SIGKILL and exited.status is None
-    server.ask({"traffic": {"id": "server", "action": "stop"}})
+    server.send({"traffic": {"id": "server", "action": "stop"}})
     next_line(server, "exit", "failed")
     wait_until(lambda: not client.children() and not server.children())
 
@@ -624,9 +624,9 @@ def fake_iperf3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> C
 def test_misbehaving_iperf3(kind: str, fake_iperf3: Callable[[str], None], mark: str) -> None:
     fake_iperf3(FAKE_PROGRAMS[kind])
     with Probe("--interval", "0.1") as probe:
-        probe.ask(start_request("server", "iperf3", address="127.0.0.1", deadline=1.0))
+        probe.send(start_request("server", "iperf3", address="127.0.0.1", deadline=1.0))
         lines = lines_until_exit(probe, "server")
-        probe.until(lambda line: line.counters)
+        probe.wait_for(lambda line: line.counters)
         wait_until(lambda: not stray_generators(mark, probe))
         last = lines[-1]
         if kind == "prints bytes":
@@ -644,7 +644,7 @@ def test_misbehaving_iperf3(kind: str, fake_iperf3: Callable[[str], None], mark:
 def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark: str) -> None:
     fake_iperf3("#!/nonexistent/interpreter")
     with Probe("--interval", "60") as probe:
-        probe.ask(start_request("server", "iperf3", address="127.0.0.1"))
+        probe.send(start_request("server", "iperf3", address="127.0.0.1"))
         assert next_line(probe, "started", "failed").text == "cannot be started: No such file or directory"
         wait_until(lambda: not stray_generators(mark, probe))
 
@@ -669,7 +669,7 @@ def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
 def test_tools(mark: str) -> None:
     with Probe("--interval", "60") as probe:
-        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        probe.send({"traffic": {"id": "c", "action": "check"}})
         tools = next_line(probe, "tools", "failed").tools
         wait_until(lambda: not stray_generators(mark, probe))
     assert tools is not None and tools.path == shutil.which("iperf3")
@@ -694,7 +694,7 @@ def test_invalid_iperf3_is_unreadable(
 ) -> None:
     fake_iperf3(script)
     with Probe("--interval", "60") as probe:
-        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        probe.send({"traffic": {"id": "c", "action": "check"}})
         tools = next_line(probe, "tools", "failed").tools
         assert tools is not None and tools.version == "" and tools.options == ()
         assert tools.unreadable["version"].reason == reason and word in tools.unreadable["version"].detail
@@ -731,7 +731,7 @@ def test_invalid_requests_are_reported() -> None:
         ):
             request = start_request("server", "iperf3", address="127.0.0.1")
             request["traffic"].update(change)
-            probe.ask(request)
+            probe.send(request)
             line = next_line(probe, "failed", "started")
             assert word in line.text, (change, line)
         assert not [pid for pid in probe.children() if os.getsid(pid) == pid]
@@ -741,10 +741,10 @@ def test_invalid_requests_are_reported() -> None:
 def test_threads_are_reported_during_a_run(probe_pair: ProbePair, generator: str) -> None:
     """Of all processes of the host, including its own."""
     client, server = probe_pair
-    server.ask(start_request("server", generator, address=IPV4[1]))
+    server.send(start_request("server", generator, address=IPV4[1]))
     next_line(server, "listening")
     duration = ("-t", "30") if generator == "iperf3" else ("--time", "30")
-    client.ask(start_request("client", generator, *duration, address=IPV4[1], threads=True))
+    client.send(start_request("client", generator, *duration, address=IPV4[1], threads=True))
     pid = next_line(client, "started").pid
     while True:
         line = next_line(client, "threads", name="client")
@@ -755,15 +755,15 @@ def test_threads_are_reported_during_a_run(probe_pair: ProbePair, generator: str
     assert {one.name[:4] for one in own_threads} <= {"iper", "pyth", "nict"} and pid is not None
     assert any(one.pid == pid or os.getsid(one.pid) == pid for one in own_threads)
     assert all(one.user + one.system > 0 for one in line.threads) and len(line.threads) <= 16
-    client.ask({"traffic": {"id": "client", "action": "stop"}})
+    client.send({"traffic": {"id": "client", "action": "stop"}})
     next_line(client, "exit")
 
 
 def test_limit_of_generators() -> None:
     with Probe("--interval", "60") as probe:
         for number in range(generator.MAX_GENERATORS + 1):
-            probe.ask(start_request("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
-        probe.ask(start_request("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
+            probe.send(start_request("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
+        probe.send(start_request("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
         text = next_line(probe, "failed").text
         assert text == f"{generator.MAX_GENERATORS} generators run already"
         assert next_line(probe, "failed").text == "a generator of this name runs already"
@@ -774,7 +774,7 @@ def test_output_blocks_while_the_probe_is_not_read(fake_iperf3: Callable[[str], 
     """A child's writes block while the probe's output is not read, and nothing is lost."""
     fake_iperf3('for ((i = 0; i < 15000; i++)); do echo "$i ' + "x" * 500 + '"; done')
     with Probe("--interval", "60") as probe:
-        probe.ask(start_request("client", "iperf3", address="127.0.0.1"))
+        probe.send(start_request("client", "iperf3", address="127.0.0.1"))
         wait_until(lambda: [pid for pid in probe.children() if os.getsid(pid) == pid])
         [child] = [pid for pid in probe.children() if os.getsid(pid) == pid]
         wait_until(lambda: "pipe_write" in Path(f"/proc/{child}/wchan").read_text())

@@ -31,7 +31,7 @@ UUID = "77777777-7777-3777-8777-777777777777"
 
 async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
     """Let the host speak, and wait until the rules have."""
-    await screen.hear(*lines)
+    await screen.receive(*lines)
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     await screen.settle()
     assert screen.nictop.diagnosis.result is not None
@@ -40,7 +40,7 @@ async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
 
 async def say(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
     """A diagnosis of one's own, in place of that of the rules."""
-    await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+    await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     screen.nictop.diagnosis.publish(Diagnosis(findings, skipped))
     await screen.settle()
@@ -70,7 +70,7 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
 
 async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> None:
     async with live_screen(NARROW) as screen:
-        await screen.hear(hello())
+        await screen.receive(hello())
         assert any("waiting for the inventory" in row for row in screen.drawn())
         lines = lines_of_case("profiles", "profile_is_generated", kind="silent")
         diagnosis = await diagnosed(screen, lines)
@@ -103,7 +103,7 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         healthy = lines_of_case("profiles", "profile_is_generated", kind="silent")[1]
         assert healthy.inventory is not None
-        await screen.hear(Line(inventory=replace(healthy.inventory, time=20.0)))
+        await screen.receive(Line(inventory=replace(healthy.inventory, time=20.0)))
         await wait_until(screen, lambda: getattr(screen.nictop.diagnosis.result, "findings", None) == ())
         timer = screen.nictop.diagnosis.next
         assert timer is not None

@@ -25,7 +25,7 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """One whose host key is not in the known hosts of this test's user."""
     skip_without_sshd()
     server = Sshd(tmp_path / "server")
-    server.python(sys.executable)
+    server.set_python(sys.executable)
     (tmp_path / "user" / ".ssh").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)

@@ -20,10 +20,10 @@ from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
+from tests.support.captured import captured_lines
 from tests.support.lines import counters
-from tests.support.recorded import captured_lines
 from tests.support.recordings import lines_of, read_all
-from tests.support.replayed import screen_with_replay
+from tests.support.replay_screen import screen_with_replay
 from tests.support.screen import NARROW, SCREEN_TIMEOUT, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import two_hosts
 from tests.traffic.pair import why_not
@@ -61,8 +61,8 @@ def complaint(screen: Screen) -> str:
 async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     async with live_screen(size) as screen:
-        await screen.hear(SourceState("live"), *GUEST)
-        await wait_until(screen, lambda: screen.source.said_all)
+        await screen.receive(SourceState("live"), *GUEST)
+        await wait_until(screen, lambda: screen.source.is_drained)
         await name_it(screen, "r", path)
         assert "● REC" in status(screen)
         last = await count_on(screen)
@@ -80,7 +80,7 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
         assert sum(line.inventory is not None for line in told) == 1
     async with screen_with_replay(path, size) as shown:
         await shown.press("e")
-        await shown.shown()
+        await shown.wait_until_shown()
         assert any("82576" in row for row in shown.drawn())
 
 
@@ -89,7 +89,7 @@ async def count_on(screen: Screen) -> float:
     last = screen.nictop.hosts.session.snapshot.counters
     assert last is not None
     time = last.time + 1
-    await screen.hear(counters(time, {1: (0, 0)}))
+    await screen.receive(counters(time, {1: (0, 0)}))
     await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.counters is not last)
     return time
 
@@ -98,7 +98,7 @@ async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path)
     path = tmp_path / "a.nictop"
     path.write_text("mine")
     async with live_screen() as screen:
-        await screen.hear(SourceState("live"), *GUEST)
+        await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, "r", path)
         assert "exists already" in complaint(screen)
         await screen.press("end", "backspace", "x", "enter")
@@ -114,7 +114,7 @@ async def test_leaving_ends_the_recording_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
-            hosts[name].say(SourceState("live"), *GUEST)
+            hosts[name].send(SourceState("live"), *GUEST)
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
         await name_it(screen, "r", path)
         await screen.settle()
@@ -140,12 +140,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 async def test_a_full_disk_is_said_and_the_watch_goes_on(small_disk: Path) -> None:
     (small_disk / "other").write_bytes(b"x" * 60 * 1024)
     async with live_screen() as screen:
-        await screen.hear(SourceState("live"), *GUEST)
+        await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, "r", small_disk / "a.nictop")
-        await screen.hear(*GUEST * 40)
+        await screen.receive(*GUEST * 40)
         await wait_until(screen, lambda: "No space left on device" in said(screen))
         assert "REC" in status(screen) and "!" in status(screen)
-        await wait_until(screen, lambda: screen.source.said_all)
+        await wait_until(screen, lambda: screen.source.is_drained)
         await count_on(screen)
         await screen.press("r")
         await wait_until(screen, lambda: "Recording ended" in said(screen))
@@ -155,12 +155,12 @@ async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path)
     folder = tmp_path / "folder"
     folder.mkdir()
     async with live_screen() as screen:
-        await screen.hear(SourceState("live"), *GUEST)
+        await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, "r", folder / "a.nictop")
         assert "REC" in status(screen)
         (folder / "a.nictop").unlink()
         folder.rmdir()
-        await screen.hear(*GUEST)
+        await screen.receive(*GUEST)
         await wait_until(screen, lambda: "was removed while it was being written" in said(screen))
         await wait_until(screen, lambda: "REC" not in status(screen))
         await name_it(screen, "r", folder / "a.nictop")
@@ -177,7 +177,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
     async with two_hosts() as runs:
         await name_it(runs, "r", path)
         await runs.start(2)
-        await runs.over()
+        await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
         live_result = kept.result
         await runs.nictop.recording.end()
@@ -185,7 +185,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         (marks,) = screen.replay.runs
         assert (marks.client, marks.server) == ("a", "b")
         await screen.press("e")
-        await screen.shown()
+        await screen.wait_until_shown()
         await screen.press("t")
         await screen.until(lambda: "arrived at b" in screen.text("#run-sentences"))
         picture = screen.app.screen.run_view()  # type: ignore[attr-defined]
@@ -206,8 +206,8 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
 async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     async with screen_with_hosts("vm1", "pve", size=size) as (screen, hosts):
-        hosts["vm1"].say(SourceState("live"), *GUEST)
-        hosts["pve"].say(SourceState("failed", "no Python on pve <b>"))
+        hosts["vm1"].send(SourceState("live"), *GUEST)
+        hosts["pve"].send(SourceState("failed", "no Python on pve <b>"))
         await wait_until(screen, lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None)
         await name_it(screen, "R", path)
         await wait_until(screen, lambda: "Report written" in said(screen))
@@ -222,13 +222,13 @@ async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) 
 async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> None:
     path, page = tmp_path / "a.nictop", tmp_path / "a.html"
     async with live_screen() as screen:
-        await screen.hear(SourceState("live"), *GUEST)
+        await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, "r", path)
         await screen.press("r")
         await wait_until(screen, lambda: "Recorded" in said(screen))
     async with screen_with_replay(path) as shown:
         await shown.press("e")
-        await shown.shown()
+        await shown.wait_until_shown()
         await name_it(shown, "R", page)
         await wait_until(shown, page.exists)
         await asyncio.to_thread(page.read_text)

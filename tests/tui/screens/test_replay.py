@@ -23,10 +23,10 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_demo import DEMO
+from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
-from tests.support.recorded import captured_lines
 from tests.support.recordings import TimedItem, host_items, write_recording
-from tests.support.replayed import ScreenWithReplay, screen_with_replay
+from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
@@ -73,7 +73,7 @@ async def test_a_replay_draws_what_was_drawn_live(
             assert view == "findings" or len({tuple(drawn) for _, drawn in samples}) > 1, view  # something moves
             await screen.press(*KEYS[view])
             for moment, drawn in (*samples, samples[0]):
-                await screen.at(moment)
+                await screen.seek(moment)
                 await screen.until(lambda: screen.nictop.diagnosis.result is not None)
                 shown = await steady(screen)
                 assert shown.pop(1).startswith((" ▶ ", " ■ "))
@@ -96,9 +96,9 @@ async def _live_samples(
     async with running(app, size) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
         for name, source in sources.items():
-            source.say(SourceState("live"), *HOSTS[name])
+            source.send(SourceState("live"), *HOSTS[name])
         await wait_until(screen, lambda: isinstance(app.screen, LiveScreen))
-        await wait_until(screen, lambda: all(source.said_all for source in sources.values()))
+        await wait_until(screen, lambda: all(source.is_drained for source in sources.values()))
         seconds = count(1)
         for view in views:
             await screen.press(*KEYS[view])
@@ -112,8 +112,8 @@ async def _a_second_of(screen: Screen, clock: _Time, sources: dict[str, Scripted
     """Every host counts on by a second, and that is drawn."""
     clock.now += 1.0
     for name, source in sources.items():
-        source.say(_a_second_later(HOSTS[name], second))
-    await wait_until(screen, lambda: all(source.said_all for source in sources.values()))
+        source.send(_a_second_later(HOSTS[name], second))
+    await wait_until(screen, lambda: all(source.is_drained for source in sources.values()))
     await screen.settle()
     await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     screen.nictop.diagnosis.now()
@@ -189,10 +189,10 @@ async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
     for cut in (last, (last + len(whole)) // 2, len(whole) - 1):
         path.write_bytes(whole[:cut])
         async with screen_with_replay(path, NARROW) as screen:
-            await screen.at(begin + 2.7)
+            await screen.seek(begin + 2.7)
             assert any("ens192" in row for row in screen.drawn()), cut
             await screen.press("e")
-            await screen.shown()
+            await screen.wait_until_shown()
             assert screen.nictop.hosts.session.snapshot.inventory is not None
 
 
@@ -206,7 +206,7 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
     await made(path, sorted((one for name in NAMES for one in host_items(name, 5)), key=lambda one: one[2]))
     async with screen_with_replay(path, NARROW, glyphs=glyphs) as screen:
         await screen.press("e")
-        await screen.shown()
+        await screen.wait_until_shown()
         assert set(screen.nictop.hosts.by_name) == set(NAMES)
         seen = set()
         for keys in (*(("right_square_bracket",) for _ in NAMES), ("0",), ("h",)):
@@ -239,15 +239,15 @@ async def test_play_pause_and_speed(one: Path) -> None:
     async with screen_with_replay(one, start=10.0) as screen:
         assert screen.text("#replay").startswith(" ▶ ")
         first = readings(screen)
-        await screen.pass_time(3.0)
+        await screen.advance_clock(3.0)
         await screen.until(lambda: readings(screen) == pytest.approx(first + 3))
         await screen.press("space")
-        await screen.pass_time(30.0)
+        await screen.advance_clock(30.0)
         assert readings(screen) == pytest.approx(first + 3)
         assert "paused" in screen.text("#replay")
         await screen.press("plus", "plus", "space")
         assert "×5" in screen.text("#replay")
-        await screen.pass_time(2.0)
+        await screen.advance_clock(2.0)
         await screen.until(lambda: readings(screen) == pytest.approx(first + 13))
         await screen.press("minus")
         assert "×2" in screen.text("#replay")
@@ -266,7 +266,7 @@ async def test_seek_and_step(one: Path) -> None:
             ("right_parenthesis", 1059.85),
         ):
             await screen.press(key)
-            await screen.shown()
+            await screen.wait_until_shown()
             if expected <= 1000.25:
                 assert screen.nictop.hosts.session.snapshot.counters is None
             else:
@@ -278,11 +278,11 @@ async def test_history_and_rates_after_a_jump_are_those_of_the_moment(
 ) -> None:
     monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
     async with screen_with_replay(one, start=5.0) as screen:
-        await screen.at(1050.0)
+        await screen.seek(1050.0)
         late = await steady(screen)
-        await screen.at(1012.0)
+        await screen.seek(1012.0)
         assert await steady(screen) != late
-        await screen.at(1050.0)
+        await screen.seek(1050.0)
         assert await steady(screen) == late
 
 
@@ -290,7 +290,7 @@ async def test_go_to_a_time(one: Path) -> None:
     async with screen_with_replay(one) as screen:
         await screen.press("ctrl+g", *"+40", "enter")
         await screen.until(lambda: screen.nictop.now() == pytest.approx(1040.25))
-        await screen.shown()
+        await screen.wait_until_shown()
         assert readings(screen) == pytest.approx(1039.85)
         await screen.press("ctrl+g", *"+900", "enter")
         assert "is not in the recording" in screen.text("#entry-complaint")
@@ -303,7 +303,7 @@ async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
     async with screen_with_replay(one, start=20.0, loop=True) as screen:
         await screen.press("e")
         await screen.until(lambda: screen.nictop.now() == pytest.approx(1020.25))
-        await screen.shown()
+        await screen.wait_until_shown()
         assert readings(screen) == pytest.approx(1019.85)
 
 
@@ -314,7 +314,7 @@ async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
 async def test_what_a_recording_cannot_do_is_said(key: str, words: str, one: Path) -> None:
     async with screen_with_replay(one) as screen:
         await screen.press(key)
-        assert any(words in said for said in screen.said())
+        assert any(words in said for said in screen.notifications())
 
 
 async def test_hosts_of_a_recording_are_what_they_are(one: Path) -> None:
@@ -330,9 +330,9 @@ async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     await made(path, [*host_items("vm1", 5), *host_items("vm2", 60)])
     async with screen_with_replay(path) as screen:
-        await screen.at(1035.0)
+        await screen.seek(1035.0)
         assert "silent for 30 s" in "\n".join(screen.drawn()[:3])
-        await screen.at(1004.0)
+        await screen.seek(1004.0)
         assert "silent" not in "\n".join(screen.drawn()[:3])
 
 
@@ -352,14 +352,14 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
         async with screen_with_replay(path) as screen:
             await screen.until(lambda: screen.replay.playback.end > told[14][2])
             await screen.press("e")
-            await screen.shown()
+            await screen.wait_until_shown()
             assert "newest" in screen.text("#replay")
             assert list(screen.nictop.hosts.by_name) == ["vm1"]
             for host, item, moment in told[15:]:
                 recorder.hear(host, item, moment)
             await recorder.close()
             await screen.until(lambda: list(screen.nictop.hosts.by_name) == ["vm1", "vm2"])
-            await screen.pass_time(100.0)
+            await screen.advance_clock(100.0)
             await screen.until(lambda: "at the end" in screen.text("#replay"))
             for one in screen.nictop.hosts.by_name.values():
                 await screen.until(lambda one=one: _seconds(one) == pytest.approx(begin + 39.6))  # type: ignore[misc]
@@ -383,7 +383,7 @@ async def test_next_and_previous_run_of_the_demo() -> None:
             await screen.until(lambda: not screen.replay.searches)
             seen.append(screen.nictop.now())
         assert {run.begin for run in runs} <= set(seen)
-        assert any("There is no next one" in said for said in screen.said())
+        assert any("There is no next one" in said for said in screen.notifications())
         back = []
         for _ in range(8):
             await screen.press("N")
@@ -395,15 +395,15 @@ async def test_next_and_previous_run_of_the_demo() -> None:
 async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
     async with screen_with_replay(DEMO, WIDE) as screen:
         first, second = screen.replay.runs
-        await screen.at(first.begin - 5)
+        await screen.seek(first.begin - 5)
         await screen.press("t")
         assert shown(screen) is RecordedRunScreen
         assert "it begins at" in screen.text("#run-sentences")
-        await screen.at(first.begin + 8)
+        await screen.seek(first.begin + 8)
         await screen.until(lambda: "of 15 s" in screen.text("#run-title"))
         assert any("█" in row for row in screen.drawn())
         assert first.end is not None
-        await screen.at(first.end + 5)
+        await screen.seek(first.end + 5)
         await screen.until(lambda: "arrived at alma-load-002" in screen.text("#run-sentences"))
         assert "verified" in screen.text("#run-sentences")
         await screen.press("right_square_bracket")
@@ -420,14 +420,14 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
         assert first.end is not None
         pages: list[str] = []
         for moment in (second.begin + 3, screen.replay.playback.end):
-            await screen.at(moment)
+            await screen.seek(moment)
             path = tmp_path / f"{len(pages)}.html"
             await screen.press("R")
             screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
             await screen.press("enter")
             await screen.until(lambda: shown(screen) is LiveScreen)
             if not pages:
-                await screen.until(lambda: "it was not over at this moment" in "\n".join(screen.said()))
+                await screen.until(lambda: "it was not over at this moment" in "\n".join(screen.notifications()))
             pages.append(await asyncio.to_thread(path.read_text))
         assert [page.count('class="run"') for page in pages] == [1, 2]
         assert "1.06 Gb/s arrived" in pages[0] and "2.38 Gb/s arrived" not in pages[0]

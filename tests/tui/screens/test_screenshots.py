@@ -25,9 +25,9 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
 from tests.cli.commands.test_demo import DEMO
+from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
-from tests.support.recorded import captured_lines
-from tests.support.replayed import ScreenWithReplay, screen_with_replay
+from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import Screen, ScriptedHosts, frozen_clock, running, screen_with_hosts, wait_until
 from tests.support.sources import ScriptedSource
 
@@ -106,7 +106,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
     with frozen_clock():
         async with running(app, size, notifications=False) as pilot:
             screen = Screen(app, source, pilot)
-            await screen.hear(*said(recording))
+            await screen.receive(*said(recording))
             await wait_until(screen, lambda: app.nictop.diagnosis.result is not None)
             if keys:
                 await pilot.press(*keys)
@@ -118,7 +118,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
 async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
     async with screen_with_hosts(*HOSTS, size=size) as (screen, hosts):
         for name, recording in HOSTS.items():
-            hosts[name].say(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
+            hosts[name].send(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
         await wait_until(screen, lambda: "failed" in screen.drawn()[0])
         asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None

@@ -38,8 +38,8 @@ def nics(*names: str, address: str = "") -> Line:
 
 async def hear(screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | SourceState) -> None:
     """Let a host say something, and wait until it is in the picture."""
-    hosts[name].say(*items)
-    await wait_until(screen, lambda: hosts[name].said_all)
+    hosts[name].send(*items)
+    await wait_until(screen, lambda: hosts[name].is_drained)
     await screen.settle()
     await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     await screen.settle()
@@ -142,7 +142,7 @@ async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
 async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        hosts["vm2"].say(None)  # type: ignore[arg-type]  # as a bug of ours would
+        hosts["vm2"].send(None)  # type: ignore[arg-type]  # as a bug of ours would
         await wait_until(screen, lambda: "✖ vm2 failed" in first_line(screen))
         await hear(screen, hosts, "vm1", nics("ens300"))
         assert any("ens300" in line for line in screen.lines())
@@ -301,7 +301,7 @@ async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pyt
         await screen.press("h", "a", *"pve=root@pve:x", "enter")
         assert any("'x' is no port" in row for row in screen.drawn())
         await screen.press("backspace", *"22", "enter")
-        assert [source.name for source in hosts.made] == ["vm1", "pve"]
+        assert [source.name for source in hosts.sources] == ["vm1", "pve"]
         await hear(screen, hosts, "pve", hello(), nics("eno1"))
         await screen.press("a", *"vm1", "enter")
         assert any("a host called vm1 is watched already" in row for row in screen.drawn())
@@ -327,8 +327,8 @@ async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
         await two(screen, hosts)
         await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer", 30.0))
         await screen.press("h", "r")
-        await wait_until(screen, lambda: len([one for one in hosts.made if one.name == "vm1"]) == 2)
-        assert hosts.made[0].closed
+        await wait_until(screen, lambda: len([one for one in hosts.sources if one.name == "vm1"]) == 2)
+        assert hosts.sources[0].closed
         await hear(screen, hosts, "vm1", hello(), counters(9.0, {2: (125_000_000, 0)}))
         await screen.press("escape")
         assert len(screen.nictop.hosts.session.history.series(("rx_bits", 2))) > 1
@@ -423,13 +423,13 @@ async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
     names = [f"host{number}" for number in range(16)]
     async with screen_with_hosts(*names) as (screen, hosts):
         for name in names:
-            hosts[name].say(hello(), nics("ens192"))
+            hosts[name].send(hello(), nics("ens192"))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         told: list[float] = []
         screen.nictop.hosts.changed.subscribe(lambda: told.append(time.monotonic()))
         for name in names[1:]:
             for number in range(20):
-                hosts[name].say(counters(float(number), {2: (number, 0)}))
+                hosts[name].send(counters(float(number), {2: (number, 0)}))
         await wait_until(
             screen, lambda: all(len(one.history.times()) == 20 for one in screen.nictop.hosts.sessions[1:])
         )

@@ -43,8 +43,8 @@ def host(boot: str, number: int, mtu: int) -> list[Line]:
 
 
 async def both(screen: Screen, hosts: ScriptedHosts) -> None:
-    hosts["vm1"].say(*host("b1", 1, 1500))
-    hosts["vm2"].say(*host("b2", 2, 9000))
+    hosts["vm1"].send(*host("b1", 1, 1500))
+    hosts["vm2"].send(*host("b2", 2, 9000))
     await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
 
@@ -54,7 +54,7 @@ async def answer(screen: Screen, hosts: ScriptedHosts, known: TrafficTools) -> N
     for name in ("vm1", "vm2"):
         await wait_until(screen, lambda name=name: any(one.traffic for one in hosts[name].requests))  # type: ignore[misc]
         asked = next(one.traffic for one in hosts[name].requests if one.traffic)
-        hosts[name].say(Line(traffic=TrafficLine(1.0, asked.id, "tools", tools=known)))
+        hosts[name].send(Line(traffic=TrafficLine(1.0, asked.id, "tools", tools=known)))
     await wait_until(screen, lambda: "asked for" not in "\n".join(screen.drawn()))
 
 

@@ -46,7 +46,7 @@ from nictop.wire.ssh.authentication import Question
 from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import commands, finding
 from tests.support.lines import change, counters, gone, hello, inventory, link
-from tests.support.replayed import screen_with_replay
+from tests.support.replay_screen import screen_with_replay
 from tests.support.screen import Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.traffic.runs import result
 
@@ -99,11 +99,11 @@ class Typing:
             return
         number = next(self._numbers)
         for source in (self._hosts["one"], self._hosts["two"]):
-            source.say(counters(float(number), {2: (number * 1000, 0)}), change(2, "ens192", carrier=number % 2 == 0))
-            source.say(
+            source.send(counters(float(number), {2: (number * 1000, 0)}), change(2, "ens192", carrier=number % 2 == 0))
+            source.send(
                 inventory(link(2, "ens192", bus="pci"), *[link(3, "ens224")] * (number % 3 == 0), time=float(number))
             )
-        self._hosts["two"].say(SourceState("lost" if number % 2 else "live", "no answer", 4.0), gone(3, "ens224"))
+        self._hosts["two"].send(SourceState("lost" if number % 2 else "live", "no answer", 4.0), gone(3, "ens224"))
 
     def type(self, *keys: str) -> None:
         """As a terminal gives them: all at once."""
@@ -218,7 +218,7 @@ async def two_hosts() -> AsyncIterator[Typing]:
     async with screen_with_hosts("one", "two") as (screen, hosts):
         typing = Typing(screen, hosts)
         for name in ("one", "two"):
-            hosts[name].say(
+            hosts[name].send(
                 SourceState("live"), hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
             )
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))

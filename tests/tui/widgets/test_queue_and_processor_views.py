@@ -14,7 +14,7 @@ from nictop.probe.records import Interrupt, Inventory, Link, Queue
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.cpu.queues import draw_queues
 from nictop.tui.widgets.cpu.view import draw_cpu_table, draw_heat, draw_machine, draw_spenders
-from tests.support.recorded import captured_lines
+from tests.support.captured import captured_lines
 
 
 @pytest.fixture(scope="module")

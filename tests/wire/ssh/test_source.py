@@ -48,7 +48,7 @@ OLD_PYTHONS = interpreters(("python3.6", "python3.7", "python3.8"))
 def sshd(tmp_path: Path) -> Iterator[Sshd]:
     skip_without_sshd()
     server = Sshd(tmp_path)
-    server.python(sys.executable)
+    server.set_python(sys.executable)
     yield server
     server.stop()
 
@@ -139,7 +139,7 @@ def file_names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
 async def test_every_python_on_the_remote_host(sshd: Sshd, python: str) -> None:
-    sshd.python(python)
+    sshd.set_python(python)
     async with following(SshSource(sshd.target(), 0.1)) as items:
         received = await items_until(items, has_record("inventory"))
     hello = next(item.hello for item in received if isinstance(item, Line) and item.hello)
@@ -152,12 +152,12 @@ async def test_a_python_that_is_too_old(tmp_path: Path, python: str) -> None:
     skip_without_sshd()
     server = Sshd(tmp_path, path=str(tmp_path / "tools"))
     try:
-        server.python(python)
+        server.set_python(python)
         (server.tools / "sh").symlink_to("/bin/sh")
         message = await failure(SshSource(server.target(), 0.1))
         assert "is too old: nictop needs 3.9 or later" in message and "install" in message
         assert os.path.basename(python).removeprefix("python") in message
-        server.python("/nowhere")
+        server.set_python("/nowhere")
         assert "there is no python3" in await failure(SshSource(server.target(), 0.1))
     finally:
         server.stop()
@@ -479,7 +479,7 @@ async def test_host_certificates(tmp_path: Path) -> None:
     authority, host_key = generate_key(tmp_path / "authority"), generate_key(tmp_path / "host_key")
     run("ssh-keygen", "-q", "-s", str(authority), "-I", "host", "-h", "-n", "127.0.0.1", f"{host_key}.pub")
     server = Sshd(tmp_path, options=[f"HostCertificate {host_key}-cert.pub"])
-    server.python(sys.executable)
+    server.set_python(sys.executable)
     try:
         server.known_hosts.write_text(f"@cert-authority [127.0.0.*]:* {public_key(authority)}\n")
         await wait_until_live(SshSource(server.target(), 0.1))
@@ -534,7 +534,7 @@ async def runs_as_root(server: Sshd, source: SshSource) -> bool:
 
 
 async def test_sudo_without_and_with_a_password(sshd: Sshd) -> None:
-    sshd.tool("sudo", SUDO)
+    sshd.install_script("sudo", SUDO)
     target = sshd.target(sudo=True)
     message = await failure(SshSource(target, 0.1))
     assert "a password is required" in message and "sudoers" in message

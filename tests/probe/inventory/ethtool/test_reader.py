@@ -48,7 +48,7 @@ from nictop.probe.records import (
     Unreadable,
 )
 from tests.support.namespaces import Namespace
-from tests.support.said import EthtoolOutput, assert_driver, assert_ethtool
+from tests.support.tool_output import EthtoolOutput, assert_driver, assert_ethtool
 
 Capture = Callable[[str], Path]
 
@@ -113,7 +113,7 @@ def assert_command(links: tuple[Link, ...], namespace: Namespace | None = None) 
     if shutil.which("ethtool") is None:
         pytest.skip("the ethtool command is not installed")
     read = functools.partial(ethtool.read_ethtool, links)
-    records, trouble = namespace.inside(read) if namespace else read()
+    records, trouble = namespace.call(read) if namespace else read()
     assert trouble is None
     assert set(records) == {link.ifindex for link in links}
     for link in links:
@@ -141,7 +141,7 @@ def test_a_namespace_agrees_with_ethtool(namespace: Namespace) -> None:
     namespace.run(["ip", "tuntap", "add", "tap0", "mode", "tap"])
     namespace.run(["ip", "link", "set", "v0", "up"])
     namespace.run(["ethtool", "-K", "v1", "gro", "on", "tso", "off"])
-    assert_command(namespace.inside(read_links)[0], namespace)
+    assert_command(namespace.call(read_links)[0], namespace)
 
 
 def test_a_removed_link() -> None:

@@ -67,7 +67,7 @@ def inside(namespace: Namespace) -> list[ForwardingEntry]:
 def test_a_bridge_in_a_namespace_agrees_with_bridge_fdb(namespace: Namespace) -> None:
     if shutil.which("bridge") is None:
         pytest.skip("no bridge command")
-    namespace.silence()
+    namespace.disable_ipv6()
     if not namespace.try_link("br0", "type", "bridge"):
         pytest.skip("this kernel has no link of kind bridge")
     namespace.run(["ip", "link", "add", "port0", "type", "veth", "peer", "name", "far0"])
@@ -93,11 +93,11 @@ def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
     """A link in place of a physical function: its own entries are read, those of other links are not."""
     if shutil.which("bridge") is None:
         pytest.skip("no bridge command")
-    namespace.silence()
+    namespace.disable_ipv6()
     namespace.run(["ip", "link", "add", "pf0", "type", "veth", "peer", "name", "far0"])
     for name in ("pf0", "far0"):
         namespace.run(["bridge", "fdb", "add", "52:54:00:00:aa:02", "dev", name, "self", "permanent"])
-    ifindex = namespace.inside(lambda: socket.if_nametoindex("pf0"))
+    ifindex = namespace.call(lambda: socket.if_nametoindex("pf0"))
     found = namespace.python(READ_AS_PHYSICAL_FUNCTION)
     entry = ForwardingEntry(ifindex, "52:54:00:00:aa:02", True, None, True)
     assert found.strip() == str(((entry,), None))

@@ -117,7 +117,7 @@ def test_real_disciplines(namespace: Namespace) -> None:
     for name in ("one", "two", "free"):
         namespace.run(["ip", "link", "add", "name", name, "type", "veth", "peer", "name", f"{name}9"])
         namespace.run(["ip", "link", "set", "dev", name, "up"])
-    assert namespace.inside(read_qdiscs) == {}
+    assert namespace.call(read_qdiscs) == {}
     tc("qdisc add dev one root handle 7: tbf rate 100mbit burst 32k latency 50ms")
     tc("qdisc add dev two root handle 1: htb default 10")
     tc("class add dev two parent 1: classid 1:1 htb rate 50mbit ceil 50mbit overhead 24 mpu 84")
@@ -131,7 +131,7 @@ def test_real_disciplines(namespace: Namespace) -> None:
         for name in ("one", "two", "free")
     }
     links = tuple(Link(ifindex, name, 1, 1, "up", True, 1500) for name, ifindex in number.items())
-    found, trouble = namespace.inside(lambda: with_qdiscs(links))
+    found, trouble = namespace.call(lambda: with_qdiscs(links))
     assert trouble is None
     assert {link.name: link.traffic_control for link in found} == {
         "one": (Qdisc("tbf", "7:", rate=100_000_000),),

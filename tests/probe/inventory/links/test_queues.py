@@ -143,7 +143,7 @@ def test_a_multi_queue_tap_has_the_queues_that_are_open(namespace: Namespace) ->
 
     try:
         for expected in (1, 2, 3):
-            descriptors.append(namespace.inside(open_queue))
+            descriptors.append(namespace.call(open_queue))
             tap = inside(namespace)["t0"]
             assert numbers(tap, "rx") == numbers(tap, "tx") == list(range(expected))
         os.close(descriptors.pop())
@@ -161,7 +161,7 @@ def test_queues_from_netlink_with_the_sysfs_of_another_namespace(namespace: Name
     def read() -> dict[str, Link]:
         return {link.name: link for link in read_queues(read_links()[0])[0]}
 
-    found = namespace.inside(read)
+    found = namespace.call(read)
     if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 8):
         pytest.skip("queue-get needs Linux 6.8")
     assert found["v0"].unreadable["queues"].reason == "missing"

@@ -23,7 +23,7 @@ from nictop.probe.kernel import if_link, rtnetlink
 from nictop.probe.kernel.netlink import DumpInterrupted, pack, pack_text, pack_u32
 from nictop.probe.records import DefaultRoute, Link, Unreadable
 from tests.support.namespaces import Namespace
-from tests.support.said import assert_addresses, assert_link
+from tests.support.tool_output import assert_addresses, assert_link
 
 Capture = Callable[[str], Path]
 
@@ -179,7 +179,7 @@ def test_links_of_each_kind_agree_with_ip(namespace: Namespace, kind: str) -> No
     if not namespace.try_link(*KINDS[kind]):
         pytest.skip(f"this kernel has no link of kind {kind}")
     namespace.run(["ip", "link", "set", "v1", "up"])
-    links, trouble = namespace.inside(read_links)
+    links, trouble = namespace.call(read_links)
     assert trouble == {}
     assert kind in {link.kind for link in links}
     assert_host(namespace, links)
@@ -187,7 +187,7 @@ def test_links_of_each_kind_agree_with_ip(namespace: Namespace, kind: str) -> No
 
 def test_a_tap_agrees_with_ip(namespace: Namespace) -> None:
     namespace.run(["ip", "tuntap", "add", "tap0", "mode", "tap", "multi_queue"])
-    links, _ = namespace.inside(read_links)
+    links, _ = namespace.call(read_links)
     assert by_name(list(links))["tap0"].details["tun_type"] == "tap"
     assert_host(namespace, links)
 
@@ -217,7 +217,7 @@ route add blackhole 198.51.100.0/24
     namespace.run(["ip", "link", "set", "v0", "alias", "say [bold] 'x' \"y\""])
     before, after = None, ip_json("addr", namespace=namespace)
     while before != after:  # the kernel adds link-local addresses asynchronously after a link is set up
-        links, trouble = namespace.inside(read_links)
+        links, trouble = namespace.call(read_links)
         before, after = after, ip_json("addr", namespace=namespace)
     assert trouble == {}
     found = by_name(list(links))
@@ -236,7 +236,7 @@ def test_a_veth_with_its_peer_in_another_namespace(namespace: Namespace) -> None
     other = Namespace()
     try:
         namespace.run(["ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", other.name])
-        links, _ = namespace.inside(read_links)
+        links, _ = namespace.call(read_links)
         assert by_name(list(links))["v0"].lower_namespace is not None
         assert_host(namespace, links)
     finally:
@@ -253,7 +253,7 @@ subprocess.run([b"ip", b"link", b"add", name, b"type", b"veth", b"peer", b"name"
 subprocess.run([b"ip", b"link", b"set", name, b"alias", {alias!r}], check=True)
 """
     )
-    links, trouble = namespace.inside(read_links)
+    links, trouble = namespace.call(read_links)
     assert trouble == {}
     strange = next(link for link in links if link.name not in ("lo", "y"))
     assert strange.name == name.decode("utf-8", "replace")
@@ -264,7 +264,7 @@ subprocess.run([b"ip", b"link", b"set", name, b"alias", {alias!r}], check=True)
 def test_sysfs_of_another_namespace_is_not_used(namespace: Namespace) -> None:
     """The namespace has its own lo, with the same name and ifindex; but v0 is not in the sysfs mounted here."""
     namespace.try_link("v0", "index", "31337", "type", "veth", "peer", "name", "v1")
-    links, _ = namespace.inside(read_links)
+    links, _ = namespace.call(read_links)
     link = by_name(list(links))["v0"]
     assert (link.ifindex, link.bus, link.address_assignment) == (31337, None, None)
     assert link.unreadable["address_assignment"].reason == "missing"
@@ -293,10 +293,10 @@ def test_links_added_and_removed_during_the_dump(namespace: Namespace) -> None:
         changes.stdin.write("\n".join(lines))
         changes.stdin.close()
         while changes.poll() is None:
-            links, trouble = namespace.inside(read_links)
+            links, trouble = namespace.call(read_links)
             assert {why.detail for why in trouble.values()} <= {"links: changed all the time, may be incomplete"}
             assert "lo" in {link.name for link in links}
-            records, _ = namespace.inside(functools.partial(read_ethtool, links))
+            records, _ = namespace.call(functools.partial(read_ethtool, links))
             reasons = {why.reason for record in records.values() for why in record.unreadable.values()}
             assert reasons <= {"not_offered", "vanished"}
     assert changes.returncode == 0

@@ -54,7 +54,7 @@ done
 
 
 def routes(namespace: Namespace) -> dict[str, tuple[SubnetRoute, ...]]:
-    links, failed = namespace.inside(read_links)
+    links, failed = namespace.call(read_links)
     assert failed == {} and not any("subnet_routes" in one.unreadable for one in links)
     names = {one.ifindex: one.name for one in links}
     for one in links:
@@ -68,7 +68,7 @@ def routes(namespace: Namespace) -> dict[str, tuple[SubnetRoute, ...]]:
 
 def test_the_first_link_is_used_without_policy_rules(shared: Namespace) -> None:
     found = routes(shared)
-    v1, v2 = (shared.inside(lambda name=name: socket.if_nametoindex(name)) for name in ("v1", "v2"))  # type: ignore[misc]
+    v1, v2 = (shared.call(lambda name=name: socket.if_nametoindex(name)) for name in ("v1", "v2"))  # type: ignore[misc]
     assert found == {
         "v1": (SubnetRoute("192.0.2.11", "192.0.2.1", v1, v1), SubnetRoute("2001:db8::11", "2001:db8::1", v1, v1)),
         "v2": (SubnetRoute("192.0.2.12", "192.0.2.1", v1, v1), SubnetRoute("2001:db8::12", "2001:db8::1", v1, v1)),
@@ -85,7 +85,7 @@ def test_the_first_link_is_used_without_policy_rules(shared: Namespace) -> None:
 
 def test_no_route(shared: Namespace) -> None:
     shared.run(["ip", "rule", "add", "from", "192.0.2.12", "prohibit"])
-    links, _ = shared.inside(read_links)
+    links, _ = shared.call(read_links)
     (v2,) = [one for one in links if one.name == "v2"]
     assert v2.subnet_routes[0].ifindex is None and v2.subnet_routes[0].unbound is not None
     assert "subnet_routes" not in v2.unreadable
@@ -101,7 +101,7 @@ def test_more_specific_routes_by_another_link(shared: Namespace) -> None:
         ("203.0.113.7/32", "v1"),  # in no subnet of a link
     ):
         shared.run(["ip", "route", "add", destination, "dev", link_name])
-    v1 = shared.inside(lambda: socket.if_nametoindex("v1"))
+    v1 = shared.call(lambda: socket.if_nametoindex("v1"))
     found = [one for one in routes(shared)["v2"] if one.narrower]
     assert found == [
         SubnetRoute("198.51.100.2", "198.51.100.7", v1, v1, "198.51.100.7/32"),

@@ -37,7 +37,7 @@ from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.dbus_calls import DbusReply, plain
 from nictop.probe.records import Inventory, IpSettings, NetworkManager, Profile, Unreadable
 from tests.support import lines
-from tests.support.inside import take_inventory_inside
+from tests.support.namespace_inventory import take_inventory_inside
 from tests.support.networkmanager import (
     ALLOW_ALL,
     Bus,

@@ -59,12 +59,12 @@ def shows(screen: Screen, kind: type[object]) -> bool:
 
 
 def page(screen: Screen) -> str:
-    return " ".join(ScreenWithChanges(screen.app, screen.source, screen.pilot).page().split())
+    return " ".join(ScreenWithChanges(screen.app, screen.source, screen.pilot).dialog_lines().split())
 
 
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
     """The live screen of a scripted host with one finding."""
-    await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+    await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     screen.nictop.diagnosis.publish(Diagnosis((finding(subject=subject, fixes=(fix,)),), ()))
     await screen.settle()
@@ -113,7 +113,7 @@ async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
 async def test_a_host_that_is_away_is_not_asked() -> None:
     async with live_screen(WIDE, allow_changes=True) as screen:
         await with_finding(screen, JUMBO)
-        await screen.hear(SourceState("lost", "the network is gone", 4.0))
+        await screen.receive(SourceState("lost", "the network is gone", 4.0))
         await screen.press("f")
         assert shows(screen, LiveScreen)
         assert any("alma-load-001 is not live: lost" in row for row in screen.drawn())
@@ -139,24 +139,24 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             await wait_until(screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ())))
             await screen.press("f")
             assert shows(screen, FixScreen)
-            assert "<ADDRESS/PREFIX>: an address with its prefix length" in screen.words()
+            assert "<ADDRESS/PREFIX>: an address with its prefix length" in screen.dialog_text()
             await screen.press(*"192.0.2.300/24", "enter")
-            assert "'192.0.2.300/24' is not an address with its prefix length" in screen.words()
+            assert "'192.0.2.300/24' is not an address with its prefix length" in screen.dialog_text()
             screen.app.screen.query_one(TextInput).value = ""
             await screen.press(*"192.0.2.10/24", "enter")
-            await screen.stage("prepared")
-            words = screen.words()
+            await screen.wait_for_stage("prepared")
+            words = screen.dialog_text()
             assert "then ipv4.method manual ipv4.addresses 192.0.2.10/24" in words
             assert "▲ sets ens37 up anew: no traffic for a moment" in words
             assert "192.0.2.10" not in manager.namespace.run(["ip", "address"])
             await screen.press("a")
-            await screen.until("✓ applied, and read back")
-            await screen.until("✓ the host still answers")
-            await screen.until("✓ the finding is gone")
+            await screen.wait_for_text("✓ applied, and read back")
+            await screen.wait_for_text("✓ the host still answers")
+            await screen.wait_for_text("✓ the finding is gone")
             assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
             assert log() == ["begun"]
             await screen.press("k")
-            await screen.until("✓ kept: the new values stay")
+            await screen.wait_for_text("✓ kept: the new values stay")
             assert log() == ["kept"]
             await screen.press("enter")
             assert shows(screen, LiveScreen)
@@ -170,9 +170,9 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
 @pytest.mark.usefixtures("namespaces")
 async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        screen.patient = False
-        await screen.fix()
-        words = screen.words()
+        screen.waits_longest = False
+        await screen.prepare_fix()
+        words = screen.dialog_text()
         assert f"1. ip link set dev {LINK} mtu 9000" in words
         assert "now mtu 1500" in words
         assert "then mtu 9000" in words
@@ -181,7 +181,7 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
         await screen.press("k", "u", "enter")  # none of them is yes
         assert read_mtu(namespace) == 1500
         await screen.press("escape")
-        await screen.gone()
+        await screen.wait_until_closed()
         assert read_mtu(namespace) == 1500
         assert log() == []
         await wait_until(screen, lambda: not screen.nictop.changes.running)
@@ -190,16 +190,16 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
 @pytest.mark.usefixtures("namespaces")
 async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         assert read_mtu(namespace) == 9000
         await screen.press("u")
-        await screen.until("✓ undone: the old values have been read back")
+        await screen.wait_for_text("✓ undone: the old values have been read back")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         await screen.press("enter")
-        await screen.gone()
+        await screen.wait_until_closed()
         assert screen.nictop.changes.progress is None
 
 
@@ -207,26 +207,26 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
 async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Callable[[], list[str]]) -> None:
     """Five seconds to keep it; meanwhile somebody looks around."""
     async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
-        screen.patient = False
-        await screen.fix()
+        screen.waits_longest = False
+        await screen.prepare_fix()
         await screen.press(*["minus"] * 5)
-        assert "unless you keep it within 5 s" in screen.words()
+        assert "unless you keep it within 5 s" in screen.dialog_text()
         await screen.press("plus", "minus", "a")
-        await screen.until("✓ applied, and read back")
-        assert "vm1 takes it back by itself in" in screen.words()
+        await screen.wait_for_text("✓ applied, and read back")
+        assert "vm1 takes it back by itself in" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, LiveScreen)
         assert "keep the change?" in screen.drawn()[0]
         await screen.press("f")
         assert shows(screen, HostChangeScreen)
         await screen.press("escape")
-        await screen.stage("ended")
+        await screen.wait_for_stage("ended")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         assert "change undone: f" in screen.drawn()[0]
         assert any("undone: the old values have been read back" in row for row in screen.drawn())
         await screen.press("f")
-        await screen.until("✓ undone: the old values have been read back")
+        await screen.wait_for_text("✓ undone: the old values have been read back")
         await screen.press("enter")
         assert "change undone" not in screen.drawn()[0]
 
@@ -236,28 +236,28 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
 async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: str, applied: bool) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         namespace.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
-        await screen.fix()
-        assert f"▲ the default route goes over {LINK}" in screen.words()
+        await screen.prepare_fix()
+        assert f"▲ the default route goes over {LINK}" in screen.dialog_text()
         await screen.press("a")
-        assert "this may cut vm1 off" in screen.words()
+        assert "this may cut vm1 off" in screen.dialog_text()
         assert read_mtu(namespace) == 1500
         await screen.press(*answer, "enter")
         if applied:
-            await screen.until("✓ applied, and read back")
+            await screen.wait_for_text("✓ applied, and read back")
             assert read_mtu(namespace) == 9000
             await screen.press("u")
-            await screen.until("✓ undone")
+            await screen.wait_for_text("✓ undone")
         else:
-            await screen.gone()
+            await screen.wait_until_closed()
         assert read_mtu(namespace) == 1500
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_second_change_waits_for_the_first_one() -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         errand, progress = screen.nictop.changes.job, screen.nictop.changes.progress
         assert errand is not None
         assert progress is not None
@@ -265,17 +265,17 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         await screen.press("escape", "c")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("k")
-        await screen.until("✓ kept: the new values stay")
+        await screen.wait_for_text("✓ kept: the new values stay")
         assert read_mtu(namespace) == 9000
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         namespace.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
         await screen.press("a")
-        await screen.until("▲ refused, and nothing was changed")
+        await screen.wait_for_text("▲ refused, and nothing was changed")
         assert read_mtu(namespace) == 1400
         assert log() == ["refused"]
 
@@ -286,12 +286,12 @@ async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list
 @pytest.mark.usefixtures("namespaces")
 async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         await screen.press("ctrl+c")
         assert shows(screen, LeaveScreen)
-        assert "the host takes it back by itself" in screen.words()
+        assert "the host takes it back by itself" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, HostChangeScreen)
         await screen.pilot.press("ctrl+c", "enter")
@@ -302,9 +302,9 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
 @pytest.mark.usefixtures("namespaces")
 async def test_after_leaving_the_old_value_is_there() -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         assert read_mtu(namespace) == 9000
         await screen.nictop.changes.stop()
         wait_for(lambda: read_mtu(namespace) == 1500)
@@ -314,12 +314,12 @@ async def test_after_leaving_the_old_value_is_there() -> None:
 async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
     """The guard undoes it, and the next probe is asked for what is there."""
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
-        await screen.until("✓ undone: the old values have been read back: read back after the connection")
+        await screen.wait_for_text("✓ undone: the old values have been read back: read back after the connection")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
 
@@ -327,12 +327,12 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
 @pytest.mark.usefixtures("namespaces")
 async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
-        await screen.fix()
+        await screen.prepare_fix()
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         screen.nictop.hosts.add("other=127.0.0.1:1")
         screen.nictop.hosts.remove("vm1")
-        await screen.until("how it has ended is not known")
+        await screen.wait_for_text("how it has ended is not known")
         wait_for(lambda: read_mtu(namespace) == 1500)
         assert log() == ["unknown"]
 
@@ -349,15 +349,15 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
     now = Fix("here", "set it now", commands(f"ip link set dev {LINK} mtu 9000"), False)
     async with screen_with_changes_in_namespace() as (screen, _):
         screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
-        await screen.stage("prepared")
+        await screen.wait_for_stage("prepared")
         await screen.press("a")
-        await screen.until("✓ applied, and read back")
+        await screen.wait_for_text("✓ applied, and read back")
         await screen.press("k")
-        await screen.until("Gone after the next reboot; to make it last")
-        assert "keep it by a udev rule" in screen.words()
+        await screen.wait_for_text("Gone after the next reboot; to make it last")
+        assert "keep it by a udev rule" in screen.dialog_text()
         await screen.press("l")
         assert shows(screen, FixScreen)
-        assert "nictop does not do this by itself: " in screen.words()
+        assert "nictop does not do this by itself: " in screen.dialog_text()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -372,7 +372,7 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
         asked = next(one.change for one in screen.source.requests if one.change)
         undo = (("ip", "link", "set", "dev", HOSTILE, "mtu", "1500"),)
         plan = PlannedAction(asked.actions[0], HOSTILE, HOSTILE, undo, HOSTILE, False, (HOSTILE,))
-        await screen.hear(
+        await screen.receive(
             Line(change=ChangeLine(1.0, asked.id, "prepared", plan=(plan,), fingerprint="f", needs_second_yes=True))
         )
         await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "prepared")
@@ -384,8 +384,8 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
             assert not glyphs.is_ascii or size[1] < 10 or drawn.isascii()
             if size == WIDE and keys != ("a",):
                 assert "[red]x[/]" in drawn, "drawn as it is"
-        await screen.hear(Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0)))
-        await screen.hear(Line(change=ChangeLine(3.0, asked.id, "failed", HOSTILE)))
-        await screen.hear(Line(change=ChangeLine(4.0, asked.id, "undone", HOSTILE)))
+        await screen.receive(Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0)))
+        await screen.receive(Line(change=ChangeLine(3.0, asked.id, "failed", HOSTILE)))
+        await screen.receive(Line(change=ChangeLine(4.0, asked.id, "undone", HOSTILE)))
         await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "ended")
         assert "\x1b" not in "\n".join(screen.drawn())

@@ -67,7 +67,7 @@ async def open_on(screen: Screen, name: str) -> None:
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(size: tuple[int, int]) -> None:
     async with live_screen(size) as screen:
-        await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
         await open_on(screen, "ens192")
         await screen.press("down", "down", *"192.0.2.10/24")
         await screen.settle()
@@ -96,22 +96,22 @@ async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
         await screen.press("right", "down")
         assert "1 to 4, 4 now" in "\n".join(form(screen))
         await screen.press("9")
-        assert f"{LINK} can have 1 to 4 queues" in screen.words()
+        assert f"{LINK} can have 1 to 4 queues" in screen.dialog_text()
         await screen.press("enter")
         assert shows(screen, SetUpScreen), "what cannot be done is not asked for"
         await screen.press("backspace", "2")
-        assert f"ethtool -L {LINK} rx 2 tx 2" in screen.words()
+        assert f"ethtool -L {LINK} rx 2 tx 2" in screen.dialog_text()
         await screen.press("enter")
-        await screen.stage("prepared")
+        await screen.wait_for_stage("prepared")
         assert shows(screen, HostChangeScreen)
         assert queues(namespace) == ["4", "4"]
         await screen.press("a")
-        await screen.until(f"✓ {LINK} has 2 receive queues")
+        await screen.wait_for_text(f"✓ {LINK} has 2 receive queues")
         assert queues(namespace) == ["2", "2"]
         await screen.press("k")
-        await screen.until("✓ kept: the new values stay")
-        assert f"✓ {LINK} has 2 receive queues" in screen.words()
-        assert "Gone after the next reboot; to make it last" in screen.words()
+        await screen.wait_for_text("✓ kept: the new values stay")
+        assert f"✓ {LINK} has 2 receive queues" in screen.dialog_text()
+        assert "Gone after the next reboot; to make it last" in screen.dialog_text()
         await screen.press("enter")
         assert shows(screen, LiveScreen)
         assert queues(namespace) == ["2", "2"]
@@ -125,20 +125,20 @@ async def test_an_address_of_its_own() -> None:
         async with screen_with_changes(manager.prefix) as screen:
             await open_on(screen, "ens37")
             await screen.press("down", "down", *"192.0.2.10/24")
-            assert "ipv4.addresses 192.0.2.10/24" in screen.words()
+            assert "ipv4.addresses 192.0.2.10/24" in screen.dialog_text()
             await screen.press("enter")
-            await screen.stage("prepared")
+            await screen.wait_for_stage("prepared")
             await screen.press("a")
-            await screen.until("✓ ens37 has 192.0.2.10/24")
+            await screen.wait_for_text("✓ ens37 has 192.0.2.10/24")
             await screen.press("k")
-            await screen.until("✓ kept: the new values stay")
+            await screen.wait_for_text("✓ kept: the new values stay")
         assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
         assert "default" not in manager.namespace.run(["ip", "route"])
 
 
 async def guest(screen: Screen) -> None:
     """The host of a rule case: ens224 is run by "Wired connection 1", and the host is not to be changed."""
-    await screen.hear(*probe_lines(host_of_case("profiles", "profile_is_generated")))
+    await screen.receive(*probe_lines(host_of_case("profiles", "profile_is_generated")))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     await screen.settle()
 
@@ -158,7 +158,7 @@ async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
     """Without --allow-changes it ends where a fix does: with how to allow it, and the commands."""
     async with live_screen(WIDE) as screen:
         await guest(screen)
-        page = ScreenWithChanges(screen.app, screen.source, screen.pilot).words
+        page = ScreenWithChanges(screen.app, screen.source, screen.pilot).dialog_text
         await open_on(screen, "ens224")
         await screen.press("enter")
         assert shows(screen, SetUpScreen)
@@ -193,7 +193,7 @@ async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
 async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
-            hosts[name].say(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
+            hosts[name].send(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         await screen.press("0")
         await wait_until(screen, lambda: any("nic-vm2" in row for row in screen.drawn()))
@@ -206,7 +206,7 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
     async with live_screen(size, glyphs=glyphs) as screen:
-        await screen.hear(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
+        await screen.receive(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         screen.opener.open_set_up(screen.nictop.hosts.chosen, 2)
         await screen.settle()

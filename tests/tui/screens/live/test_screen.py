@@ -23,8 +23,8 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
+from tests.support.captured import captured_lines
 from tests.support.lines import change, counters, gone, hello, inventory, link
-from tests.support.recorded import captured_lines
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
@@ -33,7 +33,9 @@ NICS = (link(1, "lo", type=772, flags=0x49), link(2, "ens192", bus="pci"), link(
 
 async def test_the_answer_is_there_without_a_key() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await screen.receive(
+            hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
+        )
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "1.00 G" in line
         assert screen.chosen() == "ens192"
@@ -43,14 +45,14 @@ async def test_the_answer_is_there_without_a_key() -> None:
 
 async def test_before_the_first_line_the_screen_says_what_it_waits_for() -> None:
     async with live_screen() as screen:
-        await screen.hear(SourceState("connecting", ""))
+        await screen.receive(SourceState("connecting", ""))
         assert any("connecting" in row for row in screen.drawn())
         assert "no inventory yet" in screen.lines()[0]
 
 
 async def test_moving_asks_the_probe_to_watch_that_device() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         assert screen.source.requests[-1] == Request(watch=(2,))
         await screen.press("down")
         assert screen.chosen() == "ens224"
@@ -61,19 +63,19 @@ async def test_moving_asks_the_probe_to_watch_that_device() -> None:
 
 async def test_the_cursor_stays_with_its_device() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         await screen.press("down")
-        await screen.hear(inventory(*NICS, link(9, "ens100", bus="pci"), time=2.0), change(1, "lo", time=3.0))
+        await screen.receive(inventory(*NICS, link(9, "ens100", bus="pci"), time=2.0), change(1, "lo", time=3.0))
         assert screen.chosen() == "ens224"
-        await screen.hear(change(3, "wan0", time=4.0))
+        await screen.receive(change(3, "wan0", time=4.0))
         assert screen.chosen() == "wan0"
 
 
 async def test_a_device_that_vanishes_under_the_cursor_leaves_it_in_place() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         await screen.press("down")
-        await screen.hear(gone(3, "ens224"))
+        await screen.receive(gone(3, "ens224"))
         assert not any("ens224" in line for line in screen.lines())
         assert screen.chosen() is not None
         await screen.press("down", "up")
@@ -81,7 +83,7 @@ async def test_a_device_that_vanishes_under_the_cursor_leaves_it_in_place() -> N
 
 async def test_a_new_device_and_a_lost_carrier_show_before_the_inventory() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS), change(7, "ens161"), change(3, "ens224", carrier=False))
+        await screen.receive(hello(), inventory(*NICS), change(7, "ens161"), change(3, "ens224", carrier=False))
         assert any("ens161" in line for line in screen.lines())
         (line,) = [line for line in screen.lines() if "ens224" in line]
         assert "▽" in line
@@ -89,10 +91,10 @@ async def test_a_new_device_and_a_lost_carrier_show_before_the_inventory() -> No
 
 async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)}))
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)}))
         await screen.press("space")
         frozen = screen.lines()
-        await screen.hear(counters(3.0, {2: (125_000_000, 0)}))
+        await screen.receive(counters(3.0, {2: (125_000_000, 0)}))
         assert screen.lines() == frozen
         assert any("FROZEN" in row for row in screen.drawn())
         assert len(screen.nictop.hosts.session.history.series(("rx_bits", 2))) == 2
@@ -103,7 +105,9 @@ async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
 
 async def test_packets_instead_of_bits() -> None:
     async with live_screen(NARROW) as screen:
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await screen.receive(
+            hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
+        )
         await screen.press("p")
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "125 k" in line
@@ -112,7 +116,7 @@ async def test_packets_instead_of_bits() -> None:
 
 async def test_links_without_a_device_can_be_hidden() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS, link(5, "veth0", kind="veth")))
+        await screen.receive(hello(), inventory(*NICS, link(5, "veth0", kind="veth")))
         assert any("veth0" in line for line in screen.lines())
         await screen.press("v")
         assert not any("veth0" in line for line in screen.lines())
@@ -122,7 +126,7 @@ async def test_links_without_a_device_can_be_hidden() -> None:
 
 async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> None:
     async with live_screen(NARROW) as screen:
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         await screen.press("enter")
         assert not screen.app.screen.query_one(DeviceTable).display
         assert screen.app.screen.query_one(FactsView).size.height > 10
@@ -133,7 +137,7 @@ async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> N
 
 async def test_update_and_interval_are_asked_of_the_probe() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         await screen.press("u", "plus", "minus", "minus")
         assert screen.source.requests[-4:] == [
             Request(inventory=True),
@@ -145,10 +149,10 @@ async def test_update_and_interval_are_asked_of_the_probe() -> None:
 
 async def test_a_lost_host_is_said_and_its_last_values_stay() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS), SourceState("lost", "the probe ended with signal 9", 2.0))
+        await screen.receive(hello(), inventory(*NICS), SourceState("lost", "the probe ended with signal 9", 2.0))
         assert "the probe ended with signal 9" in str(screen.app.screen.query_one("#banner", Static).content)
         assert any("ens192" in line for line in screen.lines())
-        await screen.hear(hello())
+        await screen.receive(hello())
         assert not screen.app.screen.query_one("#banner", Static).display
 
 
@@ -156,9 +160,9 @@ async def test_a_lost_host_is_said_and_its_last_values_stay() -> None:
 async def test_any_size_draws(size: tuple[int, int]) -> None:
     async with live_screen() as screen:
         cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 4
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}, cpus))
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}, cpus))
         await screen.pilot.resize_terminal(*size)
-        await screen.hear(counters(2.0, {2: (125_000, 0)}, [(9, 0, 2, 99, 0, 0, 0, 0, 0, 0)] * 4))
+        await screen.receive(counters(2.0, {2: (125_000, 0)}, [(9, 0, 2, 99, 0, 0, 0, 0, 0, 0)] * 4))
         await screen.press("enter", "down", "escape", "down")
         assert screen.drawn()
 
@@ -170,8 +174,8 @@ HOSTILE = ("[red]x[/]", "tap[/x]", "a\x1b[2Jb", "é漢字", "\u202egnp", "x" * 4
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_no_name_is_obeyed(name: str, size: tuple[int, int]) -> None:
     async with live_screen(size) as screen:
-        await screen.hear(hello(), inventory(link(2, name, bus="pci", alias=name, altnames=(name,))))
-        await screen.hear(SourceState("lost", f"trouble with {name}", 1.0))
+        await screen.receive(hello(), inventory(link(2, name, bus="pci", alias=name, altnames=(name,))))
+        await screen.receive(SourceState("lost", f"trouble with {name}", 1.0))
         drawn = "".join(screen.drawn())
         assert "\x1b" not in drawn
         assert "\u202e" not in drawn
@@ -183,8 +187,8 @@ async def test_no_name_is_obeyed(name: str, size: tuple[int, int]) -> None:
 async def test_an_ascii_console_gets_only_ascii() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 2
-        await screen.hear(hello(), inventory(*NICS, link(4, "漢")), counters(1.0, {2: (0, 0)}, cpus))
-        await screen.hear(counters(2.0, {2: (125_000, 5_000)}, [(9, 0, 2, 99, 0, 0, 9, 9, 0, 0)] * 2))
+        await screen.receive(hello(), inventory(*NICS, link(4, "漢")), counters(1.0, {2: (0, 0)}, cpus))
+        await screen.receive(counters(2.0, {2: (125_000, 5_000)}, [(9, 0, 2, 99, 0, 0, 9, 9, 0, 0)] * 2))
         for keys in ("down", "enter", "escape", "question_mark"):
             await screen.press(keys)
             strange = [row for row in screen.drawn() if not row.isascii()]
@@ -209,7 +213,7 @@ def test_plain_consoles_are_recognised(environment: dict[str, str], expected: bo
 
 async def test_the_title_and_the_banner_are_ascii_too() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
-        await screen.hear(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
+        await screen.receive(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
         rows = screen.drawn()
         assert [row for row in rows if not row.isascii() or "\x1b" in row] == []
         assert any(row.startswith(r"-\u6f22\u5b57-") for row in rows)
@@ -217,17 +221,17 @@ async def test_the_title_and_the_banner_are_ascii_too() -> None:
 
 async def test_few_devices_leave_their_rows_to_the_facts() -> None:
     async with live_screen(NARROW) as screen:
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         few = screen.app.screen.query_one(FactsView).size.height
         assert screen.app.screen.query_one(DeviceTable).size.height == len(screen.lines()) + 1
-        await screen.hear(inventory(*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)), time=3.0))
+        await screen.receive(inventory(*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)), time=3.0))
         assert screen.app.screen.query_one(FactsView).size.height == 5 < few
 
 
 async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
     links = (*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)))
     async with live_screen(NARROW) as screen:
-        await screen.hear(hello(), inventory(*links), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        await screen.receive(hello(), inventory(*links), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         rows = [row.strip() for row in screen.drawn()]
         labels = ("state ", "trouble ", "addresses ", "driver ", "queues ")
         assert [row.split()[0] + " " for row in rows if row.startswith(labels)] == list(labels)
@@ -235,27 +239,29 @@ async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
 
 async def test_a_narrow_screen_shows_the_rates_before_their_past() -> None:
     async with live_screen((40, 10)) as screen:
-        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await screen.receive(
+            hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
+        )
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "1.00 G" in line
 
 
 async def test_the_footer_names_help_and_quit_on_the_narrowest_screen() -> None:
     async with live_screen((40, 10)) as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         assert "enter Open  ? Help  q Quit" in screen.drawn()[-1]
 
 
 async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() -> None:
     async with live_screen() as screen:
         down = link(2, "br0", kind="bridge", flags=0x1002, operstate="down", carrier=None)
-        await screen.hear(hello(), inventory(NICS[0], down, link(3, "veth0", kind="veth")))
+        await screen.receive(hello(), inventory(NICS[0], down, link(3, "veth0", kind="veth")))
         assert screen.chosen() == "veth0"
 
 
 async def test_the_cursor_shows_on_a_terminal_without_colours() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         assert next(row for row in screen.drawn() if row.startswith(">")).split()[0].endswith("ens192")
 
 
@@ -266,7 +272,7 @@ async def test_a_name_uses_the_empty_cells_beside_it() -> None:
     async with live_screen(NARROW) as screen:
         alone = inventory(NICS[0])
         assert alone.inventory is not None
-        await screen.hear(hello(), Line(inventory=replace(alone.inventory, pci=(pci,))))
+        await screen.receive(hello(), Line(inventory=replace(alone.inventory, pci=(pci,))))
         (line,) = [line for line in screen.lines() if "00:03.0" in line]
         assert "00:03.0 A device with" in line
         assert "no driver" in line
@@ -275,8 +281,8 @@ async def test_a_name_uses_the_empty_cells_beside_it() -> None:
 async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_screen() as screen:
         cpus = [[(n, 0, 1, 10 * n, 0, 0, 0, 0, 0, 0)] * 4 for n in range(9)]
-        await screen.hear(hello(), inventory(*NICS), counters(0.0, {2: (0, 0)}, cpus[0]))
-        await screen.hear(counters(1.0, {2: (0, 0)}, cpus[1]))
+        await screen.receive(hello(), inventory(*NICS), counters(0.0, {2: (0, 0)}, cpus[0]))
+        await screen.receive(counters(1.0, {2: (0, 0)}, cpus[1]))
         laid_out = []
         lay_out = LiveScreen._refresh_layout
 
@@ -286,7 +292,7 @@ async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(LiveScreen, "_refresh_layout", counted)
         for moment in range(2, 9):
-            await screen.hear(counters(float(moment), {2: (moment * 125_000, 0)}, cpus[moment]))
+            await screen.receive(counters(float(moment), {2: (moment * 125_000, 0)}, cpus[moment]))
         assert laid_out == []
         await screen.pilot.resize_terminal(100, 30)
         assert laid_out, "what this test looks at does happen"
@@ -294,7 +300,7 @@ async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.Monke
 
 async def test_control_c_leaves() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
         await screen.press("question_mark")
         assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
@@ -304,7 +310,7 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
     now = [1000.0]
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
     async with live_screen(NARROW) as screen:
-        await screen.hear(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
+        await screen.receive(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
         status = screen.app.screen.query_one(StatusLine)
         now[0] += 4.0
         status.refresh_cost()
@@ -312,7 +318,7 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         now[0] += 4.0
         status.refresh_cost()
         assert "silent for 8 s" in "".join(screen.lines(StatusLine))
-        await screen.hear(counters(9.0, {2: (0, 0)}))
+        await screen.receive(counters(9.0, {2: (0, 0)}))
         assert "silent" not in "".join(screen.lines(StatusLine))
 
 
@@ -324,7 +330,7 @@ async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
         return sum(isinstance(one, StylesCache) for one in gc.get_objects())
 
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(*NICS))
+        await screen.receive(hello(), inventory(*NICS))
         before = 0
         for _ in range(3):
             await screen.press("question_mark", "escape")
@@ -345,7 +351,7 @@ async def test_help_lists_every_key() -> None:
 
 async def load(screen: Screen) -> None:
     """A recorded guest whose virtio NIC (the second netdev after the first choice) sends over four queues."""
-    await screen.hear(*captured_lines("virtio-4-queues"))
+    await screen.receive(*captured_lines("virtio-4-queues"))
     await screen.press("right", "right")
 
 
@@ -398,11 +404,11 @@ async def test_idle_queues_fold_and_unfold() -> None:
         nic = link(2, "ens192", bus="pci", queues=tuple(Queue("rx", number) for number in range(12)))
         quiet = [("rx", number, (0, 0, None, None, 0, None)) for number in range(12)]
         busy = [("rx", number, (900 * (number == 7), 0, None, None, 0, None)) for number in range(12)]
-        await screen.hear(hello(), inventory(nic))
+        await screen.receive(hello(), inventory(nic))
         for time, queues in ((1.0, quiet), (2.0, busy)):
             heard = counters(time, {2: (0, 0)}).counters
             assert heard is not None
-            await screen.hear(Line(counters=replace(heard, queues={2: tuple(queues)})))
+            await screen.receive(Line(counters=replace(heard, queues={2: tuple(queues)})))
         await screen.press("2")
         assert any("idle: queues 0-6,8-11" in line for line in screen.lines(QueueView))
         assert [line.split()[0] for line in screen.lines(QueueView) if line.split()[0].isdecimal()] == ["7"]

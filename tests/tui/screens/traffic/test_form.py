@@ -66,13 +66,13 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
     async with two_hosts(size, rate="50mbit") as runs:
         await runs.start()
         assert isinstance(runs.app.screen, RunScreen)
-        await runs.over()
+        await runs.wait_until_finished()
         assert runs.nictop.traffic.trouble == ""
         (kept,) = runs.nictop.traffic.results
         # payload of 50 Mb/s of frames, and what the shaper sends at once in the beginning
         assert kept.result.goodput is not None and 0 < kept.result.goodput <= 47.8e6 * 1.1
-        assert "arrived at b" in runs.sentences()
-        assert "verified" in runs.sentences()
+        assert "arrived at b" in runs.run_text()
+        assert "verified" in runs.run_text()
         assert title(runs).startswith(" a nictopt → b nictopt")
         assert [one.identity for _, one in kept_runs(kept_here).runs] == [kept.identity]
         assert runs.generators() == []
@@ -82,14 +82,14 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
 async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: Path) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         assert len(runs.generators()) == 2
         assert runs.app.screen.active_bindings["escape"].binding.description == "Stop"
         await runs.press("escape")
-        await runs.over()
+        await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.app.screen.active_bindings["escape"].binding.description == "Back"
-        assert "arrived at b" in runs.sentences() and " of 600 s" in runs.sentences()
+        assert "arrived at b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
         ((_, kept),) = kept_runs(kept_here).runs
@@ -117,11 +117,11 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
         try:
             await runs.press("enter")
             if stage != "at once":
-                await runs.until(lambda: "looking for generators" in runs.sentences())
+                await runs.until(lambda: "looking for generators" in runs.run_text())
             await runs.press("escape")
         finally:
             signal_all(processes, signal.SIGCONT)
-        await runs.over()
+        await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.nictop.traffic.results == ()
 
@@ -130,7 +130,7 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
 async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         await runs.press("t")
         assert shown(runs) is LiveScreen
         await runs.until(lambda: "▶" in status(runs) and "b/s" in status(runs))
@@ -138,7 +138,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
         await runs.press("t")
         assert shown(runs) is RunScreen
         await runs.press("escape")
-        await runs.over()
+        await runs.wait_until_finished()
         await runs.press("t")
         assert "▶" not in status(runs)
         assert len(kept_runs(kept_here).runs) == 1
@@ -149,7 +149,7 @@ async def test_the_probes_read_as_before_after_a_run() -> None:
     async with two_hosts() as runs:
         followed = runs.nictop.hosts.by_name["a"]
         await runs.start()
-        await runs.over()
+        await runs.wait_until_finished()
         assert not followed.in_run and followed._subscribers == []
         runs.app.screen.dismiss()
         before = followed.snapshot.counters
@@ -164,21 +164,21 @@ async def test_the_probes_read_as_before_after_a_run() -> None:
 async def test_the_size_may_change_during_a_run() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         for size in ((40, 12), (20, 6), (200, 60), NARROW, WIDE):
             await runs.pilot.resize_terminal(*size)
             await runs.settle()
             assert len(runs.drawn()) == size[1]
         assert any("█" in row for row in runs.drawn())
         await runs.press("escape")
-        await runs.over()
+        await runs.wait_until_finished()
 
 
 @real
 async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         await runs.press("space")
         frozen = runs.chart().shown
         assert frozen is not None
@@ -200,7 +200,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         assert runs.chart().time is None
         assert "FROZEN" not in title(runs)
         await runs.press("escape")
-        await runs.over()
+        await runs.wait_until_finished()
 
 
 @real
@@ -208,7 +208,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
 async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         await runs.press(key)
         assert shown(runs) is LeaveScreen
         await runs.press("escape")
@@ -216,7 +216,7 @@ async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
         assert len(runs.generators()) == 2
         await runs.press(key)
         await runs.pilot.press(key)
-        await runs.gone()
+        await runs.wait_until_ended()
         assert runs.generators() == []
 
 
@@ -224,22 +224,22 @@ async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
 async def test_two_runs_at_once_there_are_not() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         wish = runs.nictop.traffic.request
         assert wish is not None
         assert not runs.nictop.traffic.start(wish)
         assert len(runs.generators()) == 2
         await runs.press("escape")
-        await runs.over()
+        await runs.wait_until_finished()
 
 
 @real
 async def test_a_host_that_is_removed_ends_the_run() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
-        await runs.moving()
+        await runs.wait_for_arrivals()
         runs.nictop.hosts.remove("b")
-        await runs.over()
+        await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.nictop.traffic.trouble or runs.nictop.traffic.results[0].result.failure is not None
 
@@ -258,10 +258,10 @@ async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None
 async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so() -> None:
     async with two_hosts(bare=["b"]) as runs:
         await runs.open_form()
-        assert "b: no iperf3, only the built-in generator" in runs.facts()
+        assert "b: no iperf3, only the built-in generator" in runs.pair_facts()
         await runs.type(2, "1")
         await runs.press("enter")
-        await runs.over()
+        await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
         assert kept.result.plan.generator == "builtin"
         assert kept.result.failure is None
@@ -274,7 +274,7 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
         await runs.open_form()
         await runs.press("tab", *["down"] * 7, "right")
         assert runs.app.screen.query_one(RunForm).words["generator"] == "iperf3"
-        assert "not installed" in runs.facts()
+        assert "not installed" in runs.pair_facts()
         await runs.press("enter")
         assert isinstance(runs.app.screen, TrafficScreen)
         assert runs.nictop.traffic.ended == []
@@ -299,10 +299,10 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
             )
             await runs.press("enter")
             await runs.until(lambda: not runs.nictop.traffic.asks)
-        await runs.over()
+        await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
-        assert "fewer than 3 runs" in runs.sentences()
+        assert "fewer than 3 runs" in runs.run_text()
         await runs.press("p")
         assert runs.chart().display
 
@@ -313,7 +313,7 @@ async def test_who_does_not_make_the_change_ends_the_experiment() -> None:
         await compare_by_hand(runs)
         await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
         await runs.press("escape")
-        await runs.over()
+        await runs.wait_until_finished()
         assert runs.nictop.traffic.results == ()
         assert runs.nictop.traffic.trouble
         assert runs.generators() == []
@@ -325,10 +325,10 @@ async def test_a_self_test_needs_no_second_host() -> None:
         await runs.open_form()
         await runs.type(2, "1")
         await runs.press("tab", "s")
-        await runs.over()
+        await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
         assert kept.result.failure is None
-        assert "no NIC" in runs.sentences()
+        assert "no NIC" in runs.run_text()
 
 
 # --------------------------------------------------------------------------------------------------------- the form
@@ -340,7 +340,7 @@ def nic(name: str, address: str, mtu: int = 1500) -> Line:
 
 async def test_with_one_host_the_form_says_what_to_do() -> None:
     async with live_screen(NARROW) as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
         assert "h adds the other one" in drawn
@@ -355,7 +355,7 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
 async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name, address in (("vm1", "192.0.2.1"), ("vm2", "192.0.2.2")):
-            hosts[name].say(hello(), nic("ens3", address), counters(1.0, {2: (0, 0)}))
+            hosts[name].send(hello(), nic("ens3", address), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
@@ -369,8 +369,8 @@ async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, word
         for name, boot, address, mtu in (("vm1", "b1", "192.0.2.1", 1500), ("vm2", "b2", other, 9000)):
             line = hello()
             assert line.hello is not None
-            hosts[name].say(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3[/x]", address, mtu))
-            hosts[name].say(counters(1.0, {2: (0, 0)}))
+            hosts[name].send(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3[/x]", address, mtu))
+            hosts[name].send(counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
@@ -404,7 +404,7 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
             assert said in runs.text("#run-form").split("\n")[field]
             await runs.press("enter")
             assert isinstance(runs.app.screen, TrafficScreen)
-            assert "Not started" in runs.facts()
+            assert "Not started" in runs.pair_facts()
             assert runs.nictop.traffic.ended == []
             await runs.press("ctrl+u")
             assert said not in runs.text("#run-form").split("\n")[field]
@@ -412,7 +412,7 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
 
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "tab", "down", "down", *"qkth/s?")
         form = screen.app.screen.query_one(RunForm)
         assert form.words["time"] == "qkth/s?"
@@ -425,7 +425,7 @@ async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
 
 async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
         await screen.press("t", "tab", "down", "down")
         form_screen = screen.app.screen
@@ -440,7 +440,7 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
 
 async def test_an_ascii_console_gets_ascii() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "f2")
         assert all(row.isascii() for row in screen.drawn())
 
@@ -473,7 +473,7 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: P
     write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0)
     write_set_up(kept_here, "b2b2b2b2b2", "passthrough[/b]", 8.0)
     async with live_screen(size) as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
         drawn = ["".join(text for text, _ in line) for line in table.lines]
         slower = next(number for number, line in enumerate(drawn) if "vswitch" in line)
@@ -493,7 +493,7 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: P
 async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
     write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=2)
     async with live_screen() as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
         await screen.press("enter")
         assert shown(screen) is KeptRunScreen
@@ -510,7 +510,7 @@ async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_
     (known,) = [path for path, _ in kept_runs(kept_here).runs]
     (known.parent / f"x{known.name[1:]}").write_text("{")
     async with live_screen() as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
         assert table.chosen is not None
         assert any("no result of nictop" in row for row in screen.drawn())
@@ -518,7 +518,7 @@ async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_
 
 async def test_nothing_kept_is_said() -> None:
     async with live_screen() as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
         assert any("Nothing is kept yet" in row for row in screen.drawn())
         await screen.press("enter", "a", "c", "escape", "escape")
@@ -529,7 +529,7 @@ async def test_nothing_kept_is_said() -> None:
 async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_chosen() -> None:
     """A slow line brings several keys at once."""
     async with live_screen() as screen:
-        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "tab")
         for key in ("down", "down", *"1007", "backspace", "down", *"4"):
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))

@@ -46,7 +46,7 @@ async def test_without_colours_the_cursor_is_seen_by_its_attributes(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with live_screen() as screen:
-        await screen.hear(hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci")))
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci")))
         table = screen.app.screen.query_one(DeviceTable)
         if not focused:
             screen.app.screen.set_focus(None)

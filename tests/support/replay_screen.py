@@ -29,7 +29,7 @@ class Clock:
 
 
 class ManualPlayback(Playback):
-    """A playback whose waits end only when `Replayed.pass_time` moves the clock and wakes them."""
+    """A playback whose waits end only when `ScreenWithReplay.advance_clock` moves the clock and wakes them."""
 
     def seconds_until(self, time: float) -> float | None:
         return 0.0 if time <= self.now() else None
@@ -45,15 +45,15 @@ class ScreenWithReplay(Screen):
         await wait_until(self, condition)
         await self.settle()
 
-    async def at(self, time: float) -> None:
+    async def seek(self, time: float) -> None:
         """Seek to a time of the recording, and wait until it is shown."""
         self.replay.seek(time)
-        await self.shown()
+        await self.wait_until_shown()
 
-    async def shown(self) -> None:
+    async def wait_until_shown(self) -> None:
         await self.until(lambda: self.replay.settled.is_set() and not self.nictop.hosts.pending)
 
-    async def pass_time(self, seconds: float) -> None:
+    async def advance_clock(self, seconds: float) -> None:
         self.clock.now += seconds
         self.replay.playback.wake()
         await self.settle()
@@ -62,7 +62,7 @@ class ScreenWithReplay(Screen):
         view = self.app.screen.query_one(selector, LineView)
         return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
-    def said(self) -> list[str]:
+    def notifications(self) -> list[str]:
         """Notifications as ``TITLE: TEXT``."""
         return [f"{one.title}: {one.message}" for one in self.app._notifications]
 
@@ -95,5 +95,5 @@ async def screen_with_replay(
             screen = ScreenWithReplay(app, ScriptedSource(), pilot)
             assert app.nictop.replay is not None
             screen.clock, screen.replay = clock, app.nictop.replay
-            await screen.shown()
+            await screen.wait_until_shown()
             yield screen

@@ -1,7 +1,8 @@
 """Inventories taken inside the namespaces of a private NetworkManager, by a server process that has all modules loaded.
 
-``python -m tests.support.inside`` is that process: it forks for each request, the child enters the namespaces, takes
-the inventory as the probe's child does, and exits. Starting a Python for each inventory would cost ten times as much.
+``python -m tests.support.namespace_inventory`` is that process: it forks for each request, the child enters the
+namespaces, takes the inventory as the probe's child does, and exits. Starting a Python for each inventory would cost
+ten times as much.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def take_inventory_inside(
 @functools.lru_cache
 def _server() -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.inside"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.support.namespace_inventory"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     atexit.register(process.communicate)
     return process

@@ -1,4 +1,4 @@
-"""``python -m tests.support.elsewhere ARGUMENTS``: nictop on a simulated Unix that is not Linux.
+"""``python -m tests.support.not_linux ARGUMENTS``: nictop on a simulated Unix that is not Linux.
 
 Names that only Linux has are removed from the standard library, modules that need them cannot be imported, and files
 below /proc and /sys cannot be opened, except by psutil, which does not use them on other systems.
