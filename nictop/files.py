@@ -45,7 +45,7 @@ def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
     `replace` is false; nothing has changed then."""
     try:
         if not replace:
-            refuse_taken(path)
+            refuse_existing(path)
         write_atomically(path, text.encode("utf-8", "backslashreplace"), replace=replace)
     except FileExistsError:
         raise _taken(path) from None
@@ -54,7 +54,7 @@ def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
         raise NictopError(f"cannot write {path}: {said}") from None
 
 
-def refuse_taken(path: str) -> None:
+def refuse_existing(path: str) -> None:
     """Raise NictopError if `path` exists."""
     if os.path.lexists(path):
         raise _taken(path)

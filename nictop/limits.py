@@ -6,7 +6,7 @@ is broken or hostile, and would cost memory and time here. Applied where lines a
 
 from __future__ import annotations
 
-from nictop.probe.records import MAX_LINE
+from nictop.probe.records import MAX_LINE_BYTES
 
 MAX_CPUS = 8192
 """NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP)."""
@@ -113,7 +113,7 @@ MAX_SMALL_LINE_BYTES = 64 * 1024
 MAX_OTHER_LINE_BYTES = 2 * 1024 * 1024
 """Bytes: 256 KiB of a generator's output (`probe.traffic`) with all characters escaped, or a plan that contains
 files."""
-MAX_LINE_SIZES = {b'{"inventory"': (MAX_LINE, 800_000), b'{"counters"': (2 * 1024 * 1024, 100_000)}
+MAX_LINE_SIZES = {b'{"inventory"': (MAX_LINE_BYTES, 800_000), b'{"counters"': (2 * 1024 * 1024, 100_000)}
 """Beginning of a line → (bytes, values); values are counted as commas. 200 links with 64 queues and 300 driver counters
 each are 700,000 values; the counters of 256 CPUs, 1024 VFs and all lines of 4000 interrupts are 65,000 values in 1.2
 MB."""

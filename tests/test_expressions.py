@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import nictop
-from nictop.probe.kernel.patterns import Late
+from nictop.probe.kernel.patterns import LazyPattern
 from nictop.report.redaction.names import PATTERNS, _bounded
 from nictop.rules.cpu_limit import TooLong, limited
 
@@ -121,7 +121,7 @@ def held() -> Iterator[Use]:
             todo: list[tuple[str, Any]] = [(name, value)]
             while todo:
                 last, one = todo.pop()
-                if isinstance(one, Late) and id(one) not in seen:
+                if isinstance(one, LazyPattern) and id(one) not in seen:
                     seen.add(id(one))
                     one = one.compiled()
                 if isinstance(one, re.Pattern):
@@ -143,7 +143,7 @@ def held() -> Iterator[Use]:
 def in_calls() -> Iterator[tuple[str, str, ast.Call]]:
     """Calls of `re` inside of functions: name of the function that has it, of that of `re`, and the call."""
     for module, path in modules():
-        if module == Late.__module__:
+        if module == LazyPattern.__module__:
             continue
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):

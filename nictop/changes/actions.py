@@ -17,7 +17,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import PLACEHOLDER, Command, Step, echo
-from nictop.rules.wording import PLACES
+from nictop.rules.wording import PLACE_TEXTS
 
 Action = tuple[str, ...]
 
@@ -54,7 +54,7 @@ class ByHand:
 def actions_of(fix: Fix) -> Actions | ByHand:
     """The actions of a fix of the host that the finding is about."""
     if fix.where != "here":
-        return ByHand(f"it is typed {PLACES[fix.where]}")
+        return ByHand(f"it is typed {PLACE_TEXTS[fix.where]}")
     if not fix.commands:
         return ByHand("there is no command for it")
     actions: list[Action] = []

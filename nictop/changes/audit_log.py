@@ -2,9 +2,9 @@
 
 One JSON object per line: the first before a change begins, the second with the same id when it has ended, so that a
 change is logged even if nictop is killed in between. Lines are appended under a lock (several nictops may write) and
-never rewritten; only the owner can read the file, as it names hosts. `write` and `read` access the file system;
-`encoded` and `parse_log` are pure. Invalid lines are skipped and counted. Texts in the log are not trusted: they are
-escaped where they are shown.
+never rewritten; only the owner can read the file, as it names hosts. `append_change` and `read_log` access the file
+system; `encode_change` and `parse_log` are pure. Invalid lines are skipped and counted. Texts in the log are not
+trusted: they are escaped where they are shown.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LoggedChange:
 
 
 @dataclass(frozen=True)
-class Log:
+class ChangeLog:
     """The changes read from the log."""
 
     changes: tuple[LoggedChange, ...] = ()
@@ -117,7 +117,7 @@ def user_name(environment: Mapping[str, str]) -> str:
     return f"{name} ({caller})" if caller and caller != name else name
 
 
-def encoded(change: LoggedChange) -> bytes:
+def encode_change(change: LoggedChange) -> bytes:
     """One line, with its newline. Raises NictopError if it could not be decoded again or is too long."""
     import msgspec
 
@@ -131,7 +131,7 @@ def encoded(change: LoggedChange) -> bytes:
     return data + b"\n"
 
 
-def parse_log(data: bytes, *, cut: bool = False) -> Log:
+def parse_log(data: bytes, *, cut: bool = False) -> ChangeLog:
     """Parse the changes in a part of a log. `cut`: it does not start at the beginning of the file, so that its first
     line may be incomplete."""
     import msgspec
@@ -153,7 +153,7 @@ def parse_log(data: bytes, *, cut: bool = False) -> Log:
             unreadable += 1
         else:
             changes[change.id] = change
-    return Log(tuple(sorted(changes.values(), key=lambda one: one.time)), unreadable, cut)
+    return ChangeLog(tuple(sorted(changes.values(), key=lambda one: one.time)), unreadable, cut)
 
 
 @lru_cache(maxsize=1)  # msgspec is imported only if a log is read or written
@@ -163,9 +163,9 @@ def _decoder() -> msgspec.json.Decoder[LoggedChange]:
     return msgspec.json.Decoder(LoggedChange)
 
 
-def write(change: LoggedChange, path: Path) -> None:
+def append_change(change: LoggedChange, path: Path) -> None:
     """Append one line; it is on disk afterwards. Raises NictopError if that fails."""
-    data = encoded(change)
+    data = encode_change(change)
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -208,7 +208,7 @@ def _append(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def read(path: Path) -> Log:
+def read_log(path: Path) -> ChangeLog:
     """The log, empty if the file does not exist. Raises NictopError if it cannot be read."""
     try:
         with open(open_regular_file(path), "rb") as file:
@@ -216,7 +216,7 @@ def read(path: Path) -> Log:
             file.seek(begin)
             return parse_log(file.read(MAX_LOG_READ_BYTES), cut=begin > 0)
     except FileNotFoundError:
-        return Log()
+        return ChangeLog()
     except NotRegularFileError:
         raise NictopError(f"{clean(str(path))} is no log of changes") from None
     except OSError as error:

@@ -38,7 +38,7 @@ class FindingWatch:
         if inventory is None or inventory.pending or inventory.time < self._since or snapshot.state != "live":
             return None
         if snapshot.before is not None and snapshot.before.time >= self._since:  # rates after it only
-            self._window.take(snapshot)
+            self._window.add(snapshot)
         parts = self._window.parts
         if self._judged is not None and self._judged[0] is inventory and self._judged[1] == len(parts):
             return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.errors import NictopError
-from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_made_up
+from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_generated_default
 from nictop.model.text.terminal import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
@@ -38,7 +38,7 @@ def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[F
     if profile is None:
         return _new(host, link, family, settings)
     which = ("uuid", profile.uuid)
-    name = profile.id if not is_made_up(profile) and is_clean(profile.id) else free_name(host, link)
+    name = profile.id if not is_generated_default(profile) and is_clean(profile.id) else free_name(host, link)
     bound, before = _bound(link, profile, name)
     old = _old(family, profile.ipv6 if family == "ipv6" else profile.ipv4)
     lines = (
@@ -56,7 +56,7 @@ def own_profile(host: HostFacts, link: Link) -> Profile | None:
     candidates += [one.profile for one in host.profiles.fitting(link)]
     for one in candidates:
         elsewhere = set(host.profiles.active_on.get(one.uuid, ())) - {link.name}
-        is_its_own = one.interface_name == link.name or is_made_up(one) or one is active
+        is_its_own = one.interface_name == link.name or is_generated_default(one) or one is active
         if (
             is_its_own
             and not one.external

@@ -14,7 +14,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import ChangeLine, Inventory, Line
 from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 Decision = Literal["apply", "keep", "undo"]
 ChangeItem = ChangeLine | SourceState | Decision | ReadBack | GoalCheck | Verdict
@@ -92,7 +92,7 @@ class ChangeInbox:
             while not self._pending:
                 self._not_empty.clear()
                 try:
-                    await within(deadline - time.monotonic(), self._not_empty.wait())
+                    await with_timeout(deadline - time.monotonic(), self._not_empty.wait())
                 except asyncio.TimeoutError:
                     return None
             item = self._pending.popleft()

@@ -9,7 +9,7 @@ from nictop.model.text.glyphs import ASCII
 from nictop.model.text.terminal import clean, is_clean
 from nictop.rules.finding import Finding, Fix
 from nictop.rules.fixes.commands import Step
-from nictop.rules.wording import PLACES, placeholders
+from nictop.rules.wording import PLACE_TEXTS, placeholders
 
 BASH_ONLY = "$'"
 """How `nictop.rules.fixes.commands` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
@@ -31,7 +31,7 @@ def script(
     lines = [str(step) for step in (fix.commands if commands is None else commands)]
     undo = [str(step) for step in fix.undo]
     if fix.where != "here":
-        raise NictopError(f"there is no script for it: it is typed {PLACES[fix.where]}")
+        raise NictopError(f"there is no script for it: it is typed {PLACE_TEXTS[fix.where]}")
     if not lines:
         raise NictopError(f"there is no command for it: {clean(fix.note or fix.title)}")
     if missing := placeholders(lines):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
-from nictop.changes.audit_log import LoggedAction, LoggedChange, State, log_path, user_name, write
+from nictop.changes.audit_log import LoggedAction, LoggedChange, State, append_change, log_path, user_name
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -47,7 +47,7 @@ Step = Literal["prepare", "apply", "keep", "undo"]
 
 
 def _write_to_log(change: LoggedChange) -> None:
-    write(change, log_path(os.environ))
+    append_change(change, log_path(os.environ))
 
 
 class ChangeSession:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.changes.actions import command_of
-from nictop.changes.audit_log import Log, LoggedAction, LoggedChange, State
+from nictop.changes.audit_log import ChangeLog, LoggedAction, LoggedChange, State
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -102,7 +102,7 @@ def event_text(event: Event, now: float) -> str:
     return "the finding is gone" if event.gone else "the finding is still there"
 
 
-def log_lines(log: Log, cells: int) -> Iterator[str]:
+def log_lines(log: ChangeLog, cells: int) -> Iterator[str]:
     """The changes of a log, newest first."""
     for change in reversed(log.changes):
         yield from _logged_lines(change, cells)

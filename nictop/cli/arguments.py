@@ -15,7 +15,7 @@ from nictop.cli import SUMMARIES
 
 MIN_READ_INTERVAL_SECONDS = 0.1
 MAX_READ_INTERVAL_SECONDS = 60.0
-DEFAULT_INTERVAL = 1.0
+DEFAULT_READ_INTERVAL_SECONDS = 1.0
 """Seconds between two readings."""
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
 """How long the rates of a host are observed before they are printed."""
@@ -113,10 +113,10 @@ def _top_level_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"nictop {__version__}")
-    top.set_defaults(interval=DEFAULT_INTERVAL, ascii=False, sudo=False, accept_new_host_keys=False)
+    top.set_defaults(interval=DEFAULT_READ_INTERVAL_SECONDS, ascii=False, sudo=False, accept_new_host_keys=False)
     top.set_defaults(allow_changes=False)
     add_common_options(top)
-    add_rights(top)
+    add_access_options(top)
     add_allow_changes(top)
     return top
 
@@ -129,7 +129,7 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         metavar="SECONDS",
         help=f"time between two readings, {MIN_READ_INTERVAL_SECONDS:g} to {MAX_READ_INTERVAL_SECONDS:g} "
-        f"(default {DEFAULT_INTERVAL:g})",
+        f"(default {DEFAULT_READ_INTERVAL_SECONDS:g})",
     )
     parser.add_argument(
         "--ascii", action="store_true", default=argparse.SUPPRESS, help="draw with ASCII characters only"
@@ -139,14 +139,14 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 def add_hosts(parser: argparse.ArgumentParser) -> None:
     """Hosts of a command for scripts. Connections that need an answer of the user fail with the reason."""
     add_host_arguments(parser)
-    add_rights(parser)
+    add_access_options(parser)
 
 
 def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("hosts", nargs="*", metavar="HOST", help=HOSTS_HELP)
 
 
-def add_rights(parser: argparse.ArgumentParser) -> None:
+def add_access_options(parser: argparse.ArgumentParser) -> None:
     """Options about the access to hosts, valid before and after a command."""
     parser.add_argument(
         "--sudo", action="store_true", default=argparse.SUPPRESS, help="run the probe as root, through sudo"
@@ -170,15 +170,15 @@ def add_allow_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _interval(text: str) -> float:
-    return seconds(text, MIN_READ_INTERVAL_SECONDS, MAX_READ_INTERVAL_SECONDS)
+    return parse_seconds(text, MIN_READ_INTERVAL_SECONDS, MAX_READ_INTERVAL_SECONDS)
 
 
 def watch_seconds(text: str) -> float:
     """Seconds to observe rates. Raises ArgumentTypeError."""
-    return seconds(text, MIN_WATCH_SECONDS, MAX_WATCH_SECONDS)
+    return parse_seconds(text, MIN_WATCH_SECONDS, MAX_WATCH_SECONDS)
 
 
-def seconds(text: str, minimum: float, maximum: float) -> float:
+def parse_seconds(text: str, minimum: float, maximum: float) -> float:
     """A number of seconds from `minimum` to `maximum`. Raises ArgumentTypeError."""
     try:
         number = float(text)

@@ -11,7 +11,7 @@ import traceback
 from contextlib import suppress
 
 from nictop import __version__
-from nictop.cli.output import narrate, print_error
+from nictop.cli.output import print_error, print_status
 from nictop.files import state_directory
 
 MAX_ERROR_CHARS = 200
@@ -31,7 +31,7 @@ def report_fault(error: BaseException) -> None:
         else:
             print_error(message, "please report it with these lines:")
             for line in text.splitlines():
-                narrate(line)
+                print_status(line)
 
 
 def _write(text: str) -> str:

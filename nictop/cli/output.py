@@ -51,7 +51,7 @@ def _glyphs_of(stream: TextIO | None) -> Glyphs:
     return UNICODE if encoding.lower().replace("-", "").startswith("utf") else ASCII
 
 
-def columns() -> int:
+def terminal_columns() -> int:
     """Width for the layout of text: that of the terminal; 120 for files and pipes."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
@@ -59,7 +59,7 @@ def columns() -> int:
         return 120
 
 
-def narrate(text: str) -> None:
+def print_status(text: str) -> None:
     """Write a line of cleaned text to stderr, in characters that it can encode; errors are ignored."""
     if sys.stderr is None:
         return

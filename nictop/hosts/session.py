@@ -23,9 +23,9 @@ from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
-from nictop.wire.budget import OVERLOADED
+from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.source import Source, SourceState, merge_settings
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
     from nictop.rules import HostFacts
@@ -168,7 +168,7 @@ class HostSession:
             while not condition():
                 changed.clear()
                 try:
-                    await within(end - monotonic(), changed.wait())
+                    await with_timeout(end - monotonic(), changed.wait())
                 except asyncio.TimeoutError:
                     return bool(condition())
             return True
@@ -196,7 +196,7 @@ class HostSession:
         if self._stores_history:
             self.history.record(snapshot)
         if self._stores_window:
-            self.window.take(snapshot)
+            self.window.add(snapshot)
         self._publish(item, snapshot)
         return snapshot
 
@@ -268,7 +268,7 @@ class HostSession:
         if status == "live":
             return self.snapshot.message
         if status == "overloaded":
-            return OVERLOADED
+            return OVERLOADED_MESSAGE
         parts = [self.reason or self.snapshot.message]
         if parts[0] or age:
             parts += [self.status_text(now, interval), age]

@@ -22,7 +22,7 @@ from nictop.metrics.series import (
     sample,
 )
 from nictop.model.queues.driver_counters import QueuePositions
-from nictop.model.snapshot import VF_AGE, Snapshot
+from nictop.model.snapshot import MAX_VF_RATES_AGE_SECONDS, Snapshot
 from nictop.probe.records import CPU_TIMES, QUEUE_COUNTERS, SOFTIRQS, VF_COUNTERS, Counters
 from nictop.rules import Diagnosis
 from nictop.rules.finding import SEVERITIES
@@ -132,7 +132,12 @@ class HostCollector:
         """The probe reads them at most once per second: they may be older than the other counters."""
         counters, base = snapshot.counters, snapshot.vf_base
         found = counters.vfs if counters is not None else {}
-        if not found and counters is not None and base is not None and counters.time - base.time <= VF_AGE:
+        if (
+            not found
+            and counters is not None
+            and base is not None
+            and counters.time - base.time <= MAX_VF_RATES_AGE_SECONDS
+        ):
             found = base.vfs
         rows = [
             (one.device, str(number), values)

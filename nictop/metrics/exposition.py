@@ -35,7 +35,7 @@ def wants_gzip(accept_encoding: str) -> bool:
     return bool(gzip_accepted(accept_encoding))
 
 
-def compressed(body: bytes) -> bytes:
+def gzip_body(body: bytes) -> bytes:
     """gzip at its fastest level: the lines are similar, so the result has a twentieth of the size."""
     work = zlib.compressobj(1, wbits=GZIP_WBITS)
     return work.compress(body) + work.flush()
@@ -45,7 +45,7 @@ def content_type(openmetrics: bool) -> str:
     return CONTENT_TYPE_LATEST if openmetrics else CONTENT_TYPE_PLAIN_0_0_4
 
 
-def text(samples: Iterable[Sample], *, openmetrics: bool) -> bytes:
+def exposition_text(samples: Iterable[Sample], *, openmetrics: bool) -> bytes:
     """The samples grouped by metric, in the order of the catalogue. Invalid values are left out: counters below zero,
     more than 64 bits, NaN."""
     lines: tuple[list[str], ...] = tuple([] for _ in METRICS)

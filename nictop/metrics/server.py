@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.metrics import DEFAULT_ADDRESS
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 MAX_HEAD_BYTES = 8192
 """Request line and headers together."""
@@ -30,7 +30,7 @@ RESPONSE_TIMEOUT = 60.0
 CHUNK_BYTES = 64 * 1024
 """Bytes of a response that are buffered for a connection at a time."""
 
-HELP = b"nictop: GET /metrics, for Prometheus\n"
+HELP_PAGE = b"nictop: GET /metrics, for Prometheus\n"
 PLAIN_TEXT_TYPE = "text/plain; charset=utf-8"
 REASONS = {
     200: "OK",
@@ -185,7 +185,7 @@ class MetricsServer:
                 while await self._serve_request(reader, writer):
                     pass
             writer.close()  # after the buffered data
-            await within(self._timeout, writer.wait_closed())
+            await with_timeout(self._timeout, writer.wait_closed())
         except (OSError, asyncio.TimeoutError):
             pass  # the client has closed the connection or does not read
         finally:
@@ -206,7 +206,7 @@ class MetricsServer:
         if not first:
             return False
         try:
-            head = first + await within(self._timeout, reader.readuntil(b"\r\n\r\n"))
+            head = first + await with_timeout(self._timeout, reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
             return await self._send(writer, error_response(431), keep=False)
         except asyncio.IncompleteReadError:
@@ -225,16 +225,16 @@ class MetricsServer:
         assert task is not None
         self._idle[task] = None
         try:
-            return await within(self._idle_timeout, reader.read(1))
+            return await with_timeout(self._idle_timeout, reader.read(1))
         finally:
             self._idle.pop(task, None)
 
     def _respond(self, request: HttpRequest) -> Response:
         path = request.target.partition("?")[0]
         if path not in ("/metrics", "/"):
-            return Response(404, PLAIN_TEXT_TYPE, HELP)
+            return Response(404, PLAIN_TEXT_TYPE, HELP_PAGE)
         if path == "/":
-            return Response(200, PLAIN_TEXT_TYPE, HELP)
+            return Response(200, PLAIN_TEXT_TYPE, HELP_PAGE)
         return self._metrics(request.headers.get("accept", ""), request.headers.get("accept-encoding", ""))
 
     async def _send(self, writer: asyncio.StreamWriter, response: Response, *, keep: bool) -> bool:
@@ -252,10 +252,10 @@ class MetricsServer:
         if response.status == 405:
             head.append("Allow: GET")
         writer.write("\r\n".join([*head, "", ""]).encode("latin-1"))
-        await within(RESPONSE_TIMEOUT, self._send_body(writer, memoryview(response.body)))
+        await with_timeout(RESPONSE_TIMEOUT, self._send_body(writer, memoryview(response.body)))
         return keep
 
     async def _send_body(self, writer: asyncio.StreamWriter, body: memoryview) -> None:
         for start in range(0, len(body), CHUNK_BYTES):
             writer.write(body[start : start + CHUNK_BYTES])
-            await within(self._timeout, writer.drain())
+            await with_timeout(self._timeout, writer.drain())

@@ -17,7 +17,7 @@ from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRIC_INDEXES
 from nictop.metrics.collector import finding_samples
-from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
+from nictop.metrics.exposition import content_type, exposition_text, gzip_body, wants_gzip, wants_openmetrics
 from nictop.metrics.scraped_host import Connect, ReportStatus, ScrapedHost
 from nictop.metrics.series import Sample, sample
 from nictop.metrics.server import ListenAddress, MetricsServer, Response
@@ -35,7 +35,7 @@ MIN_DIAGNOSIS_PAUSE_RATIO = 50.0
 HOST_START_SPACING_SECONDS = 0.02
 """Seconds between the starts of two hosts: a connection takes this process about as long for cryptography."""
 
-FRESH = 0.1
+RESPONSE_CACHE_SECONDS = 0.1
 """Seconds for which a response is reused: counters do not change more often, and many requests cost little."""
 
 
@@ -100,10 +100,10 @@ class MetricsService:
         kind = openmetrics, gzip = wants_openmetrics(accept), wants_gzip(accept_encoding)
         made, body = self._responses.get(kind, (0.0, b""))
         now = time.monotonic()
-        if not body or now - made > FRESH:
+        if not body or now - made > RESPONSE_CACHE_SECONDS:
             start = time.thread_time()
-            body = text(self._samples(now), openmetrics=openmetrics)
-            body = compressed(body) if gzip else body
+            body = exposition_text(self._samples(now), openmetrics=openmetrics)
+            body = gzip_body(body) if gzip else body
             self._responses[kind] = (now, body)
             self._scrapes += 1
             self._scrape_seconds += time.thread_time() - start

@@ -26,7 +26,7 @@ MAX_TROUBLES = 20
 MIN_VF_INTERVAL_SECONDS = 0.9
 """Minimum seconds between two VF records that rates are computed from: the probe reads them once a second at most."""
 
-VF_AGE = 3.0
+MAX_VF_RATES_AGE_SECONDS = 3.0
 """Seconds after which VF rates are no longer shown without a new VF record."""
 
 ARPHRD_VOID = 0xFFFF
@@ -109,7 +109,7 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
     now = rates(old, new, clock_ticks) if old is not None else None
     base = snapshot.vf_base
     age = new.time - base.time if base is not None else 0.0
-    functions = snapshot.rates.vfs if snapshot.rates is not None and age <= VF_AGE else {}
+    functions = snapshot.rates.vfs if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS else {}
     if new.vfs and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
         functions = vf_rates(base, new) if base is not None else {}
         base = new

@@ -51,7 +51,7 @@ def clock_of(snapshot: Snapshot, here: LocalClock) -> Clock | None:
     return None
 
 
-def moment(clock: Clock, time: float) -> AxisTime:
+def axis_time(clock: Clock, time: float) -> AxisTime:
     """A time of the watched host (its CLOCK_MONOTONIC, seconds) on the common axis."""
     common = time - clock.offset
     exact = clock.offset == 0.0 and clock.uncertainty == 0.0
@@ -71,7 +71,7 @@ def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:
     clock, both_clocks = clock_of(snapshot, here), _both_clocks(snapshot)
     if clock is None or both_clocks is None:
         return None
-    at_reading = moment(clock, both_clocks[0])
+    at_reading = axis_time(clock, both_clocks[0])
     return AxisTime(both_clocks[1] - (here.wall + at_reading.time - here.monotonic), at_reading.uncertainty)
 
 
@@ -82,12 +82,12 @@ def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
     return (snapshot.hello.monotonic, snapshot.hello.wall) if snapshot.hello is not None else None
 
 
-def clock_words(snapshot: Snapshot, here: LocalClock) -> str:
+def clock_text(snapshot: Snapshot, here: LocalClock) -> str:
     """``time of day 3.20 s ahead · clock known to 410 µs``; a difference below the uncertainty counts as equal."""
     lead, clock = wall_clock_lead(snapshot, here), clock_of(snapshot, here)
     if lead is None or clock is None:
         return "clock not compared yet"
-    uncertainty = moment(clock, here.monotonic + clock.offset).uncertainty
+    uncertainty = axis_time(clock, here.monotonic + clock.offset).uncertainty
     known = f"clock known to {units.duration(uncertainty)}" if uncertainty else "same clock"
     if abs(lead.time) <= max(lead.uncertainty, MIN_LEAD_SECONDS):
         return f"time of day equal · {known}"

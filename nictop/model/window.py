@@ -13,7 +13,7 @@ from nictop.model.rates.links import Rates, rates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Inventory
 
-WINDOW = 60.0
+RATES_WINDOW_SECONDS = 60.0
 """Seconds of rates that a front end stores for the rules."""
 
 MAX_WINDOW_VALUES = 250_000
@@ -28,8 +28,8 @@ DEFAULT_CLOCK_TICKS = 100
 
 
 class RatesWindow:
-    """Oldest part first, at most `WINDOW` seconds in total. Cleared when numbers change their meaning: reboot, other
-    driver counters, other vectors with the same interrupt numbers."""
+    """Oldest part first, at most `RATES_WINDOW_SECONDS` seconds in total. Cleared when numbers change their meaning:
+    reboot, other driver counters, other vectors with the same interrupt numbers."""
 
     def __init__(self) -> None:
         self._parts: deque[tuple[Rates, int]] = deque()
@@ -52,7 +52,7 @@ class RatesWindow:
         """Time span of all parts together."""
         return self._seconds
 
-    def take(self, snapshot: Snapshot) -> None:
+    def add(self, snapshot: Snapshot) -> None:
         """Add the rates of the newest counters of `snapshot`; the same counters again add nothing."""
         self._clear_if_meaning_changed(snapshot)
         new = snapshot.counters
@@ -79,7 +79,7 @@ class RatesWindow:
         self._parts.append((part, values))
         self._seconds += part.elapsed
         self._values += values
-        while len(self._parts) > 1 and (self._seconds > WINDOW or self._values > MAX_WINDOW_VALUES):
+        while len(self._parts) > 1 and (self._seconds > RATES_WINDOW_SECONDS or self._values > MAX_WINDOW_VALUES):
             first, values = self._parts.popleft()
             self._seconds -= first.elapsed
             self._values -= values

@@ -24,7 +24,7 @@ from nictop.probe.inventory.scheduler import InventoryScheduler
 from nictop.probe.protocol.arguments import USAGE, ProbeOptions, parse_options
 from nictop.probe.protocol.hello import encode_line, hello
 from nictop.probe.protocol.output import LineWriter
-from nictop.probe.protocol.requests import LONGEST_REQUEST, RequestLines, parse_request
+from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ class Probe:
             say=self._send,
             trouble=self._send_trouble,
             learn=self._handle_inventory,
-            ahead=self._counters.learn_physical_functions,
+            ahead=self._counters.find_physical_functions,
             parts=options.parts,
             sys=sys,
             proc=proc,
@@ -113,8 +113,8 @@ class Probe:
         if not self._options.once:
             self._poll.register(0, select.POLLIN)
             self._inventories.listen(time.monotonic())
-        self._counters.learn_physical_functions()
-        self._inventories.want("start", time.monotonic(), at_once=True)
+        self._counters.find_physical_functions()
+        self._inventories.request("start", time.monotonic(), at_once=True)
         gc.collect()
         gc.freeze()  # the present objects stay: spare later collections, and copying after fork
 
@@ -135,7 +135,7 @@ class Probe:
             elif self._executor is not None and self._executor.owns(descriptor):
                 self._executor.handle_readable(descriptor, time.monotonic())
             else:
-                self._inventories.take(descriptor)
+                self._inventories.read(descriptor)
         now = time.monotonic()
         if self._heartbeat_deadline is not None and now >= self._heartbeat_deadline:
             raise StopProbe
@@ -146,13 +146,13 @@ class Probe:
         if self._executor is not None:
             self._executor.advance(now)
         self._inventories.advance(now)
-        if self._finished and not self._output.behind:
+        if self._finished and not self._output.backlogged:
             raise StopProbe
-        if not self._output.behind:
+        if not self._output.backlogged:
             self._inventories.start(now)
 
     def _next_deadline(self, now: float) -> float:
-        next_inventory = self._inventories.next_moment(may_start=not self._output.behind)
+        next_inventory = self._inventories.next_time(may_start=not self._output.backlogged)
         deadlines = [self._schedule.next, self._heartbeat_deadline, next_inventory]
         if self._generators is not None:
             deadlines.append(self._generators.next_deadline(now))
@@ -162,7 +162,7 @@ class Probe:
 
     def _sample(self, now: float) -> None:
         self._schedule.advance(now)
-        if not self._output.behind:  # else the line would be dropped
+        if not self._output.backlogged:  # else the line would be dropped
             self._send("counters", vars(self._counters.read()), droppable=True)
             self._finished = self._options.once and self._inventories.complete
 
@@ -172,7 +172,7 @@ class Probe:
         found = None
         try:
             found = parse_targets(targets)
-            self._counters.learn(found)
+            self._counters.set_targets(found)
         except ValueError as error:
             self._send_trouble(f"no interrupts and threads: {error}")
         if found is None or found["incomplete"] or found["digest"] != known:
@@ -181,7 +181,7 @@ class Probe:
 
     def _read_input(self) -> None:
         try:
-            data = os.read(0, LONGEST_REQUEST)
+            data = os.read(0, MAX_REQUEST_BYTES)
         except OSError:
             raise StopProbe from None
         if not data:
@@ -191,7 +191,7 @@ class Probe:
         for line in lines:
             self._handle_request(line)
         if too_long:
-            self._send_trouble(f"a request of more than {LONGEST_REQUEST} bytes was ignored")
+            self._send_trouble(f"a request of more than {MAX_REQUEST_BYTES} bytes was ignored")
 
     def _handle_request(self, line: bytes) -> None:
         if not line.strip():
@@ -201,7 +201,7 @@ class Probe:
             self._send_trouble(f"request not understood: {problem}")
         now = time.monotonic()
         if "interval" in request:
-            self._schedule.change(request["interval"], now)
+            self._schedule.set_interval(request["interval"], now)
         if "watch" in request:
             self._counters.watch(request["watch"])
             if self._options.parts and not self._links_watched:
@@ -212,9 +212,9 @@ class Probe:
         if "ping" in request:
             self._send("pong", {"sequence": request["ping"], "monotonic": now})
         if "recheck" in request:
-            self._inventories.recheck(request["recheck"], now)
+            self._inventories.set_recheck(request["recheck"], now)
         if request.get("inventory"):
-            self._inventories.want("request", now, asked=True)
+            self._inventories.request("request", now, asked=True)
         if "traffic" in request:
             self._handle_traffic(request["traffic"], now)
         if "change" in request:
@@ -257,21 +257,21 @@ class Probe:
         self._send("trouble", {"time": time.monotonic(), "message": message})
 
     def _write(self, line: bytes | bytearray, *, droppable: bool = False) -> None:
-        self._output.offer(line, dispensable=droppable)
+        self._output.write(line, dispensable=droppable)
         self._update_output_poll()
 
     def _flush(self) -> None:
-        self._output.drain()
+        self._output.flush()
         self._update_output_poll()
-        if not self._output.behind and self._output.lost:
-            self._output.lost = False
-            self._inventories.want("lost lines", time.monotonic(), at_once=True)
+        if not self._output.backlogged and self._output.dropped:
+            self._output.dropped = False
+            self._inventories.request("lost lines", time.monotonic(), at_once=True)
 
     def _update_output_poll(self) -> None:
         """Poll stdout for writing only while lines are waiting; its end is reported in any case."""
-        self._poll.register(1, select.POLLOUT if self._output.behind else 0)
+        self._poll.register(1, select.POLLOUT if self._output.backlogged else 0)
         if self._generators is not None:
-            self._generators.pause(self._output.behind)
+            self._generators.pause(self._output.backlogged)
 
 
 def main(arguments: list[str], counters: CounterReader | None = None) -> int:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, ModuleType
 
-LARGEST_FRAME = 4 * 1024 * 1024
+MAX_FRAME_BYTES = 4 * 1024 * 1024
 """Bytes; a larger frame is refused."""
-DESCRIPTOR = 0
-PATIENCE = 15
+STDIN_DESCRIPTOR = 0
+FRAME_TIMEOUT = 15
 """Seconds for one frame; then SIGALRM ends the process, because the connection is broken."""
 
 
@@ -39,7 +39,7 @@ class MemoryImporter:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> object:
         """None for a module that is in no frame."""
-        if name.partition(".")[0] not in OURS:
+        if name.partition(".")[0] not in PACKAGES:
             return None
         base = name.replace(".", "/")
         for source_path, is_package in ((f"{base}.py", False), (f"{base}/__init__.py", True)):
@@ -64,31 +64,31 @@ class MemoryImporter:
         code: CodeType = marshal.loads(module)
         return code
 
-    def take(self) -> None:
+    def read_frame(self) -> None:
         """Read one frame and store it compressed. Raises EOFError and ValueError."""
-        signal.alarm(PATIENCE)
+        signal.alarm(FRAME_TIMEOUT)
         self._outstanding -= 1
         size = int.from_bytes(read_exactly(4), "big")
-        if size > LARGEST_FRAME:
+        if size > MAX_FRAME_BYTES:
             raise ValueError(f"a frame of {size} bytes")
         self._packed.append(read_exactly(size))
 
-    def take_all(self) -> None:
+    def read_remaining_frames(self) -> None:
         """Read the remaining frames; after them, stdin has requests."""
         while self._outstanding:
-            self.take()
+            self.read_frame()
 
     def _unpack(self) -> bool:
         """Unpack the next frame; False when there is none."""
         if not self._packed:
             if not self._outstanding:
                 return False
-            self.take()
+            self.read_frame()
         self._sources.update(marshal.loads(zlib.decompress(self._packed.pop(0))))
         return True
 
 
-OURS = ("nictop", "jeepney")
+PACKAGES = ("nictop", "jeepney")
 
 
 def compile_source(path: str, source: str) -> CodeType:
@@ -101,7 +101,7 @@ def read_exactly(size: int) -> bytes:
     """Read `size` bytes from stdin, unbuffered, because requests follow. Raises EOFError."""
     parts = []
     while size:
-        data = os.read(DESCRIPTOR, min(size, 1 << 20))
+        data = os.read(STDIN_DESCRIPTOR, min(size, 1 << 20))
         if not data:
             raise EOFError("stdin ended before the sources had come")
         parts.append(data)
@@ -109,16 +109,16 @@ def read_exactly(size: int) -> bytes:
     return b"".join(parts)
 
 
-def arrive(frames: int, arguments: list[str]) -> int:
+def run_probe(frames: int, arguments: list[str]) -> int:
     """Run the probe with `arguments` (the first two are ``--interval S``) until it ends; returns its exit status."""
     importer = MemoryImporter(frames)
     sys.meta_path.insert(0, importer)  # type: ignore[arg-type]
     try:
-        importer.take()
-        from nictop.probe.protocol.hello import say_first_words
+        importer.read_frame()
+        from nictop.probe.protocol.hello import send_hello
 
-        counters = say_first_words(1, float(arguments[1]))
-        importer.take_all()
+        counters = send_hello(1, float(arguments[1]))
+        importer.read_remaining_frames()
         from nictop.probe.__main__ import main
         from nictop.probe.protocol.byte_code import ByteCode
 

@@ -14,14 +14,14 @@ import msgspec
 
 from nictop.probe.records import Line, Request
 from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
-from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, pack
+from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, pack_frame
 from nictop.recording.file.index import MARK_KINDS, MAX_HOST_NAME_BYTES, MAX_MARK_ID_CHARS, Mark
 from nictop.wire.source import SourceState
 
 KEY_FRAME_SECONDS = 300.0
 """Seconds between two key frames: a key frame costs as much as the inventory in it; seeking costs as much as the
 counters between two key frames."""
-FRAME_SECONDS = 5.0
+MAX_FRAME_SECONDS = 5.0
 """Longest time span of a frame: this much is lost when the machine is switched off."""
 FULL_FRAME_BYTES = 1 << 20
 """Bytes of lines after which a frame ends earlier."""
@@ -34,7 +34,7 @@ _encoder = msgspec.json.Encoder()
 _TEMPLATED_KIND: dict[str, Kind] = {"counters": "counters", "inventory": "inventory"}
 
 
-def encoded(item: Line | SourceState | Request) -> tuple[Kind, bytes] | None:
+def encode_item(item: Line | SourceState | Request) -> tuple[Kind, bytes] | None:
     """(kind, JSON) of an item; None: it is not stored (answers to pings are part of the clock)."""
     if isinstance(item, Line):
         for name, record in vars(item).items():
@@ -59,7 +59,7 @@ class HostState:
         self._state: bytes | None = None
 
     def update(self, item: Line | SourceState | Request, text: bytes) -> None:
-        """Update the state; `text` is the item as `encoded` returned it."""
+        """Update the state; `text` is the item as `encode_item` returned it."""
         if isinstance(item, SourceState):
             self._state = text
         elif isinstance(item, Line):
@@ -126,10 +126,10 @@ class HostFrames:
         """Time of the oldest item that is not in a frame yet."""
         return self._writer.first
 
-    def take(self, item: Line | SourceState | Request, kind: Kind, text: bytes, time: float) -> list[WritableFrame]:
+    def add(self, item: Line | SourceState | Request, kind: Kind, text: bytes, time: float) -> list[WritableFrame]:
         """Add one item; returns the frames that have to be written now."""
         key_due = self._next_key is None or time >= self._next_key
-        frames = self.end() if key_due or self._is_due(time) else []
+        frames = self.end_frame() if key_due or self._is_due(time) else []
         if key_due:
             frames.append(self._key_frame(time))
         if self.unreported:
@@ -137,7 +137,7 @@ class HostFrames:
             self._items, self.unreported = self._items + self.unreported, 0
         entry = RecordEntry(time, kind, text)
         if not self._writer.add(entry):
-            frames += self.end()
+            frames += self.end_frame()
             self._writer.add(entry)
         self._items += 1
         self.state.update(item, text)
@@ -150,9 +150,9 @@ class HostFrames:
         first = self._writer.first
         if first is None:
             return False
-        return not 0 <= time - first < FRAME_SECONDS or self._writer.size >= FULL_FRAME_BYTES
+        return not 0 <= time - first < MAX_FRAME_SECONDS or self._writer.size >= FULL_FRAME_BYTES
 
-    def end(self) -> list[WritableFrame]:
+    def end_frame(self) -> list[WritableFrame]:
         """The frame of the collected items; an empty list when there are none."""
         first = self._writer.first
         if first is None:
@@ -179,5 +179,7 @@ class HostFrames:
         self._sequence += 1
         marks, self._marks = (self._marks, []) if kind == ITEMS_FRAME else ([], self._marks)
         span = math.ceil(span * 1e3 + 1e-3) / 1e3  # rounded up, so that it includes the last item
-        data = pack(kind, plain, host=self.number, sequence=self._sequence, time=time, span=span, marks=len(marks))
+        data = pack_frame(
+            kind, plain, host=self.number, sequence=self._sequence, time=time, span=span, marks=len(marks)
+        )
         return WritableFrame(kind, self.number, self.state.name, time, span, items, tuple(marks), data)

@@ -16,7 +16,7 @@ from nictop.probe.records import Line, Request
 from nictop.recording.reader import HostReader, RecordedItem, Recording
 from nictop.wire.source import SourceState
 
-WINDOW = 60.0
+HISTORY_SECONDS = 60.0
 """Seconds of counters that are yielded at once, so that rates, rules and charts have history."""
 MIN_SPEED, MAX_SPEED = 0.1, 100.0
 """Recorded seconds per second."""
@@ -35,7 +35,7 @@ class Playback:
     """The position in a recording. Times as in `Recording`."""
 
     def __init__(
-        self, recording: Recording, *, window: float = WINDOW, clock: Callable[[], float] = time.monotonic
+        self, recording: Recording, *, window: float = HISTORY_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.recording, self.window = recording, window
         self.jumps = 0
@@ -73,7 +73,7 @@ class Playback:
 
     def wall_now(self) -> float:
         """The current position in seconds since the epoch."""
-        return self.recording.wall(self.now())
+        return self.recording.wall_time(self.now())
 
     @property
     def at_end(self) -> bool:
@@ -137,7 +137,7 @@ class Playback:
         return None
 
     def _readings(self, since: float, until: float) -> list[float]:
-        return [time for name in self.recording.hosts for time in self.recording.counted(name, since, until)]
+        return [time for name in self.recording.hosts for time in self.recording.counter_times(name, since, until)]
 
     def _rebase_clock(self) -> None:
         """Set the base of the clock to the current position."""
@@ -147,7 +147,7 @@ class Playback:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def change(self, seconds: float | None = None) -> None:
+    async def wait_for_change(self, seconds: float | None = None) -> None:
         """Wait until it plays, pauses, jumps or changes its speed, for at most `seconds`."""
         waiting = asyncio.ensure_future(self._changed.wait())
         try:
@@ -180,11 +180,11 @@ class PlaybackSource:
         self._last_item_time: float | None = None
         self._caught_up = asyncio.Event()
 
-    def said_at(self) -> float:
+    def last_item_time(self) -> float:
         """Time of the last yielded item; the current position before the first one."""
         return self._playback.now() if self._last_item_time is None else self._last_item_time
 
-    async def caught_up(self) -> None:
+    async def wait_until_caught_up(self) -> None:
         """Wait until all items up to the position at the start of iteration were taken."""
         await self._caught_up.wait()
 
@@ -194,7 +194,7 @@ class PlaybackSource:
         while not self._closed:
             jumps = playback.jumps
             recording, now = playback.recording, playback.now()
-            reader = recording.reader(self.name, recording.since(self.name, now, self._window))
+            reader = recording.reader(self.name, recording.start_time(self.name, now, self._window))
             yielded = 0
             while not self._closed and playback.jumps == jumps:
                 recorded = reader.next()
@@ -218,16 +218,16 @@ class PlaybackSource:
             wait = self._playback.seconds_until(recorded.time)
             if wait == 0.0:
                 return True
-            await self._playback.change(wait)
+            await self._playback.wait_for_change(wait)
         return False
 
     async def _wait_for_more(self, reader: HostReader, jumps: int) -> None:
         """No more data in the file: wait for a change or for growth of the file."""
         recording = self._playback.recording
         if recording.closed:
-            await self._playback.change()
+            await self._playback.wait_for_change()
         elif not recording.refresh():
-            await self._playback.change(FILE_POLL_SECONDS)
+            await self._playback.wait_for_change(FILE_POLL_SECONDS)
 
     async def request(self, request: Request) -> None:
         """Ignored: requests are part of the recording."""

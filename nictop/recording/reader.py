@@ -22,7 +22,7 @@ from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import Index, KeyFrame, Mark, iter_frames, read_header, read_index, read_payload, scan
 from nictop.recording.file.open import open_for_reading
 from nictop.wire.codec import check_protocol, decode
-from nictop.wire.errors import plain
+from nictop.wire.errors import sanitize
 from nictop.wire.source import SourceState
 
 HEADER_CACHE_SIZE = 8192
@@ -64,10 +64,10 @@ class Recording:
                 index = Index(offset)
                 scan(index, descriptor, size)
             if not index.hosts and index.closed:
-                raise RecordingError(f"{plain(path)}: no host was heard in this recording")
+                raise RecordingError(f"{sanitize(path)}: no host was heard in this recording")
         except OSError as error:
             os.close(descriptor)
-            raise RecordingError(f"{plain(path)} cannot be read: {error.strerror or error}") from None
+            raise RecordingError(f"{sanitize(path)} cannot be read: {error.strerror or error}") from None
         except BaseException:
             os.close(descriptor)
             raise
@@ -111,11 +111,11 @@ class Recording:
         return self._index.closed
 
     @property
-    def damages(self) -> int:
+    def damage_count(self) -> int:
         """Number of places that could not be read, as far as the file was scanned."""
         return self._index.damage_count
 
-    def wall(self, time: float) -> float:
+    def wall_time(self, time: float) -> float:
         """Wall time of `time`, by the recording machine's clock at the start of the recording."""
         return self._header.wall + time - self._header.monotonic
 
@@ -140,15 +140,15 @@ class Recording:
         offset = next((key.offset for key in reversed(keys) if key.time <= since), keys[0].offset if keys else 0)
         return HostReader(self, number, offset, since)
 
-    def since(self, host: str, now: float, window: float) -> float:
+    def start_time(self, host: str, now: float, window: float) -> float:
         """The time at which to begin reading for a snapshot at `now` with `window` seconds of history. Earlier than
         that when the host sent nothing within the window, so that its last two counter records are included."""
-        if len(self.counted(host, now - window, now)) >= 2:
+        if len(self.counter_times(host, now - window, now)) >= 2:
             return now - window
         key = max((key.time for key in self._keys(host) if key.time <= now - window), default=now - window)
-        return min([now - window, *self.counted(host, key, now)[-2:]])
+        return min([now - window, *self.counter_times(host, key, now)[-2:]])
 
-    def frames(self, offset: int) -> Iterator[tuple[int, FrameHeader | None]]:
+    def iter_frames(self, offset: int) -> Iterator[tuple[int, FrameHeader | None]]:
         """Complete frames from `offset` on, up to those included in `begin` and `end`."""
         return iter_frames(self._descriptor, offset, self._index.offset, self.header_at)
 
@@ -156,11 +156,11 @@ class Recording:
         """The unpacked payload. Raises Damaged."""
         return read_payload(self._descriptor, offset, header)
 
-    def counted(self, host: str, since: float, until: float) -> list[float]:
+    def counter_times(self, host: str, since: float, until: float) -> list[float]:
         """Times of the counter records of a host from `since` to `until`, both included."""
         reader = self.reader(host, since)
         times: list[float] = []
-        for offset, header in self.frames(reader.offset):
+        for offset, header in self.iter_frames(reader.offset):
             if header is None or header.host != reader.number or header.kind != ITEMS_FRAME or header.end < since:
                 continue
             if header.time > until:
@@ -214,7 +214,7 @@ class HostReader:
                 return self._report_damage()
 
     def _next_frame(self) -> bool:
-        for offset, header in self._recording.frames(self.offset):
+        for offset, header in self._recording.iter_frames(self.offset):
             if header is None:
                 continue
             self.offset = offset + header.size
@@ -260,7 +260,7 @@ class HostReader:
                 check_protocol(line.hello)
             return RecordedItem(entry.time, line)
         except (NictopError, msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
-            sentence = f"a line of the recording cannot be understood: {plain(str(error))}"
+            sentence = f"a line of the recording cannot be understood: {sanitize(str(error))}"
             return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, sentence)))
 
 

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
-from nictop.wire.errors import plain
+from nictop.wire.errors import sanitize
 
 TIME_FORMS = "a time of day (14:03:20), a date and time (2026-11-21T14:03:20), seconds from the beginning (+90), or end"
 _OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _AFTER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)")
 
 
-def moment(text: str, recording: Recording) -> float:
+def parse_time(text: str, recording: Recording) -> float:
     """The time in the recording (seconds, CLOCK_MONOTONIC of the recording machine), between its begin and end. Times
     of day are in this machine's time zone, and mean the first one after the recording began. Raises RecordingError for
     an invalid text and for a time outside the recording."""
@@ -23,12 +23,12 @@ def moment(text: str, recording: Recording) -> float:
     found = _AFTER.fullmatch(text)
     if found is not None:
         return _inside(recording.begin + float(found[1]), text, recording)
-    begin = _local(recording.wall(recording.begin))
+    begin = _local(recording.wall_time(recording.begin))
     try:
         wall = datetime.fromisoformat(text) if _OF_DAY.fullmatch(text) is None else _of_day(text, begin or datetime.min)
         time = recording.at_wall(wall.timestamp()) if begin is not None else None
     except (ValueError, OverflowError, OSError):
-        raise RecordingError(f"{plain(text)!r} is no moment", f"write {TIME_FORMS}") from None
+        raise RecordingError(f"{sanitize(text)!r} is no moment", f"write {TIME_FORMS}") from None
     if time is None:
         raise RecordingError(
             "the time of day of this recording is not known: the clock of the machine that recorded was wrong",
@@ -51,11 +51,11 @@ def _inside(time: float, text: str, recording: Recording) -> float:
     """`time` limited to the recording. Up to a second before its begin and after its end is accepted, because users
     type whole seconds."""
     if not recording.begin - 1 <= time <= recording.end + 1:
-        first, last = (_local(recording.wall(edge)) for edge in (recording.begin, recording.end))
+        first, last = (_local(recording.wall_time(edge)) for edge in (recording.begin, recording.end))
         span = f"from +0 to +{recording.end - recording.begin:.0f} seconds"
         if first is not None and last is not None:
             span = f"from {first.isoformat(' ', 'seconds')} to {last.isoformat(' ', 'seconds')}"
-        raise RecordingError(f"{plain(text)} is not in the recording", f"it goes {span}")
+        raise RecordingError(f"{sanitize(text)} is not in the recording", f"it goes {span}")
     return min(max(time, recording.begin), recording.end)
 
 

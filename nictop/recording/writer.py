@@ -1,8 +1,8 @@
 """Writes the items of hosts to a file in a separate thread, so that a slow or full disk does not block the program.
 
-`Recorder.hear` only encodes an item and puts it into a bounded queue. The thread compresses and writes; items dropped
-because of a full queue or a full disk are counted, and their number is written at that place of the file. `recorded`
-wraps a source so that it is recorded while it is followed.
+`Recorder.record` only encodes an item and puts it into a bounded queue. The thread compresses and writes; items dropped
+because of a full queue or a full disk are counted, and their number is written at that place of the file.
+`recorded_source` wraps a source so that it is recorded while it is followed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,20 @@ import msgspec
 from nictop import __version__
 from nictop.probe.records import PROTOCOL, Line, Request
 from nictop.recording.file.entries import Kind
-from nictop.recording.file.frames import HEADER, INDEX_FRAME, KEY_FRAME, PREFIX, RecordingError, encode_trailer, pack
+from nictop.recording.file.frames import (
+    HEADER_FRAME,
+    INDEX_FRAME,
+    KEY_FRAME,
+    RECORDING_PREFIX,
+    RecordingError,
+    encode_trailer,
+    pack_frame,
+)
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, KeyFrame, encode_index
-from nictop.recording.file.open import create
-from nictop.recording.host_writer import FRAME_SECONDS, HostFrames, WritableFrame, encoded
-from nictop.wire.errors import plain
+from nictop.recording.file.open import create_file
+from nictop.recording.host_writer import MAX_FRAME_SECONDS, HostFrames, WritableFrame, encode_item
+from nictop.wire.errors import sanitize
 from nictop.wire.source import Source, SourceState
 
 MAX_QUEUE_BYTES = 32 * 1024 * 1024
@@ -35,7 +43,7 @@ QUEUE_POLL_SECONDS = 0.5
 """Seconds between two checks of the queue by the thread."""
 DISK_RETRY_SECONDS = 5.0
 """Seconds until writing is retried after an error."""
-LAST_WORDS = 10.0
+CLOSE_TIMEOUT = 10.0
 """Seconds that `close` waits for the thread."""
 
 
@@ -48,7 +56,7 @@ class _QueuedItem(msgspec.Struct):
 
 
 class Recorder:
-    """A recording that is being written. Raises RecordingError when the file cannot be created (see `create`)."""
+    """A recording that is being written. Raises RecordingError when the file cannot be created (see `create_file`)."""
 
     def __init__(
         self,
@@ -64,28 +72,28 @@ class Recorder:
         """Why nothing is written at present, as a sentence; "" when there is no error."""
         self.dropped = 0
         """Number of items that are not in the file."""
-        self.given_up = False
+        self.has_failed = False
         """Writing ended because of an error that is not retried."""
         self._max_queue_bytes, self._retry = max_queue_bytes, retry
         self._queue: deque[_QueuedItem] = deque()
-        self._waiting_bytes = 0
+        self._queued_bytes = 0
         self._unreported: dict[str, int] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
         self._retry_at = 0.0
         self._hosts: dict[str, HostFrames] = {}
-        self._descriptor = create(path, force=force)
+        self._descriptor = create_file(path, force=force)
         header = RecordingHeader(__version__, PROTOCOL, time.monotonic(), time.time(), boot_id)
         self.begin = header.monotonic
         """Seconds, CLOCK_MONOTONIC."""
-        first = PREFIX + pack(HEADER, msgspec.json.encode(header), time=header.monotonic)
+        first = RECORDING_PREFIX + pack_frame(HEADER_FRAME, msgspec.json.encode(header), time=header.monotonic)
         self._index = Index(0)
         try:
             self._append(first)
         except OSError as error:
             os.close(self._descriptor)
-            raise RecordingError(f"{plain(path)} cannot be written: {error.strerror or error}") from None
+            raise RecordingError(f"{sanitize(path)} cannot be written: {error.strerror or error}") from None
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -94,12 +102,12 @@ class Recorder:
         """Bytes in the file."""
         return self._index.offset
 
-    def hear(self, host: str, item: Line | SourceState | Request, now: float) -> None:
+    def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
         """Add one item of a host, or a request to it; `now`: seconds, CLOCK_MONOTONIC. Never waits for the disk."""
         if self._closing:
             return
         try:
-            made = encoded(item)
+            made = encode_item(item)
         except ValueError:  # text that cannot be encoded
             with self._lock:
                 self._count_dropped(host, 1)
@@ -108,12 +116,12 @@ class Recorder:
             return
         kind, text = made
         with self._lock:
-            if self.given_up or self._waiting_bytes + len(text) > self._max_queue_bytes:
+            if self.has_failed or self._queued_bytes + len(text) > self._max_queue_bytes:
                 self._count_dropped(host, 1)
                 return
             self._queue.append(_QueuedItem(host, item, kind, text, now))
-            self._waiting_bytes += len(text)
-            urgent = self._waiting_bytes > self._max_queue_bytes // 4
+            self._queued_bytes += len(text)
+            urgent = self._queued_bytes > self._max_queue_bytes // 4
         if urgent:
             self._wake.set()
 
@@ -121,9 +129,9 @@ class Recorder:
         """Write the queue, the index and the trailer; may be called more than once."""
         self._closing = True
         self._wake.set()
-        await asyncio.to_thread(self._thread.join, LAST_WORDS)
+        await asyncio.to_thread(self._thread.join, CLOSE_TIMEOUT)
         if self._thread.is_alive():
-            self.trouble = f"{plain(self.path)}: the disk does not take the last lines"
+            self.trouble = f"{sanitize(self.path)}: the disk does not take the last lines"
 
     # ------------------------------------------------------------------------------------------------- the thread
 
@@ -138,7 +146,7 @@ class Recorder:
                 self._wake.clear()
             self._end()
         except Exception as error:  # only the recording ends
-            self._give_up(f"the recording ended: nictop itself failed: {type(error).__name__}: {plain(str(error))}")
+            self._give_up(f"the recording ended: nictop itself failed: {type(error).__name__}: {sanitize(str(error))}")
         finally:
             os.close(self._descriptor)
 
@@ -146,21 +154,21 @@ class Recorder:
         """Write what is due; with `closing` everything."""
         with self._lock:
             queue, self._queue = self._queue, deque()
-            self._waiting_bytes = 0
+            self._queued_bytes = 0
             unreported, self._unreported = self._unreported, {}
         for name, count in unreported.items():
             self._frames_of(name).unreported += count
-        if self.given_up:
+        if self.has_failed:
             return
         if os.fstat(self._descriptor).st_nlink == 0:
-            self._give_up(f"{plain(self.path)} was removed while it was being written: nothing is recorded any more")
+            self._give_up(f"{sanitize(self.path)} was removed while it was being written: nothing is recorded any more")
         now = time.monotonic()
         for one in queue:
             frames = self._frames_of(one.host)
-            self._write(one.host, frames, frames.take(one.item, one.kind, one.text, one.time))
+            self._write(one.host, frames, frames.add(one.item, one.kind, one.text, one.time))
         for name, frames in self._hosts.items():
-            if closing or (frames.pending_since is not None and now - frames.pending_since >= FRAME_SECONDS):
-                self._write(name, frames, frames.end())
+            if closing or (frames.pending_since is not None and now - frames.pending_since >= MAX_FRAME_SECONDS):
+                self._write(name, frames, frames.end_frame())
 
     def _frames_of(self, name: str) -> HostFrames:
         """The frames of a host; hosts are numbered in the order they were first recorded."""
@@ -171,7 +179,7 @@ class Recorder:
     def _write(self, host: str, frames: HostFrames, made: list[WritableFrame]) -> None:
         """Write frames of one host, or count the items lost with them."""
         for place, frame in enumerate(made):
-            if self.given_up or not self._write_frame(frame):
+            if self.has_failed or not self._write_frame(frame):
                 lost = sum(one.items for one in made[place:])
                 with self._lock:
                     self._count_dropped(host, lost + frames.restart())
@@ -185,7 +193,7 @@ class Recorder:
             self._append(frame.data)
         except OSError as error:
             why = error.strerror or str(error)
-            self.trouble = f"{plain(self.path)} cannot be written: {why}; tried again every few seconds"
+            self.trouble = f"{sanitize(self.path)} cannot be written: {why}; tried again every few seconds"
             self._retry_at = time.monotonic() + self._retry
             return False
         self.trouble, self._retry_at = "", 0.0
@@ -219,26 +227,26 @@ class Recorder:
 
     def _give_up(self, sentence: str) -> None:
         with self._lock:
-            self.trouble, self.given_up = sentence, True
+            self.trouble, self.has_failed = sentence, True
             self.dropped += len(self._queue)
             self._queue.clear()
 
     def _end(self) -> None:
         """Write the index; without it a file is complete, but slower to open."""
         plain_index = encode_index(self._index)
-        if self.given_up or len(plain_index) > MAX_INDEX_BYTES:
+        if self.has_failed or len(plain_index) > MAX_INDEX_BYTES:
             return
         try:
-            self._append(pack(INDEX_FRAME, plain_index) + encode_trailer(self._index.offset))
+            self._append(pack_frame(INDEX_FRAME, plain_index) + encode_trailer(self._index.offset))
         except OSError as error:
-            self.trouble = f"{plain(self.path)} cannot be written: {error.strerror or error}"
+            self.trouble = f"{sanitize(self.path)} cannot be written: {error.strerror or error}"
 
 
 class ItemRecorder(Protocol):
     """A `Recorder`, or an object that passes items to a recorder that may change."""
 
-    def hear(self, host: str, item: Line | SourceState | Request, now: float) -> None:
-        """See `Recorder.hear`."""
+    def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
+        """See `Recorder.record`."""
 
 
 class _RecordedSource:
@@ -260,13 +268,13 @@ class _RecordedSource:
         items = self._source.items()
         async with aclosing(items) if isinstance(items, AsyncGenerator) else nullcontext():
             async for item in items:
-                self._recorder.hear(self.name, item, time.monotonic())
+                self._recorder.record(self.name, item, time.monotonic())
                 yield item
 
     async def request(self, request: Request) -> None:
         """See `Source.request`. Pings are not recorded: the clock estimates that result from them are."""
         if request.ping is None:
-            self._recorder.hear(self.name, request, time.monotonic())
+            self._recorder.record(self.name, request, time.monotonic())
         await self._source.request(request)
 
     async def close(self) -> None:
@@ -274,6 +282,6 @@ class _RecordedSource:
         await self._source.close()
 
 
-def recorded(source: Source, recorder: ItemRecorder) -> Source:
+def recorded_source(source: Source, recorder: ItemRecorder) -> Source:
     """The same source; `recorder` stores its items and the requests to it until it is closed."""
     return _RecordedSource(source, recorder)

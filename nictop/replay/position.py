@@ -21,11 +21,11 @@ class PlaybackPosition:
     end: float
     wall: float
     """Seconds since the epoch at time 0."""
-    grows: bool
+    is_growing: bool
     """The file is still being written, or was truncated: it has no end mark."""
     runs: tuple[tuple[float, float], ...] = ()
     """Begin and end of each traffic run."""
-    says: str = ""
+    note: str = ""
     """Status of a search in the recording, or a note about it; "": neither."""
 
     @property
@@ -36,11 +36,11 @@ class PlaybackPosition:
     def state(self) -> str:
         """``playing``, ``paused``, ``end``; ``newest`` at the end of a file that is still being written."""
         if self.at_end:
-            return "newest" if self.grows and self.playing else "end"
+            return "newest" if self.is_growing and self.playing else "end"
         return "playing" if self.playing else "paused"
 
 
-def wall_words(wall: float, *, date: bool = False) -> str:
+def wall_clock_text(wall: float, *, date: bool = False) -> str:
     """``14:03:20`` in the time zone of this machine; with `date` ``2026-11-21 14:03:20``. `wall`: seconds since the
     epoch; ``–`` if that is not in the years 1 to 9999, as the header of a recording may contain any number."""
     try:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from nictop.model.text.terminal import clean
 from nictop.recording.reader import Recording
-from nictop.replay.position import wall_words
+from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import RunMarks, run_marks
 from nictop.traffic.results.selection import StoredRun
 
-MOST = 50
+MAX_RECORDED_RUNS = 50
 """Runs of one recording whose results are computed, the last ones: each takes as long as reading the seconds around
 it."""
 
@@ -25,23 +25,30 @@ class RecordedResults:
 
     runs: tuple[StoredRun, ...] = ()
     """Each is an experiment by itself: a recording does not contain which runs belong together."""
-    untold: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     """A cleaned sentence for each run without a result: which run, and why."""
 
 
 async def recorded_results(recording: Recording, until: float) -> RecordedResults:
-    """Results of the last `MOST` runs that had started at the time `until`, seconds as in the recording."""
+    """Results of the last `MAX_RECORDED_RUNS` runs that had started at the time `until`, seconds as in the
+    recording."""
     runs: list[StoredRun] = []
     started = [marks for marks in run_marks(recording) if marks.begin <= until]
-    untold = [f"only the last {MOST} of {len(started)} runs in the recording are told"] if len(started) > MOST else []
-    for marks in started[-MOST:]:
+    untold = (
+        [f"only the last {MAX_RECORDED_RUNS} of {len(started)} runs in the recording are told"]
+        if len(started) > MAX_RECORDED_RUNS
+        else []
+    )
+    for marks in started[-MAX_RECORDED_RUNS:]:
         run = RecordedRun(recording, marks)
         await run.advance(until)
-        view = run.picture()
+        view = run.view()
         if view is not None and view.result is not None:
             end = recording.end if marks.end is None else marks.end
             runs.append(
-                StoredRun(marks.identity, marks.identity, view.result, recording.wall(end), clean(recording.nictop))
+                StoredRun(
+                    marks.identity, marks.identity, view.result, recording.wall_time(end), clean(recording.nictop)
+                )
             )
         else:
             untold.append(_untold(recording, marks, run))
@@ -49,5 +56,5 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
 
 
 def _untold(recording: Recording, marks: RunMarks, run: RecordedRun) -> str:
-    why = run.trouble or "it was not over at this moment of the recording"
-    return f"no result of the run ({marks.hosts_words}) at {wall_words(recording.wall(marks.begin))}: {why}"
+    why = run.problem or "it was not over at this moment of the recording"
+    return f"no result of the run ({marks.hosts_words}) at {wall_clock_text(recording.wall_time(marks.begin))}: {why}"

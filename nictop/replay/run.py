@@ -18,12 +18,12 @@ from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import RunMarks
 from nictop.replay.run_plan import recorded_plan
-from nictop.traffic.analysis.assemble import RunLog, first_after, has_told, result_of, zero
-from nictop.traffic.generators import Side, output
+from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
+from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
+from nictop.traffic.run.events import IntervalMeasured, RunFinished, SocketSample, Stage
 from nictop.traffic.run.host import RunHost
 
 RUN_LEAD_SECONDS = 20.0
@@ -62,13 +62,13 @@ class RecordedRun:
         """End of the recording when it was read to its end; if it has grown since, all of it is read again."""
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why there is no view of the run although it has started; "": there is one, or it has not started."""
         if self._now < self.marks.begin or self._plan is not None:
             return ""
         return "the recording does not say what the generators were asked to do: it began later than the run"
 
-    def picture(self) -> RunView | None:
+    def view(self) -> RunView | None:
         """View of the run at the time of the last `advance`; None: it has not started, or cannot be shown."""
         return self._view
 
@@ -93,7 +93,7 @@ class RecordedRun:
                 await asyncio.sleep(0)
         self._now = now
         self._finish(last)
-        self._view = None if self._live_run is None else self._live_run.picture(self._result_time or self._now)
+        self._view = None if self._live_run is None else self._live_run.view(self._result_time or self._now)
 
     # ----------------------------------------------------------------------------------------------- items
 
@@ -127,15 +127,15 @@ class RecordedRun:
             end = self._ends[side] = RunEnd(side, name, self._requests[side].id, plan.omit)
             check = self._early_lines.get(f"{self.marks.identity}-{side[0]}-check")
             if check is not None and check.tools is not None:
-                end.tools, end.output = check.tools, output(plan, check.tools)
+                end.tools, end.output = check.tools, output_parser(plan, check.tools)
             # the server had started before the request to the client
             started = self._early_lines.get(end.identity)
             if started is not None:
-                end.take(started)
+                end.add_line(started)
         for host in self._hosts.values():
             host.clear_records()
         self._live_run = LiveRun(plan, self._hosts)
-        self._live_run.take(Stage("running", "waiting for the first byte"), self._now)
+        self._live_run.process(Stage("running", "waiting for the first byte"), self._now)
 
     def _process_line(self, line: TrafficLine, now: float) -> None:
         end = next((one for one in self._ends.values() if one.identity == line.id), None)
@@ -143,20 +143,20 @@ class RecordedRun:
             if line.kind in ("tools", "started"):
                 self._early_lines[line.id] = line
             return
-        intervals = end.take(line)
+        intervals = end.add_line(line)
         for one in intervals:
-            self._live_run.take(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
+            self._live_run.process(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
         if line.kind == "sockets":
-            self._live_run.take(Sockets(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
+            self._live_run.process(SocketSample(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
 
     def _time(self, end: RunEnd, host_time: float) -> float | None:
-        axis = zero(self._log())
+        axis = axis_start(self._log())
         return None if axis is None else host_time - self._hosts[end.host].offset.seconds - axis
 
     def _log(self) -> RunLog:
         assert self._plan is not None
         before = {name: host.records[0] if host.records else None for name, host in self._hosts.items()}
-        return RunLog(self._plan, self._ends, self._hosts, self._recording.wall(self.marks.begin), before, {})
+        return RunLog(self._plan, self._ends, self._hosts, self._recording.wall_time(self.marks.begin), before, {})
 
     # ------------------------------------------------------------------------------------------------------ the end
 
@@ -171,11 +171,11 @@ class RecordedRun:
         ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended)
         read_after = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
         late = last >= ended + RUN_TAIL_SECONDS
-        if not late and not all(has_told(host, read_after[name]) for name, host in self._hosts.items()):
+        if not late and not all(has_record_since(host, read_after[name]) for name, host in self._hosts.items()):
             return
-        after = {name: first_after(host, read_after[name]) for name, host in self._hosts.items()}
+        after = {name: first_record_since(host, read_after[name]) for name, host in self._hosts.items()}
         whole = replace(self._log(), after=after)
-        self._live_run.take(Finished(result_of(whole)), last)
+        self._live_run.process(RunFinished(result_of(whole)), last)
         self._result_time = last
 
 

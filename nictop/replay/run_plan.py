@@ -12,7 +12,7 @@ from typing import Any
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficRequest
-from nictop.traffic.plan.plan import Endpoint, RunPlan, problems
+from nictop.traffic.plan.plan import Endpoint, RunPlan, plan_problems
 
 MAX_GENERATOR_ARGUMENTS = 100
 
@@ -55,7 +55,7 @@ def recorded_plan(
         )
         if plan.generator == "iperf3" and plan.protocol == "udp" and plan.bitrate == 0:
             plan = replace(plan, bitrate=None)  # iperf3: -b 0 means unlimited
-        return None if problems(plan) else plan
+        return None if plan_problems(plan) else plan
     except (ValueError, OverflowError):
         return None
 

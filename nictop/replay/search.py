@@ -16,7 +16,7 @@ from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
-from nictop.model.window import WINDOW
+from nictop.model.window import RATES_WINDOW_SECONDS
 from nictop.probe.records import Request
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import run_marks
@@ -38,7 +38,7 @@ FindingKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Happening:
+class RecordingEvent:
     """An event in a recording."""
 
     time: float
@@ -46,7 +46,7 @@ class Happening:
     sentence: str
 
 
-async def happening_after(recording: Recording, moment: float, progress: ProgressCallback) -> Happening | None:
+async def event_after(recording: Recording, moment: float, progress: ProgressCallback) -> RecordingEvent | None:
     """The first event after a time of the recording; None: there is none."""
     run = next((one for one in _runs(recording) if one.time > moment + SAME_TIME_SECONDS), None)
     until = recording.end if run is None else run.time
@@ -57,7 +57,7 @@ async def happening_after(recording: Recording, moment: float, progress: Progres
     return run
 
 
-async def happening_before(recording: Recording, moment: float, progress: ProgressCallback) -> Happening | None:
+async def event_before(recording: Recording, moment: float, progress: ProgressCallback) -> RecordingEvent | None:
     """The last event before a time of the recording; None: there is none."""
     runs = [one for one in _runs(recording) if one.time < moment - SAME_TIME_SECONDS]
     end = moment
@@ -72,13 +72,13 @@ async def happening_before(recording: Recording, moment: float, progress: Progre
     return runs[-1] if runs else None
 
 
-def _runs(recording: Recording) -> list[Happening]:
-    return [Happening(run.begin, f"a run begins: {run.hosts_words}") for run in run_marks(recording)]
+def _runs(recording: Recording) -> list[RecordingEvent]:
+    return [RecordingEvent(run.begin, f"a run begins: {run.hosts_words}") for run in run_marks(recording)]
 
 
 async def new_findings(
     recording: Recording, since: float, until: float, progress: ProgressCallback
-) -> AsyncGenerator[Happening, None]:
+) -> AsyncGenerator[RecordingEvent, None]:
     """Warnings and critical findings that exist at a step and not at the step before it; the steps are those from the
     last one up to `since` to the last one up to `until`."""
     time = max(recording.begin, _step_time(recording, since))
@@ -95,7 +95,7 @@ async def new_findings(
         if before is not None:
             new = [one for key, one in serious.items() if key not in before]
             if new:
-                yield Happening(time, "\n".join(_finding_text(one) for one in new[:5]))
+                yield RecordingEvent(time, "\n".join(_finding_text(one) for one in new[:5]))
         before = frozenset(serious)
         time += STEP_SECONDS
 
@@ -117,7 +117,7 @@ class _RecordedHost:
 
     def __init__(self, recording: Recording, name: str, begin: float) -> None:
         self.session = HostSession(Host(name, RECORDED))
-        self._reader = recording.reader(name, recording.since(name, begin, WINDOW))
+        self._reader = recording.reader(name, recording.start_time(name, begin, RATES_WINDOW_SECONDS))
         self._next: RecordedItem | None = None
 
     async def read_until(self, time: float) -> None:

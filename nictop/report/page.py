@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.text.terminal import clean
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.runs.sentences import moment_words
+from nictop.report.runs.sentences import wall_time_text
 from nictop.rules import Diagnosis, HostFacts, diagnose
-from nictop.traffic.analysis.comparison import Comparison, compared
+from nictop.traffic.analysis.comparison import Comparison, compare_stored_runs
 from nictop.traffic.results.selection import SetUp, StoredRun, set_ups
 
 NO_INVENTORY_MESSAGE = "it had told nothing of its devices yet"
@@ -96,7 +96,7 @@ def comparison_across_experiments(runs: Sequence[StoredRun]) -> tuple[ReportedEx
 
 def _compared(found: Sequence[SetUp], runs: Sequence[StoredRun]) -> ReportedExperiment:
     (first, a), (second, b) = found
-    return ReportedExperiment(tuple(runs), (first, second), compared(a, b, (first, second)))
+    return ReportedExperiment(tuple(runs), (first, second), compare_stored_runs(a, b, (first, second)))
 
 
 def title_text(report: Report) -> str:
@@ -112,4 +112,4 @@ def title_text(report: Report) -> str:
 
 def made_at_text(report: Report) -> str:
     """``2026-11-21 08:01:40 UTC``"""
-    return moment_words(report.wall)
+    return wall_time_text(report.wall)

@@ -44,16 +44,16 @@ import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
 
 # ruff: isort: on
-from nictop.model.window import WINDOW
+from nictop.model.window import RATES_WINDOW_SECONDS
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix, Severity, Skipped
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule, diagnose, diagnosis_steps
 
 __all__ = [
     "FAMILIES",
+    "RATES_WINDOW_SECONDS",
     "RULES",
     "SEVERITIES",
-    "WINDOW",
     "Diagnosis",
     "Evidence",
     "Finding",

@@ -42,7 +42,8 @@ class HostFacts:
 
     snapshot: Snapshot
     window: tuple[Rates, ...] = ()
-    """Oldest first, at most `WINDOW` seconds together, at most one part per second (`nictop.model.window`)."""
+    """Oldest first, at most `RATES_WINDOW_SECONDS` seconds together, at most one part per second
+    (`nictop.model.window`)."""
 
     @property
     def name(self) -> str:

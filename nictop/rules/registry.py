@@ -61,7 +61,7 @@ class Rule:
     """The whole docstring, unindented."""
     evaluate: PairRule
     """Every finding about all hosts."""
-    pairs: bool
+    compares_hosts: bool
     """It compares several hosts."""
     yields_to: tuple[str, ...] = ()
     """Rules that name the cause better: when one of them has a finding with the same subject and host, that of this
@@ -206,12 +206,12 @@ def diagnosis_steps(
     hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None
 ) -> Generator[None, None, Diagnosis]:
     """`diagnose` in steps: yields after each rule and host; the return value of the generator is the diagnosis."""
-    known = tuple(host for host in hosts if is_known(host.snapshot))
+    known = tuple(host for host in hosts if has_platform(host.snapshot))
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in chosen:
-        for together in (known,) if rule.pairs else [(host,) for host in known]:
+        for together in (known,) if rule.compares_hosts else [(host,) for host in known]:
             for outcome in rule.evaluate(together):
                 (findings if isinstance(outcome, Finding) else skipped).append(outcome)  # type: ignore[arg-type]
             yield
@@ -226,6 +226,6 @@ def diagnosis_steps(
     return Diagnosis(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(skipped)))
 
 
-def is_known(snapshot: Snapshot) -> bool:
+def has_platform(snapshot: Snapshot) -> bool:
     """Rules can be evaluated: the first part of an inventory has only links, not the platform."""
     return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending

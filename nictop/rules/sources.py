@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nictop.model.facts import reason
+from nictop.model.facts import absence_reason
 from nictop.probe.records import Inventory, Unreadable
 from nictop.rules.host import HostFacts, link_driver
 
@@ -66,7 +66,7 @@ def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Un
 
 def reason_text(source: str, why: Unreadable) -> str:
     """``NetworkManager (D-Bus): could not be read (its process 812 is stopped)``"""
-    return f"{SOURCES[source.partition('.')[0]]}: {reason(why, None)}"
+    return f"{SOURCES[source.partition('.')[0]]}: {absence_reason(why, None)}"
 
 
 def _of_host(area: str, host: HostFacts) -> Unreadable | None:

@@ -30,7 +30,7 @@ def used_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_used(link))
 
 
-def newest(host: HostFacts, link: Link) -> LinkRates | None:
+def newest_link_rates(host: HostFacts, link: Link) -> LinkRates | None:
     """The newest rates of a link; None: unknown, or fewer than `MIN_SAMPLES` samples."""
     rates = host.snapshot.rates
     if rates is None or len(host.window) < MIN_SAMPLES:
@@ -38,17 +38,17 @@ def newest(host: HostFacts, link: Link) -> LinkRates | None:
     return rates.links.get(link.ifindex)
 
 
-def hardware_address(link: Link) -> str:
+def mac_or_placeholder(link: Link) -> str:
     """The MAC address for commands, or the placeholder ``<MAC>``."""
     return link.address if link.address is not None and MAC_ADDRESS.fullmatch(link.address) else "<MAC>"
 
 
-def packets(rates: LinkRates | None) -> float:
+def packet_rate(rates: LinkRates | None) -> float:
     """Packets per second, both directions."""
     return (rates.rx_packets or 0.0) + (rates.tx_packets or 0.0) if rates is not None else 0.0
 
 
-def about_link(
+def link_finding(
     severity: Severity,
     host: HostFacts,
     link: Link,
@@ -62,7 +62,7 @@ def about_link(
     return Finding("", severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
 
 
-def about_host(
+def host_finding(
     severity: Severity,
     host: HostFacts,
     subject: str,
@@ -76,9 +76,9 @@ def about_host(
     return Finding("", severity, host.name, subject, title, evidence, why, fixes)
 
 
-def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
+def hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
     """Fixes on the hypervisor that offer more queues to a virtio NIC."""
-    address = hardware_address(link)
+    address = mac_or_placeholder(link)
     fixes: dict[WhereToType, Fix] = {
         "proxmox": Fix(
             "proxmox",

@@ -24,15 +24,15 @@ class SeverityLabel:
     tone: Tone
 
 
-SEVERITY_WORDS: dict[Severity, SeverityLabel] = {
+SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
     "critical": SeverityLabel("critical", "bad"),
     "warning": SeverityLabel("warning", "warn"),
     "info": SeverityLabel("note", "normal"),
 }
-SKIPPED = "skipped"
+SKIPPED_LABEL = "skipped"
 """Label of a check that could not be made."""
 
-PLACES: dict[WhereToType, str] = {
+PLACE_TEXTS: dict[WhereToType, str] = {
     "peer": "on the other host",
     "hypervisor": "on the Linux hypervisor below",
     "esxi": "on the ESXi host",
@@ -46,7 +46,7 @@ PLACES: dict[WhereToType, str] = {
     "switch": "on the switch",
 }
 
-CONTINUED = " \\"
+LINE_CONTINUATION = " \\"
 """At the end of a line of a command that continues in the next line."""
 
 POWERSHELL_LINE_CONTINUATION = " `"
@@ -56,10 +56,10 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
     return {"critical": glyphs.critical, "warning": glyphs.warning, "info": glyphs.note}[severity]
 
 
-def place_words(finding: Finding, fix: Fix) -> str:
+def place_text(finding: Finding, fix: Fix) -> str:
     """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to type a fix, and whether it survives a
     reboot, if that is known."""
-    place = f"on {finding.host}" if fix.where == "here" else PLACES[fix.where]
+    place = f"on {finding.host}" if fix.where == "here" else PLACE_TEXTS[fix.where]
     lasts = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
     return place + lasts
 
@@ -69,7 +69,7 @@ def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found for line in lines for found in PLACEHOLDER.findall(str(line))))
 
 
-def fixes_to_type(finding: Finding) -> tuple[Fix, ...]:
+def fixes_with_commands(finding: Finding) -> tuple[Fix, ...]:
     """The fixes that have commands, the best first."""
     return tuple(fix for fix in finding.fixes if fix.commands)
 
@@ -80,26 +80,26 @@ def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     return {severity: found.count(severity) for severity in SEVERITIES}
 
 
-def count_words(findings: Iterable[Finding]) -> str:
+def severity_counts_text(findings: Iterable[Finding]) -> str:
     """``1 critical · 2 warnings · 1 note``; "" when there are none."""
     parts = []
     for severity, number in severity_counts(findings).items():
         if number:
-            word = SEVERITY_WORDS[severity].word
+            word = SEVERITY_LABELS[severity].word
             parts.append(f"{number} {word}{'s' if number > 1 and word != 'critical' else ''}")
     return " · ".join(parts)
 
 
-def checks_words(diagnosis: Diagnosis) -> str:
+def checks_text(diagnosis: Diagnosis) -> str:
     """``98 checks``, ``95 of 98 checks ran, 3 skipped``"""
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
     return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
 
 
-def verdict_words(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
+def verdict_text(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
     """(text, tone): ``2 warnings``, ``✓ No problems found``; with the mark of skipped checks if some were skipped, as
     these may have missed problems."""
-    found = count_words(diagnosis.findings)
+    found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
     if diagnosis.skipped:
@@ -107,7 +107,7 @@ def verdict_words(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[st
     return f"{glyphs.passed} No problems found", "good"
 
 
-def subject_words(about: Finding | Skipped, *, several_hosts: bool) -> str:
+def subject_text(about: Finding | Skipped, *, several_hosts: bool) -> str:
     """``ens224``; ``vm1 ens224`` if several hosts are watched; ``vm1`` if the subject is the host itself."""
     parts = (about.host, about.subject) if several_hosts or not about.subject else (about.subject,)
     return " ".join(part for part in parts if part)
@@ -137,7 +137,7 @@ def command_lines(
     `` \`` (in PowerShell with a backquote), so that the lines can be copied as the command. A word that is wider than a
     line is cut, or (not `cut`) left to the terminal, which wraps it without a line end. `shown`: converts a word to the
     text to draw."""
-    continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else CONTINUED
+    continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else LINE_CONTINUATION
     words = [shown(word) for word in step.words] or [""]
     lines: list[str] = []
     line = words[0]

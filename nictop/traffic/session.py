@@ -18,13 +18,13 @@ from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import LOCAL, Host
 from nictop.traffic.experiment.events import ExperimentEnded, ExperimentEvent, StepEnded
-from nictop.traffic.experiment.experiment import Change, Experiment, carry_out, prepared
+from nictop.traffic.experiment.experiment import Change, Experiment, prepare_experiment, run_experiment
 from nictop.traffic.experiment.self_test import self_test_pair
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.results.selection import StoredRun, directory, keep
+from nictop.traffic.results.selection import StoredRun, directory, save_run
 from nictop.traffic.run.events import Stage
 from nictop.traffic.run.host import RunHost
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ SessionEvent = Note | ExperimentEvent
 
 class RunSession:
     """One experiment. `sessions`: the hosts of the request, whose items the caller processes; None: two ends on this
-    machine (self-test). `change`: as for `carry_out`. `timeout`: seconds within which every host must have sent
+    machine (self-test). `change`: as for `run_experiment`. `timeout`: seconds within which every host must have sent
     inventory and counters; None: both ends are waited for as long as they may still connect, and an observer that is
     not live is left out."""
 
@@ -80,7 +80,7 @@ class RunSession:
                 yield Stage("preparing", "making two ends on this machine")
                 pair = await stack.enter_async_context(self_test_pair(self.request))
                 self.request = pair.request
-                yield Note(pair.sentence)
+                yield Note(pair.description)
                 sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in pair.sources]
                 await stack.enter_async_context(running(*sessions))
             self.hosts = hosts = {session.name: RunHost(session) for session in sessions}
@@ -95,18 +95,18 @@ class RunSession:
                     del hosts[name]
                     yield Note(f"{name} is not live: it does not observe")
             yield Stage("preparing", "looking for generators on both hosts")
-            self.experiment = await prepared(self.request, hosts)
+            self.experiment = await prepare_experiment(self.request, hosts)
             for note in self.experiment.notes:
                 yield Note(note)
-            steps = carry_out(self.experiment, hosts, change=self._change, keep=_store, stop=self.stopping)
+            steps = run_experiment(self.experiment, hosts, change=self._change, keep=_store, stop=self.stopping)
             self.is_running = True
             try:
                 async with aclosing(steps) as events:
                     async for event in events:
                         if isinstance(event, StepEnded):
-                            self.results += (event.kept,)
+                            self.results += (event.run,)
                         elif isinstance(event, ExperimentEnded):
-                            self.why = event.why
+                            self.why = event.reason
                         yield event
             finally:
                 self.is_running = False
@@ -129,10 +129,10 @@ class RunSession:
                 name, state = waiting[0].name, waiting[0].snapshot.state
                 yield Stage("waiting", f"waiting for {name}: {state}")
                 try:
-                    await within(end - time.monotonic(), changed.wait())
+                    await with_timeout(end - time.monotonic(), changed.wait())
                 except asyncio.TimeoutError:
                     raise HostUnreachable(f"{name}: no complete answer within {self._timeout:g} s") from None
 
 
 def _store(run: StoredRun) -> object:
-    return keep(run, directory(os.environ))
+    return save_run(run, directory(os.environ))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from nictop.errors import NictopError
-from nictop.probe.records import MAX_LINE, PROTOCOL, Hello, Line, Request
+from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Hello, Line, Request
 from nictop.wire.record_limits import LimitError, check_line, limit_record
 
 DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
@@ -36,8 +36,8 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
 
     Fields and records that this version does not know are ignored: an unknown record gives an empty `Line`.
     """
-    if len(line) > MAX_LINE:
-        raise LineError(f"a line of {len(line)} bytes is longer than {MAX_LINE}")
+    if len(line) > MAX_LINE_BYTES:
+        raise LineError(f"a line of {len(line)} bytes is longer than {MAX_LINE_BYTES}")
     try:
         check_line(line)
         record = _decoder.decode(line)

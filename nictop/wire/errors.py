@@ -25,7 +25,7 @@ class TransientError(HostUnreachable):
     """A retry may succeed."""
 
 
-def plain(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
+def sanitize(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     """`text` on one line, without control characters and invisible characters; truncated to `limit` characters."""
     shown = "".join(
         character if character == " " or unicodedata.category(character)[0] in "LNPSM" else " "
@@ -37,7 +37,7 @@ def plain(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
 
 def last_line(text: str) -> str:
     """The last line that is not empty: most programs write the reason of their failure there."""
-    lines = [line for line in map(plain, text.splitlines()[-50:]) if line]
+    lines = [line for line in map(sanitize, text.splitlines()[-50:]) if line]
     return lines[-1] if lines else ""
 
 
@@ -45,7 +45,7 @@ def unreachable_error(error: OSError, address: str) -> HostUnreachable:
     """The error for an OSError of connect(2) or the resolver. `address`: as the user wrote it."""
     if isinstance(error, socket.gaierror):
         return TransientError(
-            f"{address}: the name is not known here: {plain(error.strerror or str(error))}", "check its spelling"
+            f"{address}: the name is not known here: {sanitize(error.strerror or str(error))}", "check its spelling"
         )
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
         return TransientError(
@@ -61,10 +61,10 @@ def unreachable_error(error: OSError, address: str) -> HostUnreachable:
         return TransientError(
             f"there is no way to {address}: {os.strerror(error.errno)}", "check the routes of this machine"
         )
-    return TransientError(f"{address} cannot be reached: {plain(error.strerror or str(error))}", "try ssh to it")
+    return TransientError(f"{address} cannot be reached: {sanitize(error.strerror or str(error))}", "try ssh to it")
 
 
-def sentence(error: NictopError) -> str:
+def error_text(error: NictopError) -> str:
     """Message and hint on one line."""
-    message, hint = plain(error.message, 2 * MAX_MESSAGE_CHARS), plain(error.hint)
+    message, hint = sanitize(error.message, 2 * MAX_MESSAGE_CHARS), sanitize(error.hint)
     return f"{message}; {hint}" if hint else message

@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Callable
 
 from nictop.probe.records import Line
-from nictop.wire.budget import BYTE_CPU_SECONDS, OVERLOADED, PART_CPU_SECONDS, HostBudget
+from nictop.wire.budget import BYTE_CPU_SECONDS, OVERLOADED_MESSAGE, PART_CPU_SECONDS, HostBudget
 from nictop.wire.line_reader import LineReader
 from nictop.wire.source import SourceState
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
-FULL, RESUME_QUEUED_BYTES = 1024 * 1024, 256 * 1024
+MAX_QUEUED_BYTES, RESUME_QUEUED_BYTES = 1024 * 1024, 256 * 1024
 """Bytes in the queue. Reading stops at the first value and resumes at the second."""
 MIN_PART_BYTES = 256
 """Minimum number of bytes that each part counts as, however short it is."""
@@ -28,7 +28,7 @@ class Inbox:
     """`has_room` is called when the queue was full and has room again."""
 
     def __init__(self, budget: HostBudget, has_room: Callable[[], None]) -> None:
-        self.hearing = LineReader()
+        self.reader = LineReader()
         self.size = 0
         """Bytes in the queue."""
         self.received_at = 0.0
@@ -48,7 +48,7 @@ class Inbox:
         weight = max(MIN_PART_BYTES, len(data) + other_bytes)
         self._parts.append((time.monotonic(), data, weight))
         self.size += weight
-        self.is_full = self.is_full or self.size >= FULL
+        self.is_full = self.is_full or self.size >= MAX_QUEUED_BYTES
         self._changed.set()
 
     def close(self, *, forget: bool = False) -> None:
@@ -57,7 +57,7 @@ class Inbox:
         if forget:
             self._parts.clear()
             self.size = 0
-            self.hearing.discard()
+            self.reader.discard()
         self._changed.set()
 
     async def next(self) -> Line | SourceState | None:
@@ -68,11 +68,13 @@ class Inbox:
             if self._budget.overloaded != self._reported_overloaded:
                 self._reported_overloaded = self._budget.overloaded
                 return SourceState(
-                    "live", OVERLOADED if self._reported_overloaded else "", overloaded=self._reported_overloaded
+                    "live",
+                    OVERLOADED_MESSAGE if self._reported_overloaded else "",
+                    overloaded=self._reported_overloaded,
                 )
-            if self.hearing.has_items:
-                await self._budget.wait_for_turn(self.hearing.next_size)
-                if self._budget.overloaded != self._reported_overloaded or not self.hearing.has_items:
+            if self.reader.has_items:
+                await self._budget.wait_for_turn(self.reader.next_size)
+                if self._budget.overloaded != self._reported_overloaded or not self.reader.has_items:
                     continue
                 item = self._decode_next()
                 if item is not None:
@@ -94,13 +96,13 @@ class Inbox:
                 await self._changed.wait()
                 return
             with contextlib.suppress(asyncio.TimeoutError):
-                await within(seconds, self._changed.wait())
+                await with_timeout(seconds, self._changed.wait())
 
     def _feed_part(self) -> None:
         self.received_at, data, weight = self._parts.popleft()
         self.size -= weight
         self._budget.charge(PART_CPU_SECONDS + weight * BYTE_CPU_SECONDS)
-        self.hearing.add(data)
+        self.reader.add(data)
         if self.is_full and self.size <= RESUME_QUEUED_BYTES:
             self.is_full = False
             self._has_room()
@@ -108,7 +110,7 @@ class Inbox:
     def _decode_next(self) -> Line | SourceState | None:
         begin = time.thread_time()
         try:
-            return self.hearing.take()
+            return self.reader.take()
         finally:
             self._budget.charge(time.thread_time() - begin)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from nictop.probe.records import MAX_LINE, Line
+from nictop.probe.records import MAX_LINE_BYTES, Line
 from nictop.wire.codec import LineError, check_protocol, decode
-from nictop.wire.errors import plain
+from nictop.wire.errors import sanitize
 from nictop.wire.source import SourceState
 
 MAX_BAD_LINES = 5
@@ -22,7 +22,7 @@ class LineReader:
     """The output of one run of a probe."""
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.line_count = 0
         """Valid lines so far."""
         self._lines: deque[bytes | bytearray] = deque()
         self._rest = bytearray()
@@ -34,8 +34,8 @@ class LineReader:
         """Append received bytes. Raises LineError for a line that is too long."""
         first, *others = data.split(b"\n")
         self._rest += first
-        if len(self._rest) > MAX_LINE:
-            raise LineError(f"a line of more than {MAX_LINE} bytes")
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
         if others:
             self._lines.append(self._rest)
             self._lines.extend(others[:-1])
@@ -59,15 +59,15 @@ class LineReader:
             return record
         try:
             record = decode(self._lines.popleft())
-            if not self.heard and record.hello is None:
+            if not self.line_count and record.hello is None:
                 raise LineError("not a line of the probe: it did not begin with a hello")
         except LineError as error:
             self._bad_lines += 1
             if self._bad_lines >= MAX_BAD_LINES:
-                raise LineError(f"the probe talks nonsense: {plain(error.message)}") from None
-            return SourceState("live", plain(error.message)) if self.heard else None
+                raise LineError(f"the probe talks nonsense: {sanitize(error.message)}") from None
+            return SourceState("live", sanitize(error.message)) if self.line_count else None
         self._bad_lines = 0
-        self.heard += 1
+        self.line_count += 1
         if record.hello is None:
             return record
         check_protocol(record.hello)

@@ -28,7 +28,7 @@ from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.inbox import Inbox
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import SourceState
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 LIBRARIES = ("nictop", "jeepney")
 HELLO_TIMEOUT = 10.0
@@ -190,9 +190,9 @@ class _Run:
         try:
             while True:
                 timeout = self._silence_timeout + 3 * self.interval
-                if not inbox.hearing.heard:
+                if not inbox.reader.line_count:
                     timeout = min(timeout, HELLO_TIMEOUT)
-                part = await within(timeout, stream.read(PIPE_READ_BYTES))
+                part = await with_timeout(timeout, stream.read(PIPE_READ_BYTES))
                 if not part:
                     break
                 inbox.put(part)
@@ -200,7 +200,9 @@ class _Run:
                     self._room.clear()
                     await self._room.wait()
         except asyncio.TimeoutError:
-            self._reason = "the probe has fallen silent" if inbox.hearing.heard else "the probe did not say anything"
+            self._reason = (
+                "the probe has fallen silent" if inbox.reader.line_count else "the probe did not say anything"
+            )
         except OSError as error:
             self._reason = f"the probe cannot be heard: {error}"
         inbox.close()
@@ -253,7 +255,7 @@ async def _drain(stream: asyncio.StreamReader | None) -> None:
 
 async def _has_ended(process: Process, seconds: float) -> bool:
     try:
-        await within(seconds, process.wait())
+        await with_timeout(seconds, process.wait())
     except asyncio.TimeoutError:
         return False
     return True

@@ -12,9 +12,9 @@ from contextlib import aclosing
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import HostBudget
-from nictop.wire.errors import PermanentError, sentence
+from nictop.wire.errors import PermanentError, error_text
 from nictop.wire.source import SourceState, merge_settings
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 30.0
 HEALTHY_SECONDS = 30.0
@@ -59,13 +59,13 @@ class ReconnectingSource:
                 if self._closed.is_set() or error is None:
                     return
                 if isinstance(error, PermanentError) or not isinstance(error, HostUnreachable):
-                    yield SourceState("failed", sentence(error))
+                    yield SourceState("failed", error_text(error))
                     return
                 failures = 1 if received and time.monotonic() - begin >= HEALTHY_SECONDS else failures + 1
                 delay = retry_delay(failures, *self._retry)
-                yield SourceState("lost", sentence(error), delay)
+                yield SourceState("lost", error_text(error), delay)
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await within(delay, self._closed.wait())
+                    await with_timeout(delay, self._closed.wait())
 
     async def request(self, request: Request) -> None:
         """See `Source.request`."""

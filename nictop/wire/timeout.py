@@ -34,7 +34,7 @@ async def run_until(event: asyncio.Event, work: Coroutine[Any, Any, Result]) -> 
         await asyncio.gather(task, waiter, return_exceptions=True)
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
+async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
     """The result of `work`. Raises asyncio.TimeoutError if there is none after `seconds`; `work` is cancelled then, as
     it is when the caller is, and has ended when this returns.
 

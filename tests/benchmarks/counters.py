@@ -70,7 +70,7 @@ def measured(watched: tuple[int, ...], rounds: int) -> Times:
     bare, release = bare_calls(watched)
 
     def moved() -> Sample:
-        reader._links.forget()
+        reader._links.drop_cache()
         return reader.read()
 
     turns: list[Callable[[], object]] = [bare, reader.read, moved, lambda: json.dumps({"counters": vars(moved())})]
@@ -96,7 +96,7 @@ def bare_calls(watched: tuple[int, ...]) -> tuple[Callable[[], None], Callable[[
     generic = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
     paths = ("/proc/stat", "/proc/softirqs", "/proc/net/softnet_stat")
     stat, softirqs, softnet = files = [os.open(path, os.O_RDONLY) for path in paths]
-    buffer, text = bytearray(netlink.RECEIVE_BUFFER), bytearray(8192)
+    buffer, text = bytearray(netlink.RECEIVE_BUFFER_BYTES), bytearray(8192)
     end_of_softnet = os.preadv(softnet, [text], 0)
     flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
     dump = netlink.HEADER.pack(28, link_counters.RTM_GETSTATS, flags, 1, 0) + link_counters.STATS_REQUEST
@@ -147,7 +147,7 @@ def driver_requests(ioctls: socket.socket, ifindex: int) -> tuple[bytes, bytes, 
     name = NAME_REQUEST.unpack(fcntl.ioctl(ioctls, driver_counters.SIOCGIFNAME, name_request))[0]
     count = array.array("B", bytes(SET_INFO.size))
     SET_INFO.pack_into(count, 0, driver_counters.ETHTOOL_GSSET_INFO, 0, 1 << driver_counters.ETH_SS_STATS, 0)
-    numbers = array.array("Q", bytes(8 * (1 + driver_counters.HEADROOM)))
+    numbers = array.array("Q", bytes(8 * (1 + driver_counters.SPARE_COUNTERS)))
     STATS_HEAD.pack_into(numbers, 0, driver_counters.ETHTOOL_GSTATS, 0)
     pointers = [ETHTOOL_REQUEST.pack(name, memory.buffer_info()[0]) for memory in (count, numbers)]
     return name_request, pointers[0], pointers[1], count, numbers

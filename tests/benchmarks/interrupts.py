@@ -120,8 +120,8 @@ def passes(machine: Host, rounds: int) -> list[float]:
             for number in machine.numbers
         ]
         first = cpu_seconds(table.read)
-        own.learn(machine.numbers)
-        fallback.learn(machine.numbers)
+        own.set_targets(machine.numbers)
+        fallback.set_targets(machine.numbers)
         buffer = bytearray(machine.size)
         turns: list[Callable[[], object]] = [
             lambda: read_raw(whole.fileno()),

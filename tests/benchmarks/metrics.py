@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector
-from nictop.metrics.exposition import compressed, text
+from nictop.metrics.exposition import exposition_text, gzip_body
 from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, Counters, Hello, Interrupt, Inventory, Line, PciFunction
@@ -63,8 +63,8 @@ def once(hosts: list[tuple[HostCollector, Snapshot]], second: int) -> tuple[floa
     received = [(collector, advance(snapshot, Line(counters=counters(second)))) for collector, snapshot in hosts]
     start = time.process_time()
     samples_of_all = (sample for collector, snapshot in received for sample in collector.samples(snapshot, 0.5))
-    answer = text(samples_of_all, openmetrics=True)
-    compressed(answer)
+    answer = exposition_text(samples_of_all, openmetrics=True)
+    gzip_body(answer)
     return time.process_time() - start, answer
 
 

@@ -20,8 +20,8 @@ from random import Random
 
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import LINK_COUNTERS, Counters, Inventory, Line, Link
-from nictop.recording.host_writer import HostFrames, encoded
-from nictop.recording.playback import WINDOW, Playback
+from nictop.recording.host_writer import HostFrames, encode_item
+from nictop.recording.playback import HISTORY_SECONDS, Playback
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
@@ -125,10 +125,10 @@ def size(watched: int, busy: bool = False) -> float:
         record = generated_counters(watched, busy)[second % GENERATED_SECONDS]
         moved = replace(record, time=record.time + second // GENERATED_SECONDS * GENERATED_SECONDS)
         for item in (*items, Line(counters=moved)):
-            encoded_item = encoded(item)
+            encoded_item = encode_item(item)
             assert encoded_item is not None
-            written += sum(len(frame.data) for frame in frames.take(item, *encoded_item, moved.time))
-    return (written + sum(len(frame.data) for frame in frames.end())) / 1e6
+            written += sum(len(frame.data) for frame in frames.add(item, *encoded_item, moved.time))
+    return (written + sum(len(frame.data) for frame in frames.end_frame())) / 1e6
 
 
 def recording_size(quick: bool) -> Iterator[Result]:
@@ -153,10 +153,10 @@ def recording_cost(quick: bool) -> Iterator[Result]:
 
 async def written(path: str, inventory_line: Line, records: tuple[Counters, ...], rate: int) -> None:
     recorder = Recorder(path)
-    recorder.hear("a", hello(), 1000.0)
-    recorder.hear("a", inventory_line, 1000.0)
+    recorder.record("a", hello(), 1000.0)
+    recorder.record("a", inventory_line, 1000.0)
     for number, record in enumerate(records):
-        recorder.hear("a", Line(counters=record), 1000.0 + number / rate)
+        recorder.record("a", Line(counters=record), 1000.0 + number / rate)
         await asyncio.sleep(0)
     await recorder.close()
     assert not recorder.dropped, recorder.trouble
@@ -174,7 +174,7 @@ def recording_day(quick: bool) -> Iterator[Result]:
         for path, which in ((whole, "with its index"), (cut, "cut, without one")):
             begin = time.perf_counter()
             with Recording.open(path) as recording:
-                read_window(recording, recording.begin + WINDOW)
+                read_window(recording, recording.begin + HISTORY_SECONDS)
             yield Result(
                 f"recording of {hours} h, {which}: to the first picture", time.perf_counter() - begin, 1.0, "s"
             )
@@ -210,7 +210,7 @@ def read_window(recording: Recording, place: float) -> Snapshot:
         playback = Playback(recording)
         playback.seek(place)
         snapshot, (source,) = Snapshot.empty("a"), playback.sources()
-        last = recording.counted("a", place - WINDOW, playback.now())[-1]
+        last = recording.counter_times("a", place - HISTORY_SECONDS, playback.now())[-1]
         async for item in source.items():
             if isinstance(item, Line):
                 snapshot = advance(snapshot, item)
@@ -224,14 +224,14 @@ def read_window(recording: Recording, place: float) -> Snapshot:
 async def written_hours(path: str, hours: int) -> None:
     recorder = Recorder(path)
     inventory_line, records = make_inventory(), generated_counters(NICS)
-    recorder.hear("a", SourceState("live"), 1000.0)
-    recorder.hear("a", hello(), 1000.0)
+    recorder.record("a", SourceState("live"), 1000.0)
+    recorder.record("a", hello(), 1000.0)
     for second in range(hours * HOUR):
         if second % 300 == 0:
-            recorder.hear("a", inventory_line, 1000.0 + second)
+            recorder.record("a", inventory_line, 1000.0 + second)
         moved = replace(records[second % GENERATED_SECONDS], time=1000.0 + second)
-        recorder.hear("a", Line(counters=moved), moved.time)
+        recorder.record("a", Line(counters=moved), moved.time)
         if second % 500 == 0:
-            await asyncio.to_thread(wait_until, lambda: recorder._waiting_bytes < 4_000_000)
+            await asyncio.to_thread(wait_until, lambda: recorder._queued_bytes < 4_000_000)
     await recorder.close()
     assert not recorder.dropped, recorder.trouble

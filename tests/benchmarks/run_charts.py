@@ -64,10 +64,10 @@ class LongRun:
             for end_of_run, side, sends in ends:
                 rate = 8e9 + 1e9 * ((7 * end) % 1)
                 interval = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
-                self.watching.take(IntervalMeasured(end_of_run, self.now, interval, side), now=self.now)
+                self.watching.process(IntervalMeasured(end_of_run, self.now, interval, side), now=self.now)
                 if self.plan.direction == "bidirectional":
                     back = replace(interval, sends=not sends)
-                    self.watching.take(IntervalMeasured(end_of_run, self.now, back, side), now=self.now)
+                    self.watching.process(IntervalMeasured(end_of_run, self.now, back, side), now=self.now)
 
     def _counters(self, number: int) -> Counters:
         ticks = round(self.now * 100)
@@ -101,7 +101,7 @@ async def repainted(run: LongRun, seconds: int) -> tuple[float, float]:
             for _ in range(FRAMES_PER_SECOND):
                 run.advance()
                 begin = time.process_time()
-                chart.show(run.watching.picture(run.now))
+                chart.show(run.watching.view(run.now))
                 hosts.show(chart.shown, chart.time)
                 await pilot.pause()
                 spent.append(time.process_time() - begin)

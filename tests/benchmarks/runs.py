@@ -16,14 +16,14 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
-from nictop.traffic.run.events import Finished, IntervalMeasured
+from nictop.traffic.run.events import IntervalMeasured, RunFinished
 from nictop.traffic.run.run import Run
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds
 from tests.benchmarks.traffic import CONTROL, interval
 from tests.support.sshd import Sshd, command_line, why_no_sshd
-from tests.traffic.pair import WIRE, Pair, doors, namespaces, pair_over_ssh, why_not
+from tests.traffic.pair import WIRE, Pair, missing_requirement, namespaces, pair_over_ssh, ssh_servers
 
 Doors = dict[str, Sshd]
 PORT = 5999
@@ -38,7 +38,7 @@ async def both_hosts() -> AsyncIterator[tuple[Pair, Doors]]:
 
 
 def skip_where_impossible() -> None:
-    reason = why_not() or why_no_sshd()
+    reason = missing_requirement() or why_no_sshd()
     if reason is not None:
         sys.exit(f"the benchmarks of runs cannot be made here: {reason}")
     os.environ.pop("SSH_AUTH_SOCK", None)
@@ -134,7 +134,7 @@ async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tu
                 begin = now, used
             elif now > begin[0]:
                 shares = {name: (used[name] - begin[1][name]) / (now - begin[0]) for name in doors}
-        if isinstance(event, Finished):
+        if isinstance(event, RunFinished):
             assert event.result.failure is None and event.result.goodput is not None, event.result.failure
             return event.result.goodput, shares
     raise AssertionError("a run without an end")
@@ -154,7 +154,7 @@ def cpu_seconds_per_host(doors: Doors) -> dict[str, float]:
 
 def bare(both: Pair, seconds: int, cpu: int | None) -> float:
     """Goodput of iperf3 without nictop, both ends in new sessions as the probe starts them."""
-    address, port = both.place("b").address, str(PORT)
+    address, port = both.endpoint("b").address, str(PORT)
     pinned = [] if cpu is None else ["-A", str(cpu)]
     inside = ["ip", "netns", "exec", both.server.name]
     command = [*inside, "iperf3", "-s", "-1", "-p", port, "-B", address, "--forceflush", "-i", "0.2", *pinned]
@@ -187,7 +187,7 @@ def whole_screen(quick: bool) -> Iterator[Result]:
     with (
         tempfile.TemporaryDirectory(prefix="nictop-") as folder,
         namespaces() as (client, server),
-        doors(Path(folder), client, server) as both_doors,
+        ssh_servers(Path(folder), client, server) as both_doors,
     ):
         for namespace in (client, server):
             namespace.run(WIRE_10G)

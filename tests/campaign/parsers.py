@@ -43,7 +43,7 @@ from nictop.probe.kernel import netlink
 from nictop.probe.records import Qdisc
 from nictop.recording.file.frames import Damaged
 from nictop.recording.reader import Recording
-from nictop.recording.time_spec import moment
+from nictop.recording.time_spec import parse_time
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
@@ -102,7 +102,7 @@ def attributes(random: Random, text: str, depth: int = 0) -> bytes:
             value = random.choice(NUMBERS).to_bytes(8, sys.byteorder)[: random.choice((1, 2, 4, 8))]
         else:
             value = text[: random.randrange(1, 40)].encode("utf-8", "surrogateescape") + b"\0"
-        parts.append(netlink.pack(random.randrange(1, 70), value[:60_000]))
+        parts.append(netlink.pack_attribute(random.randrange(1, 70), value[:60_000]))
     data = b"".join(parts)
     if random.random() < 0.2:
         data = data[: random.randrange(len(data) + 1)]
@@ -142,7 +142,7 @@ ARGUMENTS: dict[str, Maker] = {
     "tuple[str, ...]": lambda random, text: tuple(words_of(random, text)),
     "tuple[int, ...]": lambda random, text: (0, 1, 3),
     "dict[int, int]": lambda random, text: {},
-    "Attributes": lambda random, text: dict(netlink.iterate(attributes(random, text))),
+    "Attributes": lambda random, text: dict(netlink.iter_attributes(attributes(random, text))),
     "Names": lambda random, text: text.split()[:90],
     "LinkSettings | None": lambda random, text: None,
     "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
@@ -151,9 +151,9 @@ ARGUMENTS: dict[str, Maker] = {
 """Annotation → generator of such an argument from a text."""
 
 BY_RECORDS = {
-    "nictop.probe.changes.networkmanager.state.parse_now",
-    "nictop.probe.changes.networkmanager.state.parse_profile_now",
-    "nictop.probe.changes.networkmanager.state.parse_device_now",
+    "nictop.probe.changes.networkmanager.state.parse_state",
+    "nictop.probe.changes.networkmanager.state.parse_bus_profile",
+    "nictop.probe.changes.networkmanager.state.parse_bus_device",
     "nictop.probe.counters.links.parse_stats",
     "nictop.probe.inventory.ethtool.transceivers.parse_cmis",
     "nictop.probe.inventory.ethtool.transceivers.parse_cmis_lanes",
@@ -172,20 +172,20 @@ BY_RECORDS = {
 or by the tests of their modules."""
 
 HANDLED: dict[str, tuple[type[BaseException], ...]] = {
-    "nictop.probe.kernel.dbus_wire.parse_header": (ValueError, IndexError),
-    "nictop.probe.events.networkmanager.parse_signal_matters": (ValueError, IndexError),
+    "nictop.probe.kernel.dbus_wire.parse_message": (ValueError, IndexError),
+    "nictop.probe.events.networkmanager.parse_signal_relevance": (ValueError, IndexError),
     "nictop.probe.changes.grammar.actions.parse_ethtool": (ValueError,),
     "nictop.probe.changes.grammar.actions.parse_ip": (ValueError,),
     "nictop.probe.changes.grammar.actions.parse_link_set": (ValueError,),
     "nictop.probe.changes.grammar.actions.parse_write": (ValueError,),
     "nictop.probe.changes.grammar.nmcli.parse_add": (ValueError,),
     "nictop.probe.changes.grammar.nmcli.parse_nmcli": (ValueError,),
-    "nictop.probe.kernel.cpu_columns.parse_header": (ValueError,),
-    "nictop.probe.kernel.cpu_columns.parse_number": (ValueError,),
+    "nictop.probe.kernel.cpu_columns.parse_cpu_header": (ValueError,),
+    "nictop.probe.kernel.cpu_columns.parse_count": (ValueError,),
     "nictop.probe.counters.interrupts.parse_changed_counts": (ValueError,),
     "nictop.probe.counters.interrupts.parse_cpu_list": (ValueError,),
     "nictop.probe.counters.softirqs.parse_online_softirqs": (ValueError,),
-    "nictop.traffic.results.store.parse_kept": (NictopError,),
+    "nictop.traffic.results.store.parse_run": (NictopError,),
 }
 """Parsers whose callers handle exceptions that their docstrings do not name."""
 
@@ -223,7 +223,7 @@ def recording(random: Random, text: str) -> None:
         file.flush()
         with Recording.open(file.name) as opened:
             with suppress(NictopError):
-                moment(text[:30], opened)
+                parse_time(text[:30], opened)
             for name in opened.hosts[:1]:
                 reader = opened.reader(name, opened.begin)
                 for _ in range(50):
@@ -242,7 +242,7 @@ def netlink_datagram(random: Random, text: str) -> None:
     data = message_bytes(random, text)
     for kind, flags, _, start, end in netlink.messages(data):
         netlink.raise_error(data, kind, flags, start, end)
-    for _, value in netlink.iterate(data):
+    for _, value in netlink.iter_attributes(data):
         netlink.text(value)
 
 

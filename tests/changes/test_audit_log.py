@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.changes.audit_log import (
-    Log,
+    ChangeLog,
     LoggedAction,
     LoggedChange,
-    encoded,
+    append_change,
+    encode_change,
     log_path,
     parse_log,
-    read,
+    read_log,
     user_name,
-    write,
 )
 from nictop.changes.wording import log_lines
 from nictop.cli.main import main
@@ -45,10 +45,10 @@ KEPT = replace(BEGUN, state="kept", ended=1_790_000_009.5)
 
 def test_a_change_is_one_entry_from_its_begin_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "state" / "nictop" / "changes.jsonl"
-    write(BEGUN, path)
-    assert read(path) == Log((BEGUN,))
-    write(KEPT, path)
-    assert read(path) == Log((KEPT,))
+    append_change(BEGUN, path)
+    assert read_log(path) == ChangeLog((BEGUN,))
+    append_change(KEPT, path)
+    assert read_log(path) == ChangeLog((KEPT,))
     assert len(path.read_bytes().splitlines()) == 2
 
 
@@ -56,28 +56,28 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     path = tmp_path / "nictop" / "changes.jsonl"
     before = os.umask(0)
     try:
-        write(BEGUN, path)
+        append_change(BEGUN, path)
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.chmod(0o644)
-    write(KEPT, path)
+    append_change(KEPT, path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_no_log_is_an_empty_one(tmp_path: Path) -> None:
-    assert read(tmp_path / "nothing") == Log()
+    assert read_log(tmp_path / "nothing") == ChangeLog()
 
 
-@pytest.mark.parametrize("length", range(0, len(encoded(KEPT)), 7))
+@pytest.mark.parametrize("length", range(0, len(encode_change(KEPT)), 7))
 def test_a_line_that_was_cut_costs_no_other_one(tmp_path: Path, length: int) -> None:
     path = tmp_path / "nictop" / "changes.jsonl"
-    write(BEGUN, path)
+    append_change(BEGUN, path)
     with path.open("ab") as file:
-        file.write(encoded(KEPT)[:length])
-    write(replace(KEPT, id="b2"), path)
-    log = read(path)
+        file.write(encode_change(KEPT)[:length])
+    append_change(replace(KEPT, id="b2"), path)
+    log = read_log(path)
     assert [one.id for one in log.changes] == ["a1", "b2"]
     assert log.unreadable == (1 if length else 0)
 
@@ -89,10 +89,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     directory.mkdir()
     for place in (fifo, link, directory):
         with pytest.raises(NictopError):
-            write(BEGUN, place)
+            append_change(BEGUN, place)
     for place in (fifo, directory):
         with pytest.raises(NictopError):
-            read(place)
+            read_log(place)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -105,7 +105,7 @@ def test_the_path_of_the_log() -> None:
 
 def _write_many(path: Path, writer: int) -> None:
     for number in range(50):
-        write(replace(KEPT, id=f"{writer}-{number}", text="x" * 5000), path)
+        append_change(replace(KEPT, id=f"{writer}-{number}", text="x" * 5000), path)
 
 
 def test_several_writers_at_once(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_several_writers_at_once(tmp_path: Path) -> None:
     for one in writers:
         one.join(120)
         assert one.exitcode == 0
-    log = read(path)
+    log = read_log(path)
     assert len(log.changes) == 150 and log.unreadable == 0
 
 
@@ -125,22 +125,26 @@ def test_a_log_that_somebody_keeps_locked_is_not_waited_for(tmp_path: Path, monk
     """Whoever asks for it hears no key meanwhile."""
     monkeypatch.setattr("nictop.changes.audit_log.LOG_LOCK_TIMEOUT", 0.05)
     path = tmp_path / "nictop" / "changes.jsonl"
-    write(BEGUN, path)
+    append_change(BEGUN, path)
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(NictopError, match="another program keeps it locked"):
-            write(KEPT, path)
-        assert read(path) == Log((BEGUN,)), "it can be read meanwhile"
-    write(KEPT, path)
-    assert read(path) == Log((KEPT,))
+            append_change(KEPT, path)
+        assert read_log(path) == ChangeLog((BEGUN,)), "it can be read meanwhile"
+    append_change(KEPT, path)
+    assert read_log(path) == ChangeLog((KEPT,))
 
 
 def test_a_newer_entry_and_nonsense_are_counted() -> None:
     data = (
-        encoded(KEPT) + encoded(replace(KEPT, id="n", schema=99)) + b"{}\nnonsense\n\xff\n\n" + b"[" * 100_000 + b"\n"
+        encode_change(KEPT)
+        + encode_change(replace(KEPT, id="n", schema=99))
+        + b"{}\nnonsense\n\xff\n\n"
+        + b"[" * 100_000
+        + b"\n"
     )
-    assert parse_log(data) == Log((KEPT,), unreadable=5)
-    assert parse_log(b"half of one\n" + encoded(KEPT), cut=True) == Log((KEPT,), cut=True)
+    assert parse_log(data) == ChangeLog((KEPT,), unreadable=5)
+    assert parse_log(b"half of one\n" + encode_change(KEPT), cut=True) == ChangeLog((KEPT,), cut=True)
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**32))
@@ -148,7 +152,7 @@ def test_any_bytes_and_any_entry(data: bytes, seed: int) -> None:
     parse_log(data)
     change: LoggedChange = replace(arbitrary(LoggedChange, Random(seed)), schema=1)
     try:
-        line = encoded(change)
+        line = encode_change(change)
     except NictopError:
         return
     assert line.count(b"\n") == 1
@@ -167,7 +171,7 @@ def test_nothing_hostile_reaches_the_terminal(cells: int) -> None:
     change = LoggedChange(
         "a", 1e300, HOSTILE, HOSTILE, "kept", HOSTILE, HOSTILE, HOSTILE, (action,), (HOSTILE,), None, HOSTILE
     )
-    lines = list(log_lines(Log((change, KEPT, BEGUN), 2, True), cells))
+    lines = list(log_lines(ChangeLog((change, KEPT, BEGUN), 2, True), cells))
     assert all(line.isprintable() for line in lines)
     assert any(line.startswith("2026-09-21 14:13:20 UTC  vm1") for line in lines)
     assert "     mtu 1500 → mtu 9000" in lines
@@ -180,7 +184,7 @@ def test_its_json_is_ascii_and_exact(
     """JSON itself escapes neither DEL nor C1 controls nor what turns text round."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     hostile = replace(KEPT, host=f"{HOSTILE}\x7f\x9b31m", text=HOSTILE)
-    write(hostile, log_path(os.environ))
+    append_change(hostile, log_path(os.environ))
     assert main(["changes", "--format", "json"]) == 0
     text = capsys.readouterr().out
     assert text.isascii() and text.replace("\n", "").isprintable()
@@ -188,10 +192,10 @@ def test_its_json_is_ascii_and_exact(
 
 
 def test_a_kept_change_says_how_to_undo_it() -> None:
-    lines = list(log_lines(Log((KEPT,)), 100))
+    lines = list(log_lines(ChangeLog((KEPT,)), 100))
     assert "     undo     ip link set dev ens4 mtu 1500" in lines
-    lines = list(log_lines(Log((replace(KEPT, undo=("nmcli con mod lan ipv4.method auto",)),)), 100))
+    lines = list(log_lines(ChangeLog((replace(KEPT, undo=("nmcli con mod lan ipv4.method auto",)),)), 100))
     assert lines[-2:] == ["  to undo it:", "     nmcli con mod lan ipv4.method auto"]
     assert not any(
-        "undo" in line for line in log_lines(Log((replace(KEPT, state="undone"),)), 100) if "undone" not in line
+        "undo" in line for line in log_lines(ChangeLog((replace(KEPT, state="undone"),)), 100) if "undone" not in line
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.changes.audit_log import log_path, read
+from nictop.changes.audit_log import log_path, read_log
 from nictop.changes.events import Applied, Event, GoalCheck, Prepared
 from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
@@ -55,7 +55,7 @@ async def test_a_guided_set_up_that_reaches_its_goal_is_kept(monkeypatch: pytest
         GoalCheck(True, "ens4 has MTU 9000"),
     ]
     assert (session.progress.stage, session.progress.outcome, session.progress.proof) == ("ended", "kept", events[-2])
-    (logged,) = read(log_path({"XDG_STATE_HOME": str(tmp_path)})).changes
+    (logged,) = read_log(log_path({"XDG_STATE_HOME": str(tmp_path)})).changes
     assert (logged.state, logged.host, logged.title) == ("kept", "alma-load-001", "use jumbo frames")
     assert [one.words for one in logged.actions] == [PLANNED.words]
 

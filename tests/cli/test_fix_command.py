@@ -22,7 +22,7 @@ from nictop.cli.change.run import choose
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.rules import Fix
-from tests.cli.test_main import called
+from tests.cli.test_main import call_main
 from tests.support.findings import commands, finding
 from tests.support.namespaces import ROOT
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
@@ -153,7 +153,7 @@ def fix(manager: PrivateNetworkManager, state: Path, *words: str, rule: str = RU
 
 
 def logged(state: Path) -> list[dict[str, object]]:
-    said = called("changes", "--format", "json", XDG_STATE_HOME=str(state))
+    said = call_main("changes", "--format", "json", XDG_STATE_HOME=str(state))
     assert said.returncode == 0, said.stderr
     found: list[dict[str, object]] = json.loads(said.stdout)
     return found
@@ -179,9 +179,9 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
     assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
     (change,) = logged(tmp_path)
     assert change["state"] == "kept" and change["rule"] == RULE and change["subject"] == "ens4"
-    text = called("changes", XDG_STATE_HOME=str(tmp_path)).stdout
+    text = call_main("changes", XDG_STATE_HOME=str(tmp_path)).stdout
     assert "to undo it:" in text and "'Wired connection 1'" in text
-    assert called("changes", "another", XDG_STATE_HOME=str(tmp_path)).stdout == ""
+    assert call_main("changes", "another", XDG_STATE_HOME=str(tmp_path)).stdout == ""
 
     again = fix(sick, tmp_path, "--allow-changes", "--yes", "--fill", FILL)
     with again:

@@ -37,7 +37,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def called(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def call_main(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same in this process, which is faster: for tests of messages and exit codes."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
@@ -67,7 +67,7 @@ def called(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     ],
 )
 def test_a_misspelt_command_is_no_host(arguments: tuple[str, ...], word: str, meant: str, tmp_path: Path) -> None:
-    done = called(*arguments, HOME=str(tmp_path))
+    done = call_main(*arguments, HOME=str(tmp_path))
     assert done.returncode == 2 and done.stdout == ""
     assert f'nictop: "{word}" is not a known host: did you mean {meant}?' in done.stderr
 
@@ -86,13 +86,13 @@ def test_a_known_host_may_have_a_name_like_a_command(known: str, tmp_path: Path)
     if known == "included":
         (tmp_path / ".ssh").mkdir()
         (tmp_path / ".ssh/config").write_text(f"Include {file}\nHost *\n")
-    done = called("shwo", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / ".config"))
+    done = call_main("shwo", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / ".config"))
     assert "did you mean" not in done.stderr and "stdout is not a terminal" in done.stderr
 
 
 @pytest.mark.parametrize("word", ["root@shwo", "shwo:22", "show=vm1", "shwo.example", "show1", "vm1", "replica"])
 def test_what_cannot_be_a_command_is_a_host(word: str, tmp_path: Path) -> None:
-    assert "stdout is not a terminal" in called(word, HOME=str(tmp_path)).stderr
+    assert "stdout is not a terminal" in call_main(word, HOME=str(tmp_path)).stderr
 
 
 # -------------------------------------------------------------------------------------------- before anything runs

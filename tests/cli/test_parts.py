@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 
 from nictop.hosts.observe import observe
-from nictop.probe.inventory.collect import MACHINE, MANAGERS
+from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.records import Line
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
@@ -21,8 +21,8 @@ def reading(second: int) -> Line:
 async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_first_part() -> None:
     source = ScriptedSource()
     whole = inventory()
-    links = dataclasses.replace(whole, pending=(*MACHINE, *MANAGERS))
-    machine = dataclasses.replace(whole, pending=MANAGERS)
+    links = dataclasses.replace(whole, pending=(*MACHINE_SOURCES, *MANAGER_SOURCES))
+    machine = dataclasses.replace(whole, pending=MANAGER_SOURCES)
     source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2))
     source.send(Line(inventory=machine), *map(reading, range(3, 9)))
     look = asyncio.ensure_future(observe(session_of(source, watch_devices=True), interval=60.0, seconds=3.0))

@@ -29,8 +29,8 @@ from nictop.report.runs.json import (
     traffic_schema,
 )
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
-from nictop.report.runs.points import points
-from nictop.report.runs.sentences import moment_words, result_sentences
+from nictop.report.runs.points import set_up_points
+from nictop.report.runs.sentences import result_sentences, wall_time_text
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
@@ -38,7 +38,7 @@ from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.plan.plan import Direction, Endpoint
 from nictop.traffic.results.result import Result, SocketFigures
-from nictop.traffic.results.selection import KeptRuns, StoredRun
+from nictop.traffic.results.selection import StoredRun, StoredRuns
 from nictop.traffic.run.failures import Failure
 from tests.cli.commands.test_report import check as matches_schema
 from tests.test_borders import loaded_by
@@ -104,7 +104,7 @@ def test_singular_and_plural() -> None:
     told = {one.kind: one.text for one in result_sentences(made)}
     assert "1 of 1 datagram lost" in told["goodput"]
     assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), window 1 segment")
-    assert stored_runs_text(KeptRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
+    assert stored_runs_text(StoredRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
         "not listed: 1 older result\n"
     )
 
@@ -151,7 +151,7 @@ def test_both_directions_and_datagrams() -> None:
 
 @pytest.mark.parametrize("wall", [math.inf, -1e300, math.nan])
 def test_an_invalid_time(wall: float) -> None:
-    assert moment_words(wall) == "–"
+    assert wall_time_text(wall) == "–"
 
 
 def test_text_of_runs_imports_no_screen_and_no_network_library() -> None:
@@ -175,7 +175,7 @@ def test_the_arrow_points_from_the_sender_to_the_receiver(direction: Direction, 
     assert run_text(made, 80).splitlines()[0] == ends
     runs = [StoredRun(f"run{number}", "x", made, made.wall, "0", "repeat", number=number) for number in (1, 2)]
     assert f"2 runs, {hosts}, TCP" in experiment_text(runs, 80)
-    assert f" {hosts} TCP " in stored_runs_text(KeptRuns(((Path("run1"), runs[0]),)), 120)
+    assert f" {hosts} TCP " in stored_runs_text(StoredRuns(((Path("run1"), runs[0]),)), 120)
     assert UNICODE.encode(hosts) == hosts and ASCII.encode(hosts).isascii()
 
 
@@ -230,7 +230,7 @@ def test_text_of_a_sweep_has_one_line_per_value() -> None:
 
 
 def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
-    first, second = points(sweep())
+    first, second = set_up_points(sweep())
     assert (first.value, len(first.runs), first.failed) == ("4K", 3, 0)
     assert (second.value, len(second.runs), second.failed) == ("1M", 3, 1)
     assert second.goodput == spread([5e9, 6e9])
@@ -241,7 +241,7 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
 def test_text_fits_the_width(columns: int) -> None:
     limit = max(40, min(200, columns))
     bad = hostile_comparison()
-    runs = KeptRuns(tuple((Path(HOSTILE), one) for one in (*bad, *sweep())), ((Path("/x") / HOSTILE, HOSTILE),), 3)
+    runs = StoredRuns(tuple((Path(HOSTILE), one) for one in (*bad, *sweep())), ((Path("/x") / HOSTILE, HOSTILE),), 3)
     versus = compare([one.result for one in bad[::2]], [result(), result()], names=(HOSTILE, "b"))
     for text in (
         run_text(hostile(), columns),
@@ -326,8 +326,8 @@ def test_the_bottleneck_is_that_of_the_median_run() -> None:
 
 
 def test_the_list_names_files_without_results() -> None:
-    assert stored_runs_text(KeptRuns(), 80) == "no results are kept yet\n"
-    runs = KeptRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
+    assert stored_runs_text(StoredRuns(), 80) == "no results are kept yet\n"
+    runs = StoredRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
@@ -363,7 +363,7 @@ def test_the_schemas_describe_the_documents() -> None:
     odd = kept(hostile(), 7, kind="compare", group="A")
     runs = [*sweep(), odd]
     versus = compare([one.result for one in sweep()[:3]], [result()] * 3)
-    listed = KeptRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)
+    listed = StoredRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)
     for text, schema in (
         (traffic_json(ASKED, runs, ended_early=HOSTILE, comparison=versus), traffic_schema()),
         (traffic_json(ASKED, []), traffic_schema()),
@@ -381,7 +381,7 @@ def test_json_is_unchanged() -> None:
     assert (document.kind, document.variable, document.label) == ("sweep", "length", "first")
     assert document.notes == ASKED.notes
     assert document.runs[0].ranked and document.runs[0].goodput == 2e9 and not document.runs[5].ranked
-    listed = msgspec.json.decode(stored_runs_json(KeptRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument)
+    listed = msgspec.json.decode(stored_runs_json(StoredRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument)
     assert listed.runs[0].file == "/r" and listed.runs[0].run.kept == sweep()[0]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from nictop.report.runs.json import CompareDocument, KeptDocument, TrafficDocument
 from tests.cli.commands.test_report import check as matches_schema
-from tests.cli.test_main import NICTOP, ROOT, called, run
+from tests.cli.test_main import NICTOP, ROOT, call_main, run
 from tests.conftest import why_no_namespace
 
 LIMIT = 60.0
@@ -36,7 +36,7 @@ def traffic(state: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 def asked(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``nictop traffic`` in this process."""
-    return called("traffic", *arguments, XDG_STATE_HOME=str(state))
+    return call_main("traffic", *arguments, XDG_STATE_HOME=str(state))
 
 
 # ------------------------------------------------------------------------------------------------------ what it prints
@@ -79,12 +79,12 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
 
     again = run("compare", "lengths", XDG_STATE_HOME=str(state))
     assert again.returncode == 0 and again.stdout == done.stdout[done.stdout.index("A: length 4K\nB: ") :]
-    data = called("compare", "lengths", "--format", "json", XDG_STATE_HOME=str(state)).stdout
-    schema = json.loads(called("compare", "--schema").stdout)
+    data = call_main("compare", "lengths", "--format", "json", XDG_STATE_HOME=str(state)).stdout
+    schema = json.loads(call_main("compare", "--schema").stdout)
     matches_schema(json.loads(data), schema, schema["$defs"])
     document = msgspec.json.decode(data, type=CompareDocument)
     assert document.comparison.verdict == "refused" and [len(one.runs) for one in document.setups] == [3, 3]
-    markdown = called("compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)).stdout
+    markdown = call_main("compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)).stdout
     assert markdown.startswith("## nictop compare\n") and "**no verdict**" in markdown
 
 
@@ -214,7 +214,7 @@ def test_an_option_that_a_host_cannot_do_is_refused_before_anything_starts(state
 
 @pytest.mark.parametrize("words", [(), ("nosuch",), ("/nosuch.json", "nosuch")])
 def test_results_that_are_not_there_give_a_sentence(state: Path, words: tuple[str, ...]) -> None:
-    done = called("compare", *words, XDG_STATE_HOME=str(state))
+    done = call_main("compare", *words, XDG_STATE_HOME=str(state))
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("nictop: ")
 
 

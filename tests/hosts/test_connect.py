@@ -18,7 +18,7 @@ import pytest
 from nictop.hosts.connect import connect, ssh_target
 from nictop.hosts.specification import Host, parse_host
 from nictop.model.history import History
-from nictop.model.time_axis import LocalClock, clock_words, moment
+from nictop.model.time_axis import LocalClock, axis_time, clock_text
 from nictop.probe.records import ChangeRequest, Line, Request
 from nictop.wire.local import LocalSource
 from nictop.wire.ssh.authentication import Question
@@ -210,11 +210,11 @@ async def test_the_clock_of_a_remote_host_is_converted_to_the_local_one(sshd: Ss
                 break
         await source.close()
     assert newest is not None and newest.clock is not None and newest.counters is not None
-    found = moment(newest.clock, newest.counters.time)
+    found = axis_time(newest.clock, newest.counters.time)
     assert 0 < found.uncertainty < time.monotonic() - begin
     assert abs(found.time - newest.counters.time) <= found.uncertainty
     here = LocalClock(time.monotonic(), time.time())
-    assert clock_words(newest, here).startswith("time of day equal · clock known to ")
+    assert clock_text(newest, here).startswith("time of day equal · clock known to ")
 
 
 async def test_sudo_is_an_option_of_one_or_of_all_hosts(sshd: Sshd) -> None:

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector
-from nictop.metrics.exposition import text
+from nictop.metrics.exposition import exposition_text
 from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot
 
@@ -40,7 +40,7 @@ def values(body: bytes) -> dict[Series, float]:
 
 
 def values_of(samples: Iterable[Sample]) -> dict[Series, float]:
-    return values(text(samples, openmetrics=True))
+    return values(exposition_text(samples, openmetrics=True))
 
 
 def of_host(snapshot: Snapshot, collector: HostCollector | None = None) -> dict[Series, float]:

@@ -28,7 +28,7 @@ import pytest
 from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector, finding_samples
-from nictop.metrics.exposition import text
+from nictop.metrics.exposition import exposition_text
 from nictop.metrics.series import sample
 from nictop.metrics.server import ListenAddress, MetricsServer, Response
 from nictop.metrics.service import MetricsService
@@ -417,7 +417,7 @@ def promtool(*arguments: str, input: bytes = b"") -> tuple[int, str]:
 def test_promtool_accepts_names_and_help() -> None:
     """With one sample of every metric of the table."""
     samples = [sample(metric.name, metric.labels, 1) for metric in METRICS]
-    assert promtool("check", "metrics", input=text(samples, openmetrics=False)) == (0, "")
+    assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (0, "")
 
 
 def test_promtool_accepts_a_host_with_hostile_names() -> None:
@@ -426,7 +426,7 @@ def test_promtool_accepts_a_host_with_hostile_names() -> None:
         *HostCollector(SIMULATED_HOST).samples(host.snapshot, 0.5),
         *finding_samples(SIMULATED_HOST, diagnose([host])),
     ]
-    assert promtool("check", "metrics", input=text(samples, openmetrics=False)) == (0, "")
+    assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (0, "")
 
 
 def test_promtool_accepts_the_configuration_of_the_readme(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from nictop.metrics import collector as limits
 from nictop.metrics import series as layout
 from nictop.metrics.collector import HostCollector, finding_samples
-from nictop.metrics.exposition import text, wants_gzip, wants_openmetrics
+from nictop.metrics.exposition import exposition_text, wants_gzip, wants_openmetrics
 from nictop.metrics.series import MAX_LABEL_CHARS, label_value, sample
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, VF_COUNTERS, Line, Link, LinkChange
@@ -83,7 +83,7 @@ def test_the_series_of_a_host(base: str) -> None:
 
 def test_the_text_equals_that_of_prometheus_client() -> None:
     """Our text and that of prometheus-client for the same samples are equal after parsing."""
-    body = text(HostCollector("vm").samples(host(), 0.5), openmetrics=True)
+    body = exposition_text(HostCollector("vm").samples(host(), 0.5), openmetrics=True)
 
     class Same(CollectorRegistry):
         def collect(self):  # type: ignore[no-untyped-def]
@@ -134,7 +134,7 @@ def test_invalid_numbers_are_omitted(value: float) -> None:
 
 def test_the_older_format_has_the_same_series() -> None:
     samples = HostCollector("vm").samples(host(), 0.5)
-    plain = list(parse_plain(text(samples, openmetrics=False).decode()))
+    plain = list(parse_plain(exposition_text(samples, openmetrics=False).decode()))
     old = {(one.name, frozenset(one.labels.items())): one.value for family in plain for one in family.samples}
     assert old == values_of(samples)
     assert {family.type for family in plain} == {"counter", "gauge"}

@@ -135,9 +135,9 @@ async def test_a_host_whose_series_fail_does_not_affect_others(monkeypatch: pyte
 async def test_responses_are_cached_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many requests do not cause as much work."""
     service = MetricsService([], lambda host: ScriptedSource(host.label), 1.0, lambda _: None)
-    monkeypatch.setattr(metrics_service, "FRESH", 3600.0)
+    monkeypatch.setattr(metrics_service, "RESPONSE_CACHE_SECONDS", 3600.0)
     first = service.answer("", "gzip")
     assert service.answer("", "gzip").body is first.body
     assert service.answer("", "").body is not first.body
-    monkeypatch.setattr(metrics_service, "FRESH", -1.0)
+    monkeypatch.setattr(metrics_service, "RESPONSE_CACHE_SECONDS", -1.0)
     assert service.answer("", "gzip").body is not first.body

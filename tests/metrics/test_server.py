@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nictop.errors import NictopError
 from nictop.metrics import server as server_module
 from nictop.metrics.server import (
-    HELP,
+    HELP_PAGE,
     MAX_HEAD_BYTES,
     HttpRequest,
     ListenAddress,
@@ -72,7 +72,7 @@ async def test_metrics_and_help() -> None:
         head, _, body = received.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"\r\nContent-Length: 6\r\n" in head
         assert body == b"a|gzip"
-        assert (await exchange(server, get("/", version="HTTP/1.0"))).endswith(b"\r\n\r\n" + HELP)
+        assert (await exchange(server, get("/", version="HTTP/1.0"))).endswith(b"\r\n\r\n" + HELP_PAGE)
 
 
 async def test_a_connection_is_reused() -> None:
@@ -136,7 +136,7 @@ async def test_a_client_that_does_not_read_delays_no_other_and_is_closed() -> No
         try:
             client.sendall(get("/metrics", "Accept: large"))
             for _ in range(3):
-                assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
+                assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP_PAGE)
             reader, writer = await asyncio.open_connection(sock=client)
             await asyncio.sleep(0)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -160,14 +160,14 @@ def open_connections() -> int:
 async def until_closed(server: tuple[str, int]) -> None:
     """Wait until the server has no other connection than the one of the request."""
     while open_connections() > 0:
-        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
+        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP_PAGE)
 
 
 async def test_an_idle_connection_is_closed_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
     async with serving() as server:
         silent = [await asyncio.open_connection(*server) for _ in range(5)]
-        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
+        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP_PAGE)
         assert await asyncio.wait_for(silent[0][0].read(), WAIT_TIMEOUT) == b""
         for _, writer in silent:
             writer.close()
@@ -179,7 +179,7 @@ async def test_too_many_requests_at_once_get_status_503(monkeypatch: pytest.Monk
         _, busy = await asyncio.open_connection(*server)
         busy.write(b"GET /me")
         while not (received := await exchange(server, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
-            assert received == b"" or received.endswith(HELP)
+            assert received == b"" or received.endswith(HELP_PAGE)
         busy.close()
 
 
@@ -211,7 +211,7 @@ async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
 async def request_until_served(server: tuple[str, int]) -> None:
     """As Prometheus does: try again after status 503."""
     received = b""
-    while not received.endswith(HELP):
+    while not received.endswith(HELP_PAGE):
         assert received == b"" or received.startswith(b"HTTP/1.1 503 "), received
         with suppress(ConnectionError):
             received = await exchange(server, get("/", "Connection: close"))

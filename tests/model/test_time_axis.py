@@ -12,10 +12,10 @@ from nictop.model.snapshot import Snapshot, advance
 from nictop.model.time_axis import (
     MAX_CLOCK_DRIFT,
     LocalClock,
+    axis_time,
     clock_of,
-    clock_words,
+    clock_text,
     common_times,
-    moment,
     wall_clock_lead,
 )
 from nictop.probe.records import Clock, Hello, Line, Pong
@@ -43,15 +43,15 @@ def test_the_newest_estimate_is_stored_until_a_reboot() -> None:
 def test_this_machine_has_an_exact_clock() -> None:
     clock = clock_of(greeted(replace(HELLO, boot_id="here")), HERE)
     assert clock is not None
-    assert moment(clock, 1234.5).time == 1234.5
-    assert moment(clock, 1234.5).uncertainty == 0
+    assert axis_time(clock, 1234.5).time == 1234.5
+    assert axis_time(clock, 1234.5).uncertainty == 0
     assert clock_of(greeted(), HERE) is None
     assert clock_of(greeted(replace(HELLO, boot_id="")), replace(HERE, boot_id="")) is None, "not known is not equal"
 
 
 def test_uncertainty_grows_with_age() -> None:
     clock = Clock(time=5000.0, offset=100.0, uncertainty=0.001)
-    now, earlier = moment(clock, 5100.0), moment(clock, 5040.0)
+    now, earlier = axis_time(clock, 5100.0), axis_time(clock, 5040.0)
     assert (now.time, now.uncertainty) == (5000.0, 0.001)
     assert earlier.time == 4940.0
     assert earlier.uncertainty == pytest.approx(0.001 + 60 * MAX_CLOCK_DRIFT)
@@ -77,7 +77,7 @@ def test_the_true_time_is_within_the_uncertainty(offset: float, trips: list[tupl
         now += 2.0
     assert estimate is not None
     for time in (now - 2.0, now):
-        found = moment(estimate, host_time(time))
+        found = axis_time(estimate, host_time(time))
         assert abs(found.time - time) <= found.uncertainty + abs(drift) * 2.0 * (FILTER_PINGS + 1) + 1e-6
 
 
@@ -88,11 +88,11 @@ def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
     lead = wall_clock_lead(greeted(hello, clock), HERE)
     assert lead is not None
     assert lead.time == pytest.approx(3.2)
-    assert clock_words(greeted(hello, clock), HERE) == "time of day 3.20 s ahead · clock known to 400 µs"
+    assert clock_text(greeted(hello, clock), HERE) == "time of day 3.20 s ahead · clock known to 400 µs"
     behind = replace(hello, wall=HERE.wall - 4 - 75)
-    assert clock_words(greeted(behind, clock), HERE) == "time of day 1 min 15 s behind · clock known to 400 µs"
+    assert clock_text(greeted(behind, clock), HERE) == "time of day 1 min 15 s behind · clock known to 400 µs"
     equal = replace(hello, wall=HERE.wall - 4 + 0.003)
-    assert clock_words(greeted(equal, clock), HERE) == "time of day equal · clock known to 400 µs"
+    assert clock_text(greeted(equal, clock), HERE) == "time of day equal · clock known to 400 µs"
 
 
 def test_an_inventory_is_newer_than_the_hello() -> None:
@@ -100,11 +100,11 @@ def test_an_inventory_is_newer_than_the_hello() -> None:
     clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
     newest = replace(inventory(time=98.0), wall=HERE.wall - 2)
     snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=newest))
-    assert clock_words(snapshot, HERE).startswith("time of day equal")
+    assert clock_text(snapshot, HERE).startswith("time of day equal")
 
 
 def test_clock_text_without_measurement() -> None:
-    assert clock_words(Snapshot.empty("a"), HERE) == "clock not compared yet"
-    assert clock_words(greeted(), HERE) == "clock not compared yet"
+    assert clock_text(Snapshot.empty("a"), HERE) == "clock not compared yet"
+    assert clock_text(greeted(), HERE) == "clock not compared yet"
     local = replace(HELLO, boot_id="here", monotonic=4999.0, wall=HERE.wall - 1)
-    assert clock_words(greeted(local), HERE) == "time of day equal · same clock"
+    assert clock_text(greeted(local), HERE) == "time of day equal · same clock"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.snapshot import Snapshot, advance
-from nictop.model.window import WINDOW, RatesWindow
+from nictop.model.window import RATES_WINDOW_SECONDS, RatesWindow
 from nictop.probe.records import Interrupt, Line
 from tests.support.lines import counters, hello, inventory, link
 
@@ -20,7 +20,7 @@ def watched(*lines: Line) -> tuple[Snapshot, RatesWindow]:
     snapshot, window = Snapshot.empty("guest"), RatesWindow()
     for line in lines:
         snapshot = advance(snapshot, line)
-        window.take(snapshot)
+        window.add(snapshot)
     return snapshot, window
 
 
@@ -50,14 +50,14 @@ def test_a_sample_per_minute_is_a_part() -> None:
 
 def test_parts_older_than_a_minute_are_removed() -> None:
     _, window = watched(hello(), inventory(NIC), *readings(1.0, 200))
-    assert len(window.parts) == WINDOW
-    assert window.seconds == pytest.approx(WINDOW)
+    assert len(window.parts) == RATES_WINDOW_SECONDS
+    assert window.seconds == pytest.approx(RATES_WINDOW_SECONDS)
 
 
 def test_the_same_counters_count_once() -> None:
     snapshot, window = watched(hello(), inventory(NIC), *readings(1.0, 2))
-    window.take(snapshot)
-    window.take(advance(snapshot, inventory(NIC, time=5.0)))
+    window.add(snapshot)
+    window.add(advance(snapshot, inventory(NIC, time=5.0)))
     assert len(window.parts) == 1
 
 

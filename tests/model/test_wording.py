@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 import pytest
 
 from nictop.model.devices.tree import device_tree
-from nictop.model.facts import Fact, hypervisor_words, platform_words, state_mark, state_words
+from nictop.model.facts import Fact, hypervisor_text, platform_text, state_mark, state_text
 from nictop.model.facts.counters import is_error_counter, queue_names
-from nictop.model.facts.ethtool import channel_words, offload_facts, ring_words
+from nictop.model.facts.ethtool import channel_text, offload_facts, ring_text
 from nictop.model.facts.ethtool_settings import (
     coalescing_text,
     eee_text,
@@ -20,18 +20,18 @@ from nictop.model.facts.ethtool_settings import (
 )
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import (
-    driver_words,
+    driver_text,
     lane_texts,
     module_text,
     optical_power,
     pci_name,
     pcie_capacity,
-    pcie_words,
+    pcie_text,
     vf_rate_text,
     vf_text,
 )
 from nictop.model.snapshot import Snapshot, advance
-from nictop.model.text.words import counted, cpu_count, driver_name, reason, value_or_reason
+from nictop.model.text.words import absence_reason, count_noun, cpu_count, driver_name, value_or_reason
 from nictop.probe.records import (
     Channels,
     Eee,
@@ -90,7 +90,7 @@ from tests.model.hosts import (
     ],
 )
 def test_reasons(why: Unreadable | None, driver: str | None, text: str) -> None:
-    assert reason(why, driver) == text
+    assert absence_reason(why, driver) == text
     unreadable = {} if why is None else {"rings": why}
     assert value_or_reason(None, unreadable, "rings", driver) == text
     assert value_or_reason("", unreadable, "rings", driver) == text
@@ -112,12 +112,12 @@ def test_reasons(why: Unreadable | None, driver: str | None, text: str) -> None:
     ],
 )
 def test_hypervisors(hypervisor: str | None, text: str) -> None:
-    assert hypervisor_words(replace(PLATFORM, hypervisor=hypervisor)) == text
+    assert hypervisor_text(replace(PLATFORM, hypervisor=hypervisor)) == text
 
 
 def test_unreadable_hypervisor_is_not_bare_metal() -> None:
     hidden = replace(PLATFORM, hypervisor=None, unreadable={"hypervisor": Unreadable("needs_root")})
-    assert hypervisor_words(hidden) == "hypervisor needs root"
+    assert hypervisor_text(hidden) == "hypervisor needs root"
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_cpu_lists(cpus: str | None, number: int | None) -> None:
 
 
 def test_platform_words() -> None:
-    assert platform_words(PLATFORM) == "VMware guest · 4 CPUs"
-    assert platform_words(replace(PLATFORM, online_cpus="0")) == "VMware guest · 1 CPU"
-    assert platform_words(replace(PLATFORM, online_cpus=None)) == "VMware guest"
+    assert platform_text(PLATFORM) == "VMware guest · 4 CPUs"
+    assert platform_text(replace(PLATFORM, online_cpus="0")) == "VMware guest · 1 CPU"
+    assert platform_text(replace(PLATFORM, online_cpus=None)) == "VMware guest"
 
 
 # ------------------------------------------------------------------------------------------------------ link state
@@ -167,7 +167,7 @@ HARDWARE = make_link(2, "ens192", bus="pci", device="0000:02:00.0", pci_address=
     ],
 )
 def test_state(link: Link, text: str, tone: str, mark: str) -> None:
-    assert state_words(link) == (text, tone)
+    assert state_text(link) == (text, tone)
     assert state_mark(link) == mark
 
 
@@ -195,7 +195,7 @@ def test_driver_name_of_a_link() -> None:
     ],
 )
 def test_pcie(link: PcieLink | None, text: str, tone: str) -> None:
-    assert pcie_words(link) == (text, tone)
+    assert pcie_text(link) == (text, tone)
 
 
 @pytest.mark.parametrize(
@@ -212,11 +212,11 @@ def test_names_of_functions() -> None:
     assert pci_name(pci) == "8086:10c9"
     assert pci_name(replace(pci, vendor_name="Intel Corporation")) == "Intel Corporation 8086:10c9"
     assert pci_name(replace(pci, vendor_name="Intel Corporation", device_name="82576")) == "Intel Corporation 82576"
-    assert driver_words(pci) == ("no driver", "warn")
-    assert driver_words(replace(pci, driver="igb")) == ("igb", "normal")
-    assert driver_words(replace(pci, driver="vfio-pci"))[0].startswith("vfio-pci (")
-    assert driver_words(replace(pci, driver_override="vfio-pci")) == ("no driver, override vfio-pci", "warn")
-    assert driver_words(replace(pci, unreadable={"driver": Unreadable("vanished")})) == ("the device went away", "dim")
+    assert driver_text(pci) == ("no driver", "warn")
+    assert driver_text(replace(pci, driver="igb")) == ("igb", "normal")
+    assert driver_text(replace(pci, driver="vfio-pci"))[0].startswith("vfio-pci (")
+    assert driver_text(replace(pci, driver_override="vfio-pci")) == ("no driver, override vfio-pci", "warn")
+    assert driver_text(replace(pci, unreadable={"driver": Unreadable("vanished")})) == ("the device went away", "dim")
 
 
 def test_virtual_functions() -> None:
@@ -275,10 +275,10 @@ def test_texts_of_settings() -> None:
     assert coalescing_text(
         {"tx-usecs": 0, "stats-block-usecs": 9, "rx-usecs": 50, "adaptive-rx": 1, "rx-frames-irq": 0}
     ) == ("adaptive-rx on · rx-usecs 50 · tx-usecs 0 · stats-block-usecs 9")
-    assert channel_words(Channels(None, None, 1, 2, None, None, 1, 4)) == "combined 2 of 4 · other 1 of 1"
-    assert channel_words(Channels(None, None, None, None, None, None, None, None)) == "none"
+    assert channel_text(Channels(None, None, 1, 2, None, None, 1, 4)) == "combined 2 of 4 · other 1 of 1"
+    assert channel_text(Channels(None, None, None, None, None, None, None, None)) == "none"
     rings = Rings(512, None, 512, 512, 4096, None, 4096, 4096, rx_buffer_length=2048)
-    assert ring_words(rings) == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffers of 2048 bytes"
+    assert ring_text(rings) == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffers of 2048 bytes"
 
 
 def feature(name: str, *, active: bool, wanted: bool | None = None, fixed: bool = False) -> Feature:
@@ -297,7 +297,7 @@ def test_unusual_offloads_are_first() -> None:
         feature("hw-tc-offload", active=True),
     )
     states = offload_states(features)
-    assert [(state.offload.name, state.words) for state in states] == [
+    assert [(state.offload.name, state.text) for state in states] == [
         ("tcp-segmentation-offload", "off"),
         ("generic-receive-offload", "off, fixed"),
         ("large-receive-offload", "on"),
@@ -559,5 +559,10 @@ def test_probe_as_root() -> None:
 
 
 def test_singular_and_plural() -> None:
-    assert [counted(number, "run") for number in (0, 1, 2, 1_230_000)] == ["0 runs", "1 run", "2 runs", "1.23 M runs"]
-    assert [counted(number, "entry", "entries") for number in (1, 3)] == ["1 entry", "3 entries"]
+    assert [count_noun(number, "run") for number in (0, 1, 2, 1_230_000)] == [
+        "0 runs",
+        "1 run",
+        "2 runs",
+        "1.23 M runs",
+    ]
+    assert [count_noun(number, "entry", "entries") for number in (1, 3)] == ["1 entry", "3 entries"]

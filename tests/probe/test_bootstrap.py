@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from nictop.probe import bootstrap
-from nictop.probe.bootstrap import LARGEST_FRAME, MemoryImporter
-from nictop.probe.protocol.hello import say_first_words
+from nictop.probe.bootstrap import MAX_FRAME_BYTES, MemoryImporter
+from nictop.probe.protocol.hello import send_hello
 from nictop.wire.codec import decode
 
 
@@ -21,8 +21,8 @@ from nictop.wire.codec import decode
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The end of a pipe in place of stdin to which frames are written."""
     readable, writable = os.pipe()
-    monkeypatch.setattr(bootstrap, "DESCRIPTOR", readable)
-    monkeypatch.setattr(bootstrap, "OURS", ("sent",))
+    monkeypatch.setattr(bootstrap, "STDIN_DESCRIPTOR", readable)
+    monkeypatch.setattr(bootstrap, "PACKAGES", ("sent",))
     yield writable
     signal.alarm(0)
     os.close(readable)
@@ -46,9 +46,9 @@ def test_modules_are_loaded_from_memory_and_frames_unpacked_on_demand(
     os.write(stdin, b"{}\n")
     importer = MemoryImporter(2)
     monkeypatch.setattr(sys, "meta_path", [importer, *sys.meta_path])
-    importer.take()
-    importer.take_all()
-    assert os.read(bootstrap.DESCRIPTOR, 10) == b"{}\n"  # data after the frames are not read
+    importer.read_frame()
+    importer.read_remaining_frames()
+    assert os.read(bootstrap.STDIN_DESCRIPTOR, 10) == b"{}\n"  # data after the frames are not read
     from sent import near  # type: ignore[import-not-found]
 
     assert near.VALUE == "é" and near.__spec__.origin == "sent/near.py"
@@ -73,26 +73,26 @@ def test_a_frame_is_read_when_its_module_is_needed(stdin: int) -> None:
 
 
 def test_invalid_frames(stdin: int) -> None:
-    os.write(stdin, (LARGEST_FRAME + 1).to_bytes(4, "big"))
+    os.write(stdin, (MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
     with pytest.raises(ValueError, match="a frame of"):
-        MemoryImporter(1).take()
+        MemoryImporter(1).read_frame()
     os.write(stdin, packed("sent/one.py", "")[:-1])
     with open(os.devnull, "wb") as null:
         os.dup2(null.fileno(), stdin)
     with pytest.raises(EOFError):
-        MemoryImporter(1).take()
+        MemoryImporter(1).read_frame()
 
 
 def test_waiting_for_frames_has_a_timeout(stdin: int) -> None:
     os.write(stdin, packed("sent/one.py", ""))
-    MemoryImporter(1).take()
-    assert 0 < signal.alarm(0) <= bootstrap.PATIENCE
+    MemoryImporter(1).read_frame()
+    assert 0 < signal.alarm(0) <= bootstrap.FRAME_TIMEOUT
 
 
 def test_hello_and_first_counters() -> None:
     readable, writable = os.pipe()
     try:
-        reader = say_first_words(writable, 2.0)
+        reader = send_hello(writable, 2.0)
         hello, counters = map(decode, os.read(readable, 1 << 20).splitlines())
     finally:
         os.close(readable)

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from nictop.probe import records
 from nictop.probe.inventory import child as inventory_child
 from nictop.probe.inventory.child import MAX_INVENTORY_BYTES, InventoryChild
-from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
+from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET
 from nictop.probe.protocol import hello as first_words
 from nictop.probe.protocol.hello import hello
-from nictop.probe.protocol.output import LIMIT, LineWriter
-from nictop.probe.protocol.requests import LONGEST_REQUEST, RequestLines, parse_request
+from nictop.probe.protocol.output import MAX_BACKLOG_BYTES, LineWriter
+from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
@@ -39,7 +39,7 @@ OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
 
 def test_constants_equal_those_of_the_records() -> None:
     assert first_words.PROTOCOL == records.PROTOCOL
-    assert MAX_INVENTORY_BYTES == records.MAX_LINE
+    assert MAX_INVENTORY_BYTES == records.MAX_LINE_BYTES
     assert list(hello(1.0)) == list(records.Hello.__dataclass_fields__)
 
 
@@ -49,10 +49,10 @@ def test_ticks_do_not_drift_and_missed_ones_are_skipped() -> None:
     assert schedule.next == pytest.approx(100.5)
     schedule.advance(102.9)  # suspended, or no CPU: four ticks were missed
     assert schedule.next == pytest.approx(103.0)
-    schedule.change(60.0, 102.95)
+    schedule.set_interval(60.0, 102.95)
     assert schedule.next == pytest.approx(103.0)
     schedule.advance(103.0)
-    schedule.change(0.1, 103.01)
+    schedule.set_interval(0.1, 103.01)
     assert schedule.next == pytest.approx(103.11)
 
 
@@ -115,7 +115,7 @@ def test_a_line_that_is_too_long_is_dropped_and_reported_once() -> None:
     too_long = [splitter.feed(b"x" * 10_000)[1] for _ in range(20)]
     assert sum(too_long) == 1
     assert splitter.feed(b"tail\n{}\n") == ([b"{}"], False)
-    assert splitter.feed(b"y" * (LONGEST_REQUEST + 1) + b"\n{}\n") == ([b"{}"], True)
+    assert splitter.feed(b"y" * (MAX_REQUEST_BYTES + 1) + b"\n{}\n") == ([b"{}"], True)
 
 
 # ------------------------------------------------------------------------------------------- output
@@ -135,28 +135,28 @@ def pipe() -> Iterator[tuple[int, int]]:
 def test_a_slow_reader_misses_counters_only(pipe: tuple[int, int]) -> None:
     writer = LineWriter(pipe[1])
     big = b"i" * 300_000 + b"\n"
-    assert writer.offer(big)
-    assert not writer.offer(b"counters\n", dispensable=True)
-    assert writer.offer(b"change\n")
+    assert writer.write(big)
+    assert not writer.write(b"counters\n", dispensable=True)
+    assert writer.write(b"change\n")
     received = b""
-    while writer.behind:
+    while writer.backlogged:
         received += os.read(pipe[0], 65536)
-        writer.drain()
-    writer.offer(b"counters 2\n", dispensable=True)
+        writer.flush()
+    writer.write(b"counters 2\n", dispensable=True)
     while not received.endswith(b"counters 2\n"):
         received += os.read(pipe[0], 65536)
     assert received == big + b"change\n" + b"counters 2\n"
-    assert not writer.lost
+    assert not writer.dropped
 
 
 def test_the_backlog_of_a_reader_that_does_not_read_is_bounded(pipe: tuple[int, int]) -> None:
     writer = LineWriter(pipe[1])
-    accepted = sum(writer.offer(bytes(100_000)) for _ in range(100))
-    assert LIMIT // 100_000 <= accepted <= LIMIT // 100_000 + 2
-    assert writer.lost
+    accepted = sum(writer.write(bytes(100_000)) for _ in range(100))
+    assert MAX_BACKLOG_BYTES // 100_000 <= accepted <= MAX_BACKLOG_BYTES // 100_000 + 2
+    assert writer.dropped
     os.close(pipe[0])
     with pytest.raises(BrokenPipeError):
-        writer.drain()
+        writer.flush()
 
 
 # ------------------------------------------------------------------------------------------- the process
@@ -225,7 +225,7 @@ def test_requests_change_what_is_sent() -> None:
         probe.send({"inventory": True})
         answer = probe.wait_for(lambda line: line.inventory)
         assert answer.inventory is not None and answer.inventory.reason == "request"
-        probe.send(b"x" * (3 * LONGEST_REQUEST))
+        probe.send(b"x" * (3 * MAX_REQUEST_BYTES))
         probe.wait_for(lambda line: line.trouble and "ignored" in line.trouble.message)
         probe.send(b"\n" + json.dumps({"inventory": True}).encode() + b"\n")
         probe.wait_for(lambda line: line.inventory)
@@ -393,7 +393,7 @@ def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
         later = probe.wait_for(lambda line: line.inventory).inventory
     links, machine, whole = taken
     assert links and machine and whole and later
-    assert links.pending == (*MACHINE, *MANAGERS) and machine.pending == MANAGERS
+    assert links.pending == (*MACHINE_SOURCES, *MANAGER_SOURCES) and machine.pending == MANAGER_SOURCES
     assert whole.pending == later.pending == ()
     assert {one.time for one in taken if one} == {whole.time} and later.time > whole.time
     assert [link.ifindex for link in links.links] == [link.ifindex for link in whole.links]

@@ -13,7 +13,7 @@ import pytest
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line, Request
-from nictop.recording.playback import MAX_SPEED, MIN_SPEED, WINDOW, Playback, PlaybackSource
+from nictop.recording.playback import HISTORY_SECONDS, MAX_SPEED, MIN_SPEED, Playback, PlaybackSource
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import Source, SourceState
@@ -82,7 +82,7 @@ class OpenPlayback:
 
 
 @asynccontextmanager
-async def open_playback(path: Path, window: float = WINDOW) -> AsyncIterator[OpenPlayback]:
+async def open_playback(path: Path, window: float = HISTORY_SECONDS) -> AsyncIterator[OpenPlayback]:
     clock = ManualClock()
     with Recording.open(str(path)) as recording:
         one = OpenPlayback(Playback(recording, window=window, clock=clock), clock)
@@ -291,7 +291,7 @@ async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
     sent = host_items("a", 40)
     for host, item, moment in sent[:20]:
-        recorder.hear(host, item, moment)
+        recorder.record(host, item, moment)
     await asyncio.to_thread(wait_for_frames, tmp_path / "r")
     async with open_playback(tmp_path / "r") as one:
         one.playback.seek(one.playback.end)
@@ -299,7 +299,7 @@ async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
         known = one.playback.end
         await one.until(lambda: one.consumers[0].newest is not None)
         for host, item, moment in sent[20:]:
-            recorder.hear(host, item, moment)
+            recorder.record(host, item, moment)
         await recorder.close()
         one.advance_clock(60.0)
         await one.until(lambda: one.playback.recording.refresh() or one.playback.recording.closed)
@@ -313,6 +313,6 @@ def wait_for_frames(path: Path) -> None:
 
     def has_counters() -> bool:
         with Recording.open(str(path)) as recording:
-            return bool(recording.hosts) and bool(recording.counted("a", 0.0, 2000.0))
+            return bool(recording.hosts) and bool(recording.counter_times("a", 0.0, 2000.0))
 
     wait_until(has_counters)

@@ -21,12 +21,12 @@ from nictop.recording.file.frames import (
     INDEX_FRAME,
     ITEMS_FRAME,
     KEY_FRAME,
-    PREFIX,
     RECORDING_MAGIC,
+    RECORDING_PREFIX,
     TRAILER_SIZE,
     RecordingError,
     encode_trailer,
-    pack,
+    pack_frame,
     parse_header,
 )
 from nictop.recording.file.open import is_recording
@@ -53,7 +53,7 @@ def guest_items() -> list[TimedItem]:
 
 def offsets(data: bytes) -> Iterator[tuple[int, int, int]]:
     """(begin, end, kind) of every frame of a file."""
-    offset = len(PREFIX)
+    offset = len(RECORDING_PREFIX)
     while (header := parse_header(data[offset : offset + HEADER_SIZE])) is not None:
         yield offset, offset + header.size, header.kind
         offset += header.size
@@ -76,7 +76,7 @@ def test_recorded_guests_are_restored_line_by_line(tmp_path: Path) -> None:
         assert recording.hosts == GUEST_NAMES
         assert recording.begin == 50.0
         assert recording.end == pytest.approx(max(time for _, _, time in items), abs=2e-3)
-        assert recording.closed and recording.damages == 0
+        assert recording.closed and recording.damage_count == 0
         for name in GUEST_NAMES:
             read = read_all(recording, name)
             assert [one.item for one in read] == captured_lines(name)
@@ -117,7 +117,7 @@ def test_marks_are_start_and_end_of_generators(tmp_path: Path) -> None:
 def test_wall_clock_and_back(tmp_path: Path) -> None:
     write_recording(tmp_path / "r", host_items("a", 3))
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert recording.at_wall(recording.wall(1234.5)) == pytest.approx(1234.5, abs=1e-3)
+        assert recording.at_wall(recording.wall_time(1234.5)) == pytest.approx(1234.5, abs=1e-3)
 
 
 # ------------------------------------------------------------------------------------------------------------ seeking
@@ -159,8 +159,8 @@ def test_times_of_counters_without_decoding_lines(tmp_path: Path) -> None:
     write_recording(tmp_path / "r", host_items("a", 20))
     with Recording.open(str(tmp_path / "r")) as recording:
         times = [one.time for one in read_all(recording, "a") if isinstance(one.item, Line) and one.item.counters]
-        assert recording.counted("a", 1005.0, 1010.0) == [time for time in times if 1005.0 <= time <= 1010.0]
-        assert recording.counted("a", 1006.85, 1006.85) == [1006.85]
+        assert recording.counter_times("a", 1005.0, 1010.0) == [time for time in times if 1005.0 <= time <= 1010.0]
+        assert recording.counter_times("a", 1006.85, 1006.85) == [1006.85]
 
 
 def test_index_and_scan_agree(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_file_truncated_in_its_last_frame_opens(tmp_path: Path) -> None:
     for cut in range(begin, end):
         path.write_bytes(data[:cut])
         with Recording.open(str(path)) as recording:
-            assert not recording.closed and recording.damages == 0
+            assert not recording.closed and recording.damage_count == 0
             assert read_all(recording, "a") == expected
 
 
@@ -230,7 +230,7 @@ def test_a_damaged_header_is_skipped(tmp_path: Path) -> None:
     data[item_frames[3] + 20] ^= 0xFF
     (tmp_path / "r").write_bytes(data)
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert recording.damages == 1
+        assert recording.damage_count == 1
         assert recording.end == pytest.approx(items[-1][2], abs=2e-3)
         read = lines_of(read_all(recording, "a"))
     assert [line.trouble is not None for line in read].count(True) == 1
@@ -278,10 +278,10 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
         (gzip.compress(b"hello" * 1000, mtime=0), "is no recording"),
         (RECORDING_MAGIC[:5], "is no recording"),
         (RECORDING_MAGIC, "was cut off"),
-        (PREFIX, "is damaged at its beginning"),
-        (PREFIX + b"\0" * 100_000, "is damaged at its beginning"),
+        (RECORDING_PREFIX, "is damaged at its beginning"),
+        (RECORDING_PREFIX + b"\0" * 100_000, "is damaged at its beginning"),
         (RECORDING_MAGIC + (FORMAT + 1).to_bytes(2, "little"), "was made by a newer nictop"),
-        (PREFIX + pack(1, b"{}"), "is damaged at its beginning"),
+        (RECORDING_PREFIX + pack_frame(1, b"{}"), "is damaged at its beginning"),
     ],
     ids=["empty", "text", "gzip", "begun", "magic", "prefix", "zeros", "newer", "no-header"],
 )
@@ -328,7 +328,7 @@ def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
 def test_an_invalid_index_is_ignored(tmp_path: Path, false_index: bytes) -> None:
     write_recording(tmp_path / "r", host_items("a", 5))
     data = truncated_before_index(tmp_path / "r")
-    (tmp_path / "r").write_bytes(data + pack(INDEX_FRAME, false_index) + encode_trailer(len(data)))
+    (tmp_path / "r").write_bytes(data + pack_frame(INDEX_FRAME, false_index) + encode_trailer(len(data)))
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == ("a",) and len(read_all(recording, "a")) == 9
 
@@ -348,7 +348,7 @@ def test_invalid_lines_in_a_key_frame_are_reported_as_trouble(tmp_path: Path) ->
     first, end, kind = next((begin, end, kind) for begin, end, kind in offsets(data) if kind == KEY_FRAME)
     table = b'[[0,"host",1],[0,"line",3],[0,"state",2],[0,"missing",1],[0,"request",4]]'
     plain = len(table).to_bytes(4, "little") + table + b"a{x}[]?null"
-    (tmp_path / "r").write_bytes(data[:first] + pack(kind, plain, host=1, sequence=1, time=1000.25) + data[end:])
+    (tmp_path / "r").write_bytes(data[:first] + pack_frame(kind, plain, host=1, sequence=1, time=1000.25) + data[end:])
     with Recording.open(str(tmp_path / "r")) as recording:
         read = lines_of(read_all(recording, "a"))
     troubles = [line.trouble.message for line in read if line.trouble is not None]

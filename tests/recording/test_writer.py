@@ -20,7 +20,7 @@ import pytest
 from nictop.probe.records import Request
 from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
-from nictop.recording.writer import Recorder, recorded
+from nictop.recording.writer import Recorder, recorded_source
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello
 from tests.support.namespaces import ROOT
@@ -31,7 +31,7 @@ from tests.support.sources import ScriptedSource
 
 def record_counters(recorder: Recorder, seconds: int, name: str = "a") -> None:
     for host, item, time in host_items(name, seconds):
-        recorder.hear(host, item, time)
+        recorder.record(host, item, time)
 
 
 def troubles(path: Path, name: str = "a") -> list[str]:
@@ -130,12 +130,12 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
         assert "cannot be written: File too large" in recorder.trouble
         await asyncio.to_thread(wait_until, lambda: recorder.dropped)
     for second in range(40, 60):
-        recorder.hear("a", counters(1000.0 + second, {2: (second, second)}), 1000.0 + second)
+        recorder.record("a", counters(1000.0 + second, {2: (second, second)}), 1000.0 + second)
     await recorder.close()
     assert recorder.trouble == ""
     with Recording.open(str(tmp_path / "r")) as recording:
         received = lines_of(read_all(recording, "a"))
-        assert recording.closed and recording.damages == 0
+        assert recording.closed and recording.damage_count == 0
     messages = [line.trouble.message for line in received if line.trouble is not None]
     assert messages and messages[0].endswith("lines are missing in the recording here: there was no room to write")
     assert sum(int(sentence.split()[0]) for sentence in messages) == recorder.dropped
@@ -146,7 +146,7 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
 async def test_removing_the_file_ends_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
     (tmp_path / "r").unlink()
-    await asyncio.to_thread(wait_until, lambda: recorder.given_up)
+    await asyncio.to_thread(wait_until, lambda: recorder.has_failed)
     assert recorder.trouble.endswith("was removed while it was being written: nothing is recorded any more")
     record_counters(recorder, 3)
     assert recorder.dropped == 7
@@ -166,12 +166,12 @@ async def test_a_slow_disk_drops_lines_but_does_not_block(tmp_path: Path) -> Non
         write(data)
 
     recorder._append = slow  # type: ignore[method-assign]
-    recorder.hear("a", hello(), 1.0)
+    recorder.record("a", hello(), 1.0)
     recorder._wake.set()
     await asyncio.to_thread(stuck.wait, 120)
     for second in range(2000):
-        recorder.hear("a", counters(2.0 + second, {2: (second, second)}), 2.0 + second)
-        assert recorder._waiting_bytes <= 20_000
+        recorder.record("a", counters(2.0 + second, {2: (second, second)}), 2.0 + second)
+        assert recorder._queued_bytes <= 20_000
     assert recorder.dropped > 1000
     go_on.set()
     await recorder.close()
@@ -183,9 +183,9 @@ async def test_a_slow_disk_drops_lines_but_does_not_block(tmp_path: Path) -> Non
 
 async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
-    recorder.hear("a", hello(), 1.0)
-    recorder.hear("a", SourceState("lost", "\udcff"), 2.0)
-    recorder.hear("a", hello(), 3.0)
+    recorder.record("a", hello(), 1.0)
+    recorder.record("a", SourceState("lost", "\udcff"), 2.0)
+    recorder.record("a", hello(), 3.0)
     await recorder.close()
     assert recorder.dropped == 1
     assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: there was no room to write"]
@@ -211,7 +211,7 @@ def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
     assert not is_alive(process.pid)
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert not recording.closed and recording.damages == 0
+        assert not recording.closed and recording.damage_count == 0
     with (tmp_path / "r").open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -233,7 +233,7 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
     source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
     expected = [item for _, item, _ in host_items("a", 4) if not isinstance(item, Request)]
     source.send(*expected)
-    wrapped = recorded(source, recorder)
+    wrapped = recorded_source(source, recorder)
     assert (wrapped.name, wrapped.pids) == ("a", ())
     received = []
     async for item in wrapped.items():

@@ -26,7 +26,7 @@ def told(after_run: int | None = None, seconds: float = 0.0) -> RecordedResults:
 
 def test_both_runs_have_their_charts_proof_and_bottleneck() -> None:
     found = told()
-    assert found.untold == ()
+    assert found.missing == ()
     assert [round(one.result.goodput / 1e9, 2) for one in found.runs if one.result.goodput] == [1.06, 2.38]
     for one in found.runs:
         assert one.result.proof is not None and one.result.proof.verdict == "proven"
@@ -40,15 +40,15 @@ def test_both_runs_have_their_charts_proof_and_bottleneck() -> None:
 @pytest.mark.parametrize(("after_run", "seconds", "whole", "untold"), [(0, -1, 0, 0), (0, 5, 0, 1), (1, 5, 1, 1)])
 def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, whole: int, untold: int) -> None:
     found = told(after_run, seconds)
-    assert (len(found.runs), len(found.untold)) == (whole, untold)
-    assert all("(client alma-load-001, server alma-load-002)" in one and "was not over" in one for one in found.untold)
+    assert (len(found.runs), len(found.missing)) == (whole, untold)
+    assert all("(client alma-load-001, server alma-load-002)" in one and "was not over" in one for one in found.missing)
 
 
 def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "MOST", 1)
+    monkeypatch.setattr(room, "MAX_RECORDED_RUNS", 1)
     found = told.__wrapped__()
     assert [one.result.plan.streams for one in found.runs] == [4]
-    assert found.untold == ("only the last 1 of 2 runs in the recording are told",)
+    assert found.missing == ("only the last 1 of 2 runs in the recording are told",)
 
 
 @pytest.mark.parametrize("form", ["html", "markdown"])

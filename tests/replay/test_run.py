@@ -31,9 +31,9 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
         views = 0
         while not reading.done():
             views += 1
-            watched.picture()
+            watched.view()
             await asyncio.sleep(0)
         await reading
         assert views > 3
-        assert times(watched.picture()) == times(quiet.picture())
-        assert all(times(watched.picture()))
+        assert times(watched.view()) == times(quiet.view())
+        assert all(times(watched.view()))

@@ -14,8 +14,8 @@ from nictop.probe.records import Line, TrafficLine, TrafficRequest, TrafficTools
 from nictop.recording.reader import Recording
 from nictop.replay.run_index import RunMarks, run_at, run_marks
 from nictop.replay.run_plan import recorded_plan
-from nictop.traffic.generators import arguments
-from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, problems
+from nictop.traffic.generators import generator_arguments
+from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, plan_problems
 from tests.support.recordings import TimedItem, host_items, write_recording
 
 IPERF3 = TrafficTools(
@@ -89,7 +89,7 @@ def asked(plan: RunPlan) -> tuple[TrafficRequest, TrafficRequest]:
             "start",
             role=side,
             generator=plan.generator,
-            arguments=arguments(plan, side, IPERF3),
+            arguments=generator_arguments(plan, side, IPERF3),
             port=plan.port,
             address=plan.server.address,
         )
@@ -103,7 +103,7 @@ EMPTY = (Snapshot.empty("a"), Snapshot.empty("b"))
 
 @given(plans())
 def test_a_plan_comes_back_from_what_was_asked(plan: RunPlan) -> None:
-    if not problems(plan):
+    if not plan_problems(plan):
         assert recorded_plan(*asked(plan), EMPTY) == plan
 
 
@@ -119,7 +119,7 @@ def test_words_that_mean_nothing_give_a_plan_that_holds_or_none(
     one = TrafficRequest("x-c", "start", role="client", generator="iperf3", arguments=tuple(client), address=address)
     other = TrafficRequest("x-s", "start", role="server", arguments=tuple(server), port=port, address=address)
     plan = recorded_plan(one, other, EMPTY)
-    assert plan is None or problems(plan) == ()
+    assert plan is None or plan_problems(plan) == ()
 
 
 @pytest.mark.parametrize("option", ["-i", "-t"])

@@ -10,7 +10,7 @@ import pytest
 
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
-from nictop.replay.search import STEP_SECONDS, happening_after, happening_before
+from nictop.replay.search import STEP_SECONDS, event_after, event_before
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recordings import TimedItem, write_recording
@@ -51,22 +51,22 @@ def not_told(moment: float) -> None:
 
 async def test_the_next_and_the_one_before(path: Path) -> None:
     with Recording.open(str(path)) as recording:
-        first = await happening_after(recording, recording.begin, not_told)
+        first = await event_after(recording, recording.begin, not_told)
         assert first is not None and 1042.0 <= first.time <= 1042.0 + STEP_SECONDS
         assert first.sentence.startswith("vm1: ") and "Wired connection 1" in first.sentence
-        second = await happening_after(recording, first.time, not_told)
+        second = await event_after(recording, first.time, not_told)
         assert second is not None and 1201.0 <= second.time <= 1201.0 + STEP_SECONDS
         assert second.sentence.startswith("vm2: ")
-        assert await happening_after(recording, second.time, not_told) is None
-        assert await happening_before(recording, recording.end, not_told) == second
-        assert await happening_before(recording, second.time, not_told) == first
-        assert await happening_before(recording, first.time, not_told) is None
+        assert await event_after(recording, second.time, not_told) is None
+        assert await event_before(recording, recording.end, not_told) == second
+        assert await event_before(recording, second.time, not_told) == first
+        assert await event_before(recording, first.time, not_told) is None
 
 
 async def test_it_says_how_far_it_is_and_can_be_ended(path: Path) -> None:
     told: list[float] = []
     with Recording.open(str(path)) as recording:
-        search = asyncio.ensure_future(happening_after(recording, 1050.0, told.append))
+        search = asyncio.ensure_future(event_after(recording, 1050.0, told.append))
         while len(told) < 4:  # noqa: ASYNC110  (told by a plain function)
             await asyncio.sleep(0)
         search.cancel()

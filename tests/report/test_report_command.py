@@ -13,7 +13,7 @@ from nictop.cli.commands.report import parse_subjects
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.files import write_new_file
-from nictop.traffic.results.selection import directory, keep
+from nictop.traffic.results.selection import directory, save_run
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recordings import host_items, write_recording
@@ -43,7 +43,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
 def save_all_runs() -> None:
     place = directory(os.environ)
     for one in experiments():
-        keep(one, place)
+        save_run(one, place)
 
 
 # ------------------------------------------------------------------------------------------------------- a report
@@ -83,7 +83,7 @@ def test_runs_alone_are_reported_without_hosts(capsys: pytest.CaptureFixture[str
 
 
 def test_a_file_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    path = keep(experiments()[0], directory(os.environ))
+    path = save_run(experiments()[0], directory(os.environ))
     assert main(["report", str(path), "-o", "-"]) == 0
     assert "5.00 Gb/s arrived at b" in capsys.readouterr().out
 
@@ -135,7 +135,7 @@ def test_invalid_arguments_are_refused(arguments: list[str], sentence: str, caps
 
 
 def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
-    path = keep(experiments()[0], directory(os.environ))
+    path = save_run(experiments()[0], directory(os.environ))
     found = parse_subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
     assert found.hosts == ("vm1", "root@vm2:2222", "local")
     assert [run.identity for run in found.runs] == ["one-1"] * 3

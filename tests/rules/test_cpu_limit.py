@@ -99,7 +99,7 @@ def test_a_rule_that_is_slow_once_is_evaluated_again(hosts: list[HostFacts]) -> 
 
 def test_evaluation_yields_after_each_rule_and_host(hosts: list[HostFacts]) -> None:
     steps = sum(1 for _ in diagnosis_steps(hosts))
-    assert steps == sum(1 if rule.pairs else len(hosts) for rule in RULES.values())
+    assert steps == sum(1 if rule.compares_hosts else len(hosts) for rule in RULES.values())
 
 
 def test_a_rule_that_ends_in_time_is_not_interrupted_later() -> None:
@@ -121,6 +121,6 @@ def test_the_cpu_limit_does_not_grow_with_the_number_of_hosts(monkeypatch: pytes
     monkeypatch.setattr("nictop.rules.registry.limited", lambda seconds, _: allowed.append(seconds))
     diagnose(
         [host_facts({"base": "kvm-guest", "name": f"host{number}"}) for number in range(64)],
-        [rule for rule in RULES.values() if rule.pairs],
+        [rule for rule in RULES.values() if rule.compares_hosts],
     )
     assert allowed and set(allowed) == {MAX_RULE_SECONDS}

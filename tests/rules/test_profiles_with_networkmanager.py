@@ -55,7 +55,7 @@ def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetwor
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
-    (profile,) = read_host_facts(manager).profiles.proper(read_host_facts(manager).links_by_name[NIC])
+    (profile,) = read_host_facts(manager).profiles.user_profiles(read_host_facts(manager).links_by_name[NIC])
     assert (profile.profile.id, profile.profile.filename) == (
         NIC,
         f"/etc/NetworkManager/system-connections/{NIC}.nmconnection",

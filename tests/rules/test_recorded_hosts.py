@@ -32,7 +32,7 @@ def test_captured_guest(name: str) -> None:
     snapshot, window = with_state(Snapshot.empty("guest"), "live", ""), RatesWindow()
     for line in captured_lines(name):
         snapshot = advance(snapshot, line)
-        window.take(snapshot)
+        window.add(snapshot)
     diagnosis = diagnose([HostFacts(snapshot, window.parts)])
     assert [one for one in diagnosis.skipped if one.reason.startswith("the rule failed")] == []
     assert {(one.rule, one.subject, one.severity) for one in diagnosis.findings} == EXPECTED[name]

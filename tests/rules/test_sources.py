@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from nictop.probe import records
-from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
+from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
 from nictop.rules import RULES, Finding, HostFacts, Skipped, diagnose
-from nictop.rules.registry import is_known
+from nictop.rules.registry import has_platform
 from tests.rules.test_rule_cases import FILES
 from tests.support.rule_cases import complete, host_facts_after, probe_lines
 
@@ -161,9 +161,9 @@ def test_no_new_findings_while_managers_are_still_being_read(
     def cut(inventory: Any) -> Any:
         if not isinstance(inventory, Inventory):
             return inventory
-        left = {source: EMPTY[source] for source in MANAGERS}
-        unreadable = {**inventory.unreadable, **dict.fromkeys(MANAGERS, why)}
-        return dataclasses.replace(inventory, **left, unreadable=unreadable, pending=MANAGERS)
+        left = {source: EMPTY[source] for source in MANAGER_SOURCES}
+        unreadable = {**inventory.unreadable, **dict.fromkeys(MANAGER_SOURCES, why)}
+        return dataclasses.replace(inventory, **left, unreadable=unreadable, pending=MANAGER_SOURCES)
 
     hosts = [(probe_lines(host), complete(host).get("name", "guest")) for host in case["hosts"]]
     known = diagnose([host_facts_after(*one) for one in hosts], [RULES[rule]])
@@ -175,9 +175,9 @@ def test_no_new_findings_while_managers_are_still_being_read(
 
 def test_links_alone_have_no_findings() -> None:
     host = host_facts_after(probe_lines({"base": "hypervisor"}), "host")
-    assert is_known(host.snapshot)
-    links = dataclasses.replace(host.inventory, pending=(*MACHINE, *MANAGERS))
-    assert not is_known(dataclasses.replace(host.snapshot, inventory=links))
+    assert has_platform(host.snapshot)
+    links = dataclasses.replace(host.inventory, pending=(*MACHINE_SOURCES, *MANAGER_SOURCES))
+    assert not has_platform(dataclasses.replace(host.snapshot, inventory=links))
 
 
 def cut_lines(lines: list[Line], cut: Callable[[Any], Any]) -> list[Line]:

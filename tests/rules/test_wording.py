@@ -14,14 +14,14 @@ from nictop.model.text.glyphs import ASCII
 from nictop.rules import RULES, Diagnosis, Fix, Skipped
 from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
-    checks_words,
+    checks_text,
     command_lines,
-    count_words,
-    place_words,
+    place_text,
     placeholders,
     rules_by_family,
-    subject_words,
-    verdict_words,
+    severity_counts_text,
+    subject_text,
+    verdict_text,
 )
 from tests.support.findings import finding
 from tests.support.shell import bash_words
@@ -80,29 +80,29 @@ def test_control_characters_are_removed() -> None:
 
 def test_counts() -> None:
     found = [finding(severity=severity) for severity in ("warning", "critical", "warning", "info", "critical")]
-    assert count_words(found) == "2 critical · 2 warnings · 1 note"
-    assert count_words([]) == ""
+    assert severity_counts_text(found) == "2 critical · 2 warnings · 1 note"
+    assert severity_counts_text([]) == ""
 
 
 def test_a_rule_skipped_for_two_links_counts_once() -> None:
     skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
-    assert checks_words(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
-    assert checks_words(Diagnosis((), ())) == f"{len(RULES)} checks"
+    assert checks_text(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
+    assert checks_text(Diagnosis((), ())) == f"{len(RULES)} checks"
 
 
 def test_the_verdict_has_a_mark_only_when_every_check_ran() -> None:
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
-    assert verdict_words(Diagnosis((), ())) == ("✓ No problems found", "good")
-    assert verdict_words(Diagnosis((), skipped)) == ("– No problems found", "warn")
-    assert verdict_words(Diagnosis((), skipped), glyphs=ASCII)[0].startswith("? No problems")
-    assert verdict_words(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
+    assert verdict_text(Diagnosis((), ())) == ("✓ No problems found", "good")
+    assert verdict_text(Diagnosis((), skipped)) == ("– No problems found", "warn")
+    assert verdict_text(Diagnosis((), skipped), glyphs=ASCII)[0].startswith("? No problems")
+    assert verdict_text(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
 
 
 def test_places_name_the_host_and_the_persistence() -> None:
     found = finding(host="alma-load-001")
-    assert place_words(found, Fix("here", "", ())) == "on alma-load-001"
-    assert place_words(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
-    assert place_words(found, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
+    assert place_text(found, Fix("here", "", ())) == "on alma-load-001"
+    assert place_text(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
+    assert place_text(found, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_placeholders() -> None:
 def test_subjects() -> None:
     about_link, about_host = finding(host="a", subject="ens1"), finding(host="a", subject="")
     subjects = [
-        [subject_words(one, several_hosts=several) for several in (False, True)] for one in (about_link, about_host)
+        [subject_text(one, several_hosts=several) for several in (False, True)] for one in (about_link, about_host)
     ]
     assert subjects == [["ens1", "a ens1"], ["a", "a"]]
 

@@ -194,7 +194,7 @@ class SshProbe(Probe):
         self.process.stdin.write(packed.first + packed.rest)
         self.process.stdin.flush()
         for line in self.raw_lines():
-            if command.answer(b"\n" + line + b"\n") is not None:
+            if command.parse_answer(b"\n" + line + b"\n") is not None:
                 break
 
     def kill(self) -> None:

@@ -74,7 +74,7 @@ def _take(request: dict[str, Any]) -> str:
     os.chdir("/")
     os.environ.update(request["environment"])
     if request["reply_timeout"] is not None:
-        profiles.LIMIT = request["reply_timeout"]
+        profiles.REPLY_TIMEOUT = request["reply_timeout"]
     if request["user"] is not None:
         os.setresuid(*3 * [request["user"]])
     return json.dumps({"inventory": inventory.take_inventory("test")}, default=vars)

@@ -23,7 +23,7 @@ def write_recording(path: Path, items: Iterable[TimedItem]) -> Recorder:
     async def made() -> Recorder:
         recorder = Recorder(str(path))
         for host, item, time in items:
-            recorder.hear(host, item, time)
+            recorder.record(host, item, time)
         await recorder.close()
         return recorder
 

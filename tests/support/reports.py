@@ -37,7 +37,7 @@ def captured_guest(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
     snapshot, window = with_state(Snapshot.empty(host), "live", ""), RatesWindow()
     for line in captured_lines(name):
         snapshot = advance(snapshot, line)
-        window.take(snapshot)
+        window.add(snapshot)
     return snapshot, window
 
 

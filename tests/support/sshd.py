@@ -227,11 +227,12 @@ def command_line(pid: int) -> bytes:
 
 def disable_ssh_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise all timeouts of SSH sources, so that a slow machine does not end a connection."""
-    monkeypatch.setattr(remote_probe, "FIRST_WORD", 3600.0)
-    monkeypatch.setattr(remote_probe, "DEAF", 1_000_000)
-    monkeypatch.setattr(ssh, "HEARTBEAT", 60.0)
-    assert ssh.SshSource.__init__.__kwdefaults__ is not None
-    monkeypatch.setitem(ssh.SshSource.__init__.__kwdefaults__, "patience", 3600.0)
+    monkeypatch.setattr(remote_probe, "STARTUP_TIMEOUT", 3600.0)
+    monkeypatch.setattr(remote_probe, "MAX_UNANSWERED_PINGS", 1_000_000)
+    monkeypatch.setattr(ssh, "HEARTBEAT_SECONDS", 60.0)
+    defaults = ssh.SshSource.__init__.__kwdefaults__
+    assert defaults is not None and "timeout" in defaults
+    monkeypatch.setitem(defaults, "timeout", 3600.0)
 
 
 def skip_without_sshd() -> None:

@@ -23,7 +23,7 @@ from nictop.wire.source import Source, SourceState
 from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
-from tests.traffic.pair import generators_in, held_to, joined, namespaces, source
+from tests.traffic.pair import add_veth, generators_in, namespaces, shaper_arguments, source
 
 
 class OwnBootId:
@@ -136,7 +136,7 @@ async def two_hosts(
     """The live screen with "a" and "b" after their first inventories; `bare`: hosts without iperf3."""
     async with AsyncExitStack() as stack:
         spaces = dict(zip(("a", "b"), stack.enter_context(namespaces()), strict=True))
-        joined(spaces["a"], spaces["b"], held_to(rate))
+        add_veth(spaces["a"], spaces["b"], shaper_arguments(rate))
 
         def connect(host: Host, ask: object) -> Source:
             made = without_iperf3 if host.label in bare else source

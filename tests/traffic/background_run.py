@@ -8,7 +8,7 @@ from collections.abc import Callable
 from nictop.probe.records import TrafficLine
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts, Stage
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts, Stage
 from nictop.traffic.run.host import TrafficItem
 from nictop.traffic.run.run import Run
 from tests.support.probe import is_alive
@@ -68,12 +68,12 @@ class BackgroundRun:
         finally:
             self._changed.set()
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: RunEvent) -> None:
         if isinstance(event, Stage) and event.name in STAGES:
             self._reached = STAGES.index(event.name)
         elif isinstance(event, IntervalMeasured) and not event.interval.sends and event.interval.bits_per_second:
             self._reached = len(STAGES) - 1
-        elif isinstance(event, Finished):
+        elif isinstance(event, RunFinished):
             self.result = event.result
         self._changed.set()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Address, Channels, Ethtool, Link
-from nictop.traffic.plan.plan import EndpointPair, offers
+from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from tests.model.hosts import HELLO, LOOPBACK, inventory, make_link, snapshot_of
 
 LO = replace(LOOPBACK, addresses=(Address("ipv4", "127.0.0.1", 8, "host", ("permanent",)),))
@@ -31,7 +31,7 @@ def machine(name: str, *links: Link, boot: str = "") -> Snapshot:
 
 def between(*hosts: Snapshot) -> tuple[Sequence[EndpointPair], dict[str, Snapshot]]:
     """Their endpoint pairs, and the snapshots by host."""
-    return offers(pairs(hosts).subnets, hosts), {host.host: host for host in hosts}
+    return endpoint_pairs(pairs(hosts).subnets, hosts), {host.host: host for host in hosts}
 
 
 def two(queues: int | None = None) -> tuple[Sequence[EndpointPair], dict[str, Snapshot]]:

@@ -29,7 +29,7 @@ RETRY = (0.01, 0.05)
 """Seconds until a killed probe is started again (shortest, longest)."""
 
 
-def why_not() -> str | None:
+def missing_requirement() -> str | None:
     """Why real runs are not possible here; None if they are."""
     if shutil.which("iperf3") is None:
         return "iperf3 is not installed"
@@ -44,7 +44,7 @@ class Pair:
         self.sources = {one.name: one for one in sources}
         self.hosts = {name: RunHost(session_of(one, window=False)) for name, one in self.sources.items()}
 
-    def place(self, name: str, wire: str = WIRE, address: str = "") -> Endpoint:
+    def endpoint(self, name: str, wire: str = WIRE, address: str = "") -> Endpoint:
         """The endpoint of a host on a veth, with its IPv4 address unless another one is given."""
         links = self.hosts[name].snapshot.links.values()
         link = next(link for link in links if link.name == wire)
@@ -54,7 +54,7 @@ class Pair:
 
     def plan(self, wire: str = WIRE, **more: Any) -> RunPlan:
         """A short run between them."""
-        plan = RunPlan(self.place("a", wire), self.place("b", wire), time=1, interval=0.2)
+        plan = RunPlan(self.endpoint("a", wire), self.endpoint("b", wire), time=1, interval=0.2)
         return replace(plan, **more)
 
     async def ready(self) -> None:
@@ -62,7 +62,7 @@ class Pair:
         for host in self.hosts.values():
             assert await host.session.until(lambda host=host: host.session.has_readings, LIMIT)  # type: ignore[misc]
 
-    async def knows(self, name: str) -> None:
+    async def wait_for_link(self, name: str) -> None:
         """Wait until both probes count a link of that name."""
 
         def counted(host: RunHost) -> bool:
@@ -99,7 +99,9 @@ def source(namespace: Namespace, name: str, tools: str = "") -> LocalSource:
     return LocalSource(0.2, name=name, command=["ip", "netns", "exec", namespace.name, *path, *probe], retry=RETRY)
 
 
-def joined(client: Namespace, server: Namespace, shape: Sequence[str] = (), *, wire: str = WIRE, net: int = 0) -> None:
+def add_veth(
+    client: Namespace, server: Namespace, shape: Sequence[str] = (), *, wire: str = WIRE, net: int = 0
+) -> None:
     """A veth between them, 198.18.`net`.0/24, fd00:`net`::/64 and fe80::/64, with a queueing discipline (of tc) at both
     ends."""
     client.run(["ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", server.name])
@@ -113,7 +115,7 @@ def joined(client: Namespace, server: Namespace, shape: Sequence[str] = (), *, w
             namespace.run(["tc", "qdisc", "add", "dev", wire, "root", *shape])
 
 
-def held_to(rate: str) -> tuple[str, ...]:
+def shaper_arguments(rate: str) -> tuple[str, ...]:
     """A shaper that counts frames as a netdev does: without preamble, FCS and gap."""
     return ("tbf", "rate", rate, "burst", "128k", "latency", "50ms")
 
@@ -122,7 +124,7 @@ def held_to(rate: str) -> tuple[str, ...]:
 async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", "")) -> AsyncIterator[Pair]:
     """Both hosts; removed on exit. `tools`: see `source`, for client and server."""
     with namespaces() as (client, server):
-        joined(client, server, held_to(rate) if rate is not None else ())
+        add_veth(client, server, shaper_arguments(rate) if rate is not None else ())
         async with followed(client, server, [source(client, "a", tools[0]), source(server, "b", tools[1])]) as both:
             yield both
 
@@ -130,17 +132,19 @@ async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", ""
 @asynccontextmanager
 async def pair_over_ssh(folder: Path, rate: str | None = None) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
     """The same, each host behind a real sshd of its own."""
-    with namespaces() as (client, server), doors(folder, client, server, rate) as servers:
+    with namespaces() as (client, server), ssh_servers(folder, client, server, rate) as servers:
         sources = [SshSource(sshd.target(label=name), 0.2, retry=RETRY) for name, sshd in servers.items()]
         async with followed(client, server, sources) as both:
             yield both, servers
 
 
 @contextmanager
-def doors(folder: Path, client: Namespace, server: Namespace, rate: str | None = None) -> Iterator[dict[str, Sshd]]:
+def ssh_servers(
+    folder: Path, client: Namespace, server: Namespace, rate: str | None = None
+) -> Iterator[dict[str, Sshd]]:
     """Join both, and start an sshd for "a" and one for "b" on loopback; their sessions run in the namespace, with a
     boot id of their own, so that they count as two machines."""
-    joined(client, server, held_to(rate) if rate is not None else ())
+    add_veth(client, server, shaper_arguments(rate) if rate is not None else ())
     with ExitStack() as stack:
         found = {}
         for name, namespace in (("a", client), ("b", server)):

@@ -63,7 +63,7 @@ def host(
     )
 
 
-def picture(
+def run_view(
     *flows: FlowView, plan: RunPlan | None = None, seconds: float = 10.0, hosts: tuple[HostLoadView, ...] | None = None
 ) -> RunView:
     """A running run of ten seconds from a to b, with a ceiling of 9.41 Gb/s."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.run import Run
 from tests.traffic.pair import Pair
@@ -18,11 +18,11 @@ LATE_SECONDS = 0.2
 
 async def complete_run(
     both: Pair, *, limits: RunTimeouts | None = None, plan: RunPlan | None = None, **more: Any
-) -> tuple[Result, list[Event]]:
+) -> tuple[Result, list[RunEvent]]:
     """A complete run: its result and all its events."""
     run = Run(plan or both.plan(**more), both.hosts, limits=limits)
     events = [event async for event in run.events()]
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], RunFinished)
     return events[-1].result, events
 
 
@@ -34,9 +34,9 @@ async def failed(both: Pair, *, limits: RunTimeouts | None = None, **more: Any) 
     return result.failure
 
 
-async def after_first_byte(run: Run) -> list[Event]:
+async def after_first_byte(run: Run) -> list[RunEvent]:
     """Events until payload was received; then the iterator is closed."""
-    seen: list[Event] = []
+    seen: list[RunEvent] = []
     async with aclosing(run.events()) as events:
         async for event in events:
             seen.append(event)

@@ -19,10 +19,10 @@ from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
 from tests.traffic.background_run import STAGES, BackgroundRun
-from tests.traffic.pair import LIMIT, WIRE, Pair, pair_over_ssh, why_not
+from tests.traffic.pair import LIMIT, WIRE, Pair, missing_requirement, pair_over_ssh
 from tests.traffic.real_runs import after_first_byte
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),

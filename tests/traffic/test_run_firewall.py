@@ -18,10 +18,10 @@ from nictop.probe.records import Link
 from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Kind
 from tests.support.probe import wait_until
-from tests.traffic.pair import LIMIT, Pair, why_not
+from tests.traffic.pair import LIMIT, Pair, missing_requirement
 from tests.traffic.real_runs import complete_run, failed
 
-REASON = why_not() or ("nft is not installed" if shutil.which("nft") is None else None)
+REASON = missing_requirement() or ("nft is not installed" if shutil.which("nft") is None else None)
 pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),
@@ -67,7 +67,7 @@ async def test_firewall_rules_have_different_failures(both: Pair, rule: str) -> 
     """Over IPv4 and IPv6 at the same time: their ICMP messages give different errors."""
     kind, words = RULES[rule]
     plans = [
-        both.plan(client=both.place("a", address=client), server=both.place("b", address=server), port=port)
+        both.plan(client=both.endpoint("a", address=client), server=both.endpoint("b", address=server), port=port)
         for (client, server), port in zip(ADDRESSES, (5201, 5301), strict=True)
     ]
     load_rule(both, f"tcp dport {{ 5201, 5301 }} {rule}")
@@ -140,7 +140,7 @@ async def test_prohibit_route_without_a_firewall_of_the_server(both: Pair) -> No
     both.server.run(["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"])
     both.server.run(["ip", "route", "add", "prohibit", "198.18.9.2"])
     both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
-    found = await failed(both, server=both.place("b", address="198.18.9.2"))
+    found = await failed(both, server=both.endpoint("b", address="198.18.9.2"))
     assert (found.kind, found.commands, found.host) == ("prohibited", (), "")
     assert "; excluded: firewall of b (input), firewall of a (output), route of a (by nictopt)" in found.sentence
     assert "possible: a firewall between the hosts, a prohibit route of a router" in found.sentence
@@ -168,7 +168,7 @@ async def test_firewall_of_the_client(both: Pair) -> None:
 
 async def test_address_of_both_hosts(both: Pair) -> None:
     """The client connects to its own address."""
-    link = both.place("a").ifindex
+    link = both.endpoint("a").ifindex
     name = both.hosts["a"].snapshot.links[link or 0].name
     both.client.run(["ip", "address", "add", "198.18.0.2/32", "dev", name])
     try:
@@ -185,7 +185,7 @@ async def test_address_of_both_hosts(both: Pair) -> None:
 async def test_arp_is_off(both: Pair, host: str) -> None:
     """On either end; the printed command switches it on, then a run succeeds."""
     namespace = {"a": both.client, "b": both.server}[host]
-    name = both.hosts[host].snapshot.links[both.place(host).ifindex or 0].name
+    name = both.hosts[host].snapshot.links[both.endpoint(host).ifindex or 0].name
     for one in (both.client, both.server):
         one.run(["ip", "neighbour", "flush", "all"])
     namespace.run(["ip", "link", "set", "dev", name, "arp", "off"])
@@ -201,5 +201,5 @@ async def test_arp_is_off(both: Pair, host: str) -> None:
 
 async def wait_for_link(both: Pair, host: str, fact: Callable[[Link], bool]) -> bool:
     """Wait until the inventory of the host shows it."""
-    host_, ifindex = both.hosts[host], both.place(host).ifindex or 0
+    host_, ifindex = both.hosts[host], both.endpoint(host).ifindex or 0
     return await host_.session.until(lambda: fact(host_.snapshot.links[ifindex]), LIMIT)

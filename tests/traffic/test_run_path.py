@@ -13,10 +13,10 @@ import pytest_asyncio
 from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure
 from tests.support.namespaces import Namespace
-from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
+from tests.traffic.pair import WIRE, Pair, add_veth, missing_requirement, pair
 from tests.traffic.real_runs import complete_run, failed
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),
@@ -30,8 +30,8 @@ CLIENT, SERVER = {4: "198.18.0.1", 6: "fd00:0::1"}, {4: "198.18.0.2", 6: "fd00:0
 async def both() -> AsyncIterator[Pair]:
     """Two hosts with two veths between them."""
     async with pair("100mbit") as made:
-        joined(made.client, made.server, wire=VETH2, net=1)
-        await made.knows(VETH2)
+        add_veth(made.client, made.server, wire=VETH2, net=1)
+        await made.wait_for_link(VETH2)
         yield made
 
 
@@ -52,8 +52,8 @@ def applied(namespace: Namespace, apply: str, revert: str) -> Iterator[None]:
 async def failure_between(both: Pair, version: int, generator: str = "iperf3") -> Failure:
     return await failed(
         both,
-        client=both.place("a", address=CLIENT[version]),
-        server=both.place("b", address=SERVER[version]),
+        client=both.endpoint("a", address=CLIENT[version]),
+        server=both.endpoint("b", address=SERVER[version]),
         generator=generator,
         limits=SHORT_TIMEOUTS,
     )

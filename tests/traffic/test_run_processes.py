@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from nictop.traffic.results.result import Result
-from tests.traffic.pair import WIRE, pair, why_not
+from tests.traffic.pair import WIRE, missing_requirement, pair
 from tests.traffic.real_runs import complete_run
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 CPU = max(os.sched_getaffinity(0))
 BUSY_LOOP = f'import os; os.sched_setaffinity(0, {{{CPU}}}); print("+", flush=True)\nwhile True: pass'

@@ -11,10 +11,10 @@ from nictop.model.devices.ceiling import goodput
 from nictop.traffic.analysis.assemble import run_framing
 from nictop.traffic.plan.plan import RunPlan
 from tests.support.namespaces import Namespace
-from tests.traffic.pair import Pair, followed, joined, namespaces, source, why_not
+from tests.traffic.pair import Pair, add_veth, followed, missing_requirement, namespaces, source
 from tests.traffic.real_runs import complete_run
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 RATE = 4_000_000
@@ -70,7 +70,7 @@ def wire_plan(both: Pair, number: int, version: str, options: dict[str, Any]) ->
         if version == "IPv4"
         else (f"fd00:{number}::1", f"fd00:{number}::2")
     )
-    client, server = (both.place(host, wire, one) for host, one in zip("ab", addresses, strict=True))
+    client, server = (both.endpoint(host, wire, one) for host, one in zip("ab", addresses, strict=True))
     options = {name: value for name, value in options.items() if name != "mtu"}
     if options.get("protocol") == "udp":
         options["bitrate"] = RATE
@@ -82,7 +82,7 @@ def wire_plan(both: Pair, number: int, version: str, options: dict[str, Any]) ->
 async def test_goodput_equals_the_ceiling_of_the_wire() -> None:
     with namespaces() as (client, server):
         for number, (_, options) in enumerate(WIRES):
-            joined(client, server, wire=f"nictopt{number}", net=number)
+            add_veth(client, server, wire=f"nictopt{number}", net=number)
             for namespace in (client, server):
                 shape_link(namespace, f"nictopt{number}", options.get("mtu", 1500))
         async with followed(client, server, [source(client, "a"), source(server, "b")]) as both:

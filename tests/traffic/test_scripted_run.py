@@ -10,7 +10,7 @@ import pytest
 from nictop.hosts.session import running
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, TrafficTools
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
 from nictop.wire.source import SourceState
@@ -72,13 +72,13 @@ SERVER = [STARTED, LISTENING, *output_lines("3.12", "tcp.server"), DONE]
 CLIENT = [STARTED, *output_lines("3.12", "tcp.client"), DONE]
 
 
-async def complete_run(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[Event]]:
+async def complete_run(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[RunEvent]]:
     hosts = {one.name: RunHost(session_of(one)) for one in (client, server)}
     async with running(*(host.session for host in hosts.values())):
         run = Run(replace(PLAN, **more), hosts, limits=SHORT_TIMEOUTS, identity="run")  # type: ignore[arg-type]
         async with aclosing(run.events()) as events:
             found = [event async for event in events]
-    assert isinstance(found[-1], Finished)
+    assert isinstance(found[-1], RunFinished)
     return found[-1].result, found
 
 
@@ -226,5 +226,5 @@ async def test_unwatched_host() -> None:
     client, _ = probes(CLIENT, SERVER)
     run = Run(PLAN, {"a": RunHost(session_of(client))}, limits=SHORT_TIMEOUTS)
     *_, last = [event async for event in run.events()]
-    assert isinstance(last, Finished) and last.result.failure is not None
+    assert isinstance(last, RunFinished) and last.result.failure is not None
     assert last.result.failure.sentence == "b is not watched"

@@ -14,10 +14,10 @@ import pytest_asyncio
 from nictop.traffic.run.events import RunTimeouts
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked_processes
-from tests.traffic.pair import Pair, pair, why_not
+from tests.traffic.pair import Pair, missing_requirement, pair
 from tests.traffic.real_runs import complete_run
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),

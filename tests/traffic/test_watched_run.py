@@ -20,15 +20,15 @@ from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.live.flow_view import MIN_SOCKET_INTERVAL
 from nictop.traffic.live.host_view import MIN_SHIFT_SECONDS
-from nictop.traffic.live.run_view import LiveRun, RunView, moment, picture_of, whole
+from nictop.traffic.live.run_view import LiveRun, RunView, result_view, run_totals, sample_at
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.store import StoredRun, encoded, parse_kept
+from nictop.traffic.results.store import StoredRun, encode_run, parse_run
 from nictop.traffic.run.endpoint import CONTROL_BYTES
-from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Sockets
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, SocketSample
 from nictop.traffic.run.run import Run
-from tests.traffic.pair import WIRE, pair, why_not
+from tests.traffic.pair import WIRE, missing_requirement, pair
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 RATE, LINK_BITS_PER_SECOND = "20mbit", 19.12e6
@@ -65,7 +65,7 @@ SHORT_QUEUE = [
 class WatchedRun:
     """A run with its live view."""
 
-    events: list[Event]
+    events: list[RunEvent]
     """All events but the result."""
     axis: float
     """Start of the axis according to the earliest event, seconds of this machine's CLOCK_MONOTONIC."""
@@ -104,11 +104,11 @@ class WatchedRun:
         """Round trips in µs of all samples of the connection by which an end sends."""
         return {_sending(sample).rtt for sample in self._samples(side)}
 
-    def _samples(self, side: Side) -> list[Sockets]:
-        return [one for one in self.events if isinstance(one, Sockets) and one.side == side and one.sockets]
+    def _samples(self, side: Side) -> list[SocketSample]:
+        return [one for one in self.events if isinstance(one, SocketSample) and one.side == side and one.sockets]
 
 
-def _sending(sample: Sockets) -> TrafficSocket:
+def _sending(sample: SocketSample) -> TrafficSocket:
     return max(sample.sockets, key=lambda one: one.bytes_acked or 0)
 
 
@@ -119,25 +119,25 @@ async def watch_run(options: dict[str, Any], *, short_queue: bool) -> WatchedRun
             both.client.run(SHORT_QUEUE)
         plan = both.plan(**options)
         for name, host in both.hosts.items():
-            await host.session.join_run(COUNTER_INTERVAL_SECONDS, both.place(name).ifindex)
+            await host.session.join_run(COUNTER_INTERVAL_SECONDS, both.endpoint(name).ifindex)
         run, live_run = Run(plan, both.hosts), LiveRun(plan, both.hosts)
-        seen: list[Event] = []
+        seen: list[RunEvent] = []
         axis = math.inf
         async with aclosing(run.events()) as events:
             async for event in events:
                 now = time.monotonic()
-                if isinstance(event, Finished):
-                    live = live_run.picture(now)
-                    stored = parse_kept(encoded(StoredRun("x-1", "x", event.result, 0.0, "1")))
+                if isinstance(event, RunFinished):
+                    live = live_run.view(now)
+                    stored = parse_run(encode_run(StoredRun("x-1", "x", event.result, 0.0, "1")))
                     records = {name: tuple(host.records) for name, host in both.hosts.items()}
                     offsets = {name: host.offset.seconds for name, host in both.hosts.items()}
                 else:
                     seen.append(event)
-                if isinstance(event, (IntervalMeasured, Sockets)) and event.time is not None:
+                if isinstance(event, (IntervalMeasured, SocketSample)) and event.time is not None:
                     axis = min(axis, now - event.time)
-                live_run.take(event, now)
-                live_run.picture(now)
-        return WatchedRun(seen, axis, now, records, offsets, live, live_run.picture(now), picture_of(stored.result))
+                live_run.process(event, now)
+                live_run.view(now)
+        return WatchedRun(seen, axis, now, records, offsets, live, live_run.view(now), result_view(stored.result))
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +171,8 @@ def test_live_view_equals_the_final_view(runs: dict[str, WatchedRun]) -> None:
     later = shift([one.time for one in flow.arrivals], [one.time for one in final.arrivals])
     assert abs(later) < INTERVAL / 2
     assert one.live.seconds == one.ended - one.axis >= 3
-    counted = [one.retransmits for one in final.sendings if one.retransmits is not None]
-    assert len(counted) == len(final.sendings) and sum(counted) == one.result.flows[0].retransmits
+    counted = [one.retransmits for one in final.sender_states if one.retransmits is not None]
+    assert len(counted) == len(final.sender_states) and sum(counted) == one.result.flows[0].retransmits
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -180,15 +180,15 @@ def test_stored_flows_equal_the_live_ones(runs: dict[str, WatchedRun], name: str
     one = runs[name]
     assert one.result.failure is None
     for live, stored in zip(one.live.flows, one.stored.flows, strict=True):
-        assert (live.words, live.side) == (stored.words, stored.side)
+        assert (live.label, live.side) == (stored.label, stored.side)
         assert [one.bits_per_second for one in live.arrivals] == [one.bits_per_second for one in stored.arrivals]
         reported = one.intervals(live.side, sends=True)
-        assert [one.retransmits for one in stored.sendings] == [one.retransmits for one in reported]
-        assert stored.sendings and None not in [one.retransmits for one in reported]
+        assert [one.retransmits for one in stored.sender_states] == [one.retransmits for one in reported]
+        assert stored.sender_states and None not in [one.retransmits for one in reported]
         # an interval without a socket sample nearby has no round trip
-        known = {one.rtt for one in stored.sendings if one.rtt is not None}
+        known = {one.rtt for one in stored.sender_states if one.rtt is not None}
         assert known and known <= one.round_trips(live.side)
-        pairs = zip(reported, stored.sendings, strict=True)
+        pairs = zip(reported, stored.sender_states, strict=True)
         assert all(one.congestion_window in (None, drawn.congestion_window) for one, drawn in pairs)
 
 
@@ -198,8 +198,8 @@ def test_live_view_has_every_socket_sample(runs: dict[str, WatchedRun], name: st
     for live in one.live.flows:
         samples = one.samples(live.side)
         steps = [time for before, time in pairwise(samples) if time - before >= MIN_SOCKET_INTERVAL]
-        assert [one.time for one in live.sendings] == steps
-        for sending in live.sendings:
+        assert [one.time for one in live.sender_states] == steps
+        for sending in live.sender_states:
             sample, before = samples[sending.time], samples[sending.time - sending.seconds]
             assert sending.retransmits == sample.retransmits - before.retransmits
             assert (sending.rtt, sending.congestion_window) == (sample.rtt, sample.congestion_window * sample.snd_mss)
@@ -211,10 +211,12 @@ def test_generator_and_sockets_count_the_same_retransmits(runs: dict[str, Watche
     one = runs[name]
     for stored in one.stored.flows:
         samples = one.samples(stored.side)
-        late = shift([one.end for one in one.intervals(stored.side, sends=True)], [one.time for one in stored.sendings])
+        late = shift(
+            [one.end for one in one.intervals(stored.side, sends=True)], [one.time for one in stored.sender_states]
+        )
         bound = 0
         for sending, total in zip(
-            stored.sendings, accumulate(one.retransmits or 0 for one in stored.sendings), strict=True
+            stored.sender_states, accumulate(one.retransmits or 0 for one in stored.sender_states), strict=True
         ):
             before = [sample.retransmits for time, sample in samples.items() if time <= sending.time - late - INTERVAL]
             after = [sample.retransmits for time, sample in samples.items() if time >= sending.time - late + INTERVAL]
@@ -261,9 +263,9 @@ def test_host_series_have_windows_of_a_second(runs: dict[str, WatchedRun]) -> No
         assert sum((one.sent or 0.0) * one.seconds for one in packets) == pytest.approx(sent)
         assert received > 100 and sent > 100
     for view in (one.final_view, one.stored):
-        receiver = moment(view, 1.0).hosts[1].packets
+        receiver = sample_at(view, 1.0).hosts[1].packets
         assert receiver is not None and receiver.received and receiver.dropped == 0
-        total = whole(view)
+        total = run_totals(view)
         assert total is not None and total.flows[0].arrival is not None
         assert total.flows[0].arrival.bits_per_second == pytest.approx(one.result.goodput, rel=0.05)
         assert 0 < total.flows[0].arrival.bits_per_second <= LINK_BITS_PER_SECOND * 1.05
@@ -287,12 +289,12 @@ def test_omitted_seconds_of_a_reverse_run_are_before_zero(runs: dict[str, Watche
     reported = one.intervals("client", sends=False)
     assert [one.time for one in flow.arrivals] == sorted(one.end - one.omitted for one in reported)
     assert -1 + INTERVAL <= flow.arrivals[0].time < 0 and flow.arrivals[-1].time > 2 - INTERVAL
-    assert flow.sendings, "the server's sockets were looked at"
+    assert flow.sender_states, "the server's sockets were looked at"
 
 
 def test_bidirectional_flows(runs: dict[str, WatchedRun]) -> None:
     one = runs["bidirectional"]
-    assert [flow.words for flow in one.live.flows] == ["a → b", "b → a"]
+    assert [flow.label for flow in one.live.flows] == ["a → b", "b → a"]
     for stored_view, flow in zip(one.live.flows, one.result.flows, strict=True):
         assert flow.goodput is not None
         size = sum(one.bits_per_second * one.seconds for one in stored_view.arrivals)

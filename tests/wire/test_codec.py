@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nictop.errors import NictopError
 from nictop.probe.protocol.hello import hello
 from nictop.probe.protocol.requests import parse_request
-from nictop.probe.records import MAX_LINE, PROTOCOL, Counters, Hello, Line, Request, Trouble, Unreadable
+from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Counters, Hello, Line, Request, Trouble, Unreadable
 from nictop.wire import codec
 from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
 
@@ -99,8 +99,8 @@ def test_long_numbers_in_a_text_are_accepted() -> None:
 
 
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_LINE == 8 * 1024 * 1024
-    monkeypatch.setattr(codec, "MAX_LINE", 100)
+    assert MAX_LINE_BYTES == 8 * 1024 * 1024
+    monkeypatch.setattr(codec, "MAX_LINE_BYTES", 100)
     line = line_of("trouble", Trouble(1.0, ""))
     padded = line + b" " * (100 - len(line))
     assert decode(padded).trouble

@@ -13,9 +13,9 @@ import pytest
 
 from nictop.probe.protocol.hello import hello
 from nictop.wire import budget
-from nictop.wire.budget import MAX_BURST_SECONDS, OVERLOADED, HostBudget
+from nictop.wire.budget import MAX_BURST_SECONDS, OVERLOADED_MESSAGE, HostBudget
 from nictop.wire.codec import LineError
-from nictop.wire.inbox import FULL, RESUME_QUEUED_BYTES, Inbox
+from nictop.wire.inbox import MAX_QUEUED_BYTES, RESUME_QUEUED_BYTES, Inbox
 from nictop.wire.source import SourceState
 from tests.support.items import ITEM_TIMEOUT, has_record, is_state
 
@@ -44,7 +44,7 @@ async def test_full_and_room_depend_on_queued_bytes(stack: ExitStack) -> None:
     line = b'{"trouble": {"time": 1, "message": "%s"}}\n' % (b"x" * 65_000)
     while not is_full(inbox):
         inbox.put(line)
-    assert FULL <= inbox.size < FULL + len(line)
+    assert MAX_QUEUED_BYTES <= inbox.size < MAX_QUEUED_BYTES + len(line)
     taken = 0
     while not rooms:
         await inbox.next()
@@ -55,7 +55,7 @@ async def test_full_and_room_depend_on_queued_bytes(stack: ExitStack) -> None:
 
 async def test_small_parts_count_a_minimum_size(stack: ExitStack) -> None:
     inbox = Inbox(stack.enter_context(HostBudget()), ignore)
-    for _ in range(FULL // 256):
+    for _ in range(MAX_QUEUED_BYTES // 256):
         assert not inbox.is_full
         inbox.put(b"x")
     assert inbox.is_full
@@ -64,7 +64,7 @@ async def test_small_parts_count_a_minimum_size(stack: ExitStack) -> None:
 async def test_stderr_bytes_count_for_the_size_but_are_not_lines(stack: ExitStack) -> None:
     inbox = Inbox(stack.enter_context(HostBudget()), ignore)
     inbox.put(HELLO[:9])
-    inbox.put(b"", other_bytes=FULL)
+    inbox.put(b"", other_bytes=MAX_QUEUED_BYTES)
     assert inbox.is_full
     inbox.put(HELLO[9:])
     inbox.close()
@@ -176,7 +176,7 @@ async def test_overloaded_hosts_take_turns_and_do_not_delay_another(
 
     tasks = [asyncio.ensure_future(flood(number, inbox)) for number, inbox in enumerate(floods)]
     await asyncio.wait_for(all_reported.wait(), ITEM_TIMEOUT)
-    assert reported == {(number, OVERLOADED) for number in range(len(floods))}
+    assert reported == {(number, OVERLOADED_MESSAGE) for number in range(len(floods))}
     for _ in range(20):
         turn = asyncio.ensure_future(good.next())
         await asyncio.sleep(0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.probe.protocol.hello import hello
-from nictop.probe.records import MAX_LINE, Line, Pong
+from nictop.probe.records import MAX_LINE_BYTES, Line, Pong
 from nictop.wire.codec import LineError, ProtocolMismatch
-from nictop.wire.errors import MAX_MESSAGE_CHARS, last_line, plain, sentence, unreachable_error
+from nictop.wire.errors import MAX_MESSAGE_CHARS, error_text, last_line, sanitize, unreachable_error
 from nictop.wire.line_reader import LineReader
 from nictop.wire.reconnecting import retry_delay
 from nictop.wire.source import SourceState
@@ -49,7 +49,7 @@ def test_an_endless_line_is_rejected_without_storing_it() -> None:
     with pytest.raises(LineError, match="a line of more than"):
         for _ in range(100):
             list(reader.feed(part))
-    assert len(reader._rest) <= MAX_LINE + len(part)
+    assert len(reader._rest) <= MAX_LINE_BYTES + len(part)
 
 
 def test_another_protocol() -> None:
@@ -60,14 +60,14 @@ def test_another_protocol() -> None:
 
 @given(st.text())
 def test_sanitized_text_is_printable_and_limited(text: str) -> None:
-    shown = plain(text)
+    shown = sanitize(text)
     assert shown.isprintable() and len(shown) <= MAX_MESSAGE_CHARS
-    assert plain(shown) == shown
+    assert sanitize(shown) == shown
 
 
 def test_terminal_control_sequences_are_removed() -> None:
-    assert plain("\x1b[31mred\x1b[0m\r\nnext\u202e\x9b2J") == "[31mred [0m next 2J"
-    assert plain("x" * 10**6).endswith("…")
+    assert sanitize("\x1b[31mred\x1b[0m\r\nnext\u202e\x9b2J") == "[31mred [0m next 2J"
+    assert sanitize("x" * 10**6).endswith("…")
     assert last_line("a\n\x1b]0;title\x07 why\n\n") == "]0;title why"
     assert last_line("") == ""
 
@@ -85,7 +85,7 @@ def test_terminal_control_sequences_are_removed() -> None:
 )
 def test_every_connection_error_has_a_message_and_a_hint(error: OSError, text: str) -> None:
     found = unreachable_error(error, "h")
-    assert text in found.message and found.hint and sentence(found) == f"{found.message}; {found.hint}"
+    assert text in found.message and found.hint and error_text(found) == f"{found.message}; {found.hint}"
 
 
 def test_the_ping_with_the_shortest_round_trip_counts() -> None:

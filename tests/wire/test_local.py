@@ -219,7 +219,7 @@ async def test_a_cancelled_consumer_leaves_no_process() -> None:
 
 async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines wait in an inbox with an end; a reader that is held up by it does not hold up the end."""
-    monkeypatch.setattr(inbox, "FULL", 3000)
+    monkeypatch.setattr(inbox, "MAX_QUEUED_BYTES", 3000)
     code = "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' * 999}}))"
     source = LocalSource(0.1, command=program(code))
     async with aclosing(source.items()) as items:

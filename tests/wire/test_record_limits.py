@@ -189,12 +189,15 @@ def test_every_limit_belongs_to_a_field() -> None:
 
 
 def test_limits_are_not_below_those_of_the_probe() -> None:
-    assert limits.MAX_THREADS >= threads.MOST_THREADS and limits.MAX_PROFILES >= profiles.MOST_PROFILES
+    assert limits.MAX_THREADS >= threads.MAX_MACHINE_THREADS and limits.MAX_PROFILES >= profiles.MAX_PROFILES
     assert (
-        limits.MAX_STANZAS >= link_configuration.MOST_ENTRIES
-        and limits.MAX_FORWARDING_ENTRIES >= forwarding.MOST_ENTRIES
+        limits.MAX_STANZAS >= link_configuration.MAX_CONFIGURATION_ENTRIES
+        and limits.MAX_FORWARDING_ENTRIES >= forwarding.MAX_FORWARDING_ENTRIES
     )
-    assert limits.MAX_QDISCS >= qdiscs.MOST_PER_LINK and configuration_files.MOST_FILES <= limits.MAX_STANZAS
+    assert (
+        limits.MAX_QDISCS >= qdiscs.MAX_QDISCS_PER_LINK
+        and configuration_files.MAX_CONFIGURATION_FILES <= limits.MAX_STANZAS
+    )
 
 
 def test_the_largest_valid_host_is_accepted() -> None:

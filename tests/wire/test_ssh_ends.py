@@ -88,7 +88,7 @@ def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> No
 
 @kill_matrix(("watching",))
 async def test_sshd_session_killed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
-    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", NEVER_SECONDS)
+    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT_SECONDS", NEVER_SECONDS)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
         await items_until(items, has_record("counters"))
         sessions, probes = sshd.sessions(), sshd.probes()
@@ -178,7 +178,7 @@ async def test_heartbeat_missing(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) ->
     """A client that is alive but sends nothing (its event loop hangs): the probe ends although the connection is
     open."""
     target: SshTarget = sshd.target()
-    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", 0.6)
+    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT_SECONDS", 0.6)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", NEVER_SECONDS)
     async with aclosing((source := SshSource(target, 0.1, retry=QUICK)).items()) as items:
         await items_until(items, has_record("counters"))

@@ -408,7 +408,7 @@ async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             probe = source._probe
             return 115.1 if probe is not None and probe._stderr else 100.0
 
-    monkeypatch.setattr(remote_probe, "FIRST_WORD", 15.0)
+    monkeypatch.setattr(remote_probe, "STARTUP_TIMEOUT", 15.0)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.1)
     monkeypatch.setattr(remote_probe, "time", Clock)
 
@@ -423,7 +423,7 @@ async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_silent_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
-    monkeypatch.setattr(remote_probe, "DEAF", 4)
+    monkeypatch.setattr(remote_probe, "MAX_UNANSWERED_PINGS", 4)
     async with serving(tmp_path, sends()) as there:
         assert "has fallen silent" in await failure(SshSource(there))
 
@@ -466,7 +466,7 @@ async def test_unrequested_clocks_and_pongs_are_ignored(tmp_path: Path) -> None:
 
 
 async def test_the_channel_is_paused_when_items_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox, "FULL", 32_000)
+    monkeypatch.setattr(inbox, "MAX_QUEUED_BYTES", 32_000)
     monkeypatch.setattr(inbox, "RESUME_QUEUED_BYTES", 8000)
     total, sent = 3000, 0
 

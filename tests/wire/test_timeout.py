@@ -8,7 +8,7 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from nictop.wire.timeout import EventSetError, run_until, within
+from nictop.wire.timeout import EventSetError, run_until, with_timeout
 from tests.support.probe import TEST_TIMEOUT
 
 
@@ -20,9 +20,9 @@ async def test_what_comes_is_given_and_what_fails_is_raised() -> None:
     async def fails() -> None:
         raise OSError("gone")
 
-    assert await within(5.0, answer()) == 7
+    assert await with_timeout(5.0, answer()) == 7
     with pytest.raises(OSError, match="gone"):
-        await within(5.0, fails())
+        await with_timeout(5.0, fails())
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.0, -1.0])
@@ -37,7 +37,7 @@ async def test_what_does_not_come_is_cancelled_and_has_ended(seconds: float) -> 
             ended.set()
 
     with pytest.raises(asyncio.TimeoutError):
-        await within(seconds, never())
+        await with_timeout(seconds, never())
     assert ended.is_set() or seconds <= 0  # without any time it had not begun
 
 
@@ -48,7 +48,7 @@ async def test_a_cancellation_at_the_moment_of_the_event_is_not_lost(order: str)
 
     async def waits() -> None:
         nonlocal went_on
-        await within(5.0, event.wait())
+        await with_timeout(5.0, event.wait())
         went_on = True
 
     for turns in range(6):  # as many turns of the loop as the event takes to get there, and more
@@ -80,7 +80,7 @@ async def test_what_waited_ends_with_who_waited() -> None:
         finally:
             ended.set()
 
-    task = asyncio.ensure_future(within(60.0, long()))
+    task = asyncio.ensure_future(with_timeout(60.0, long()))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -103,7 +103,7 @@ async def test_what_came_while_this_process_stood_still_is_given() -> None:
             pass
 
     loop.call_soon(stand_still)
-    assert await within(0.01, child.stdout.read(100)) == b"line\n"
+    assert await with_timeout(0.01, child.stdout.read(100)) == b"line\n"
     child.stdin.close()
     await child.wait()
 

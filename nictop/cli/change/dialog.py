@@ -35,7 +35,7 @@ from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.text.terminal import clean
 from nictop.rules.wording import placeholders
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 EXIT_CODES: dict[Outcome, int] = {
     "kept": 0,
@@ -73,7 +73,7 @@ class ChangeDialog:
         with termination_signals(on_signal) as self._signals:
             await asyncio.wait({task})
         if task.cancelled():
-            output.narrate("left: the host takes it back by itself")
+            output.print_status("left: the host takes it back by itself")
             return 128 + self._signals[0]
         code = task.result()
         return 128 + self._signals[0] if self._signals and code else code
@@ -94,14 +94,14 @@ class ChangeDialog:
     def _print(self, event: Event) -> None:
         job = self._job
         if isinstance(event, Prepared):
-            lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, output.columns())]
+            lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, output.terminal_columns())]
             if job.fix.note and not placeholders([job.fix.note]):  # a note with placeholders is about filling them in
                 lines.append(clean(job.fix.note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)
         elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
-            output.narrate(event_text(event, time.monotonic()))
+            output.print_status(event_text(event, time.monotonic()))
         if isinstance(event, ChangeEnded) and event.outcome == "kept" and job.lasting:
-            output.narrate("it is gone after the next reboot; --script prints what makes it last")
+            output.print_status("it is gone after the next reboot; --script prints what makes it last")
 
     def _ask(self, event: Event, people: Prompts) -> None:
         """Ask the question that an event leads to, or end the one that is open."""
@@ -119,7 +119,7 @@ class ChangeDialog:
                 self._judged.set()
             if self._question is not None and not self._options.yes:
                 left = max(0.0, (self._change.progress.deadline or 0.0) - time.monotonic())
-                output.narrate(f"{KEEP_QUESTION} [yes/no] {left:.0f} s left")
+                output.print_status(f"{KEEP_QUESTION} [yes/no] {left:.0f} s left")
         elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
             self._end_question()
 
@@ -137,7 +137,9 @@ class ChangeDialog:
         sure = confirmations > 0 or await people.confirm(f"apply this on {clean(self._job.host)}?")
         if sure and event.needs_second_yes and confirmations < 2:
             if confirmations:
-                output.narrate("it touches the link of an SSH connection or of a default route: that takes --yes twice")
+                output.print_status(
+                    "it touches the link of an SSH connection or of a default route: that takes --yes twice"
+                )
                 sure = False
             else:
                 question = "it may cut you off: the host would take it back by itself. Really apply it?"
@@ -153,7 +155,7 @@ class ChangeDialog:
         else:
             keep = await self._is_good()
             if not keep:
-                output.narrate("it has not come to what was wanted: undone")
+                output.print_status("it has not come to what was wanted: undone")
         if keep:
             self._change.keep()
         else:
@@ -165,6 +167,6 @@ class ChangeDialog:
         job = self._job
         if job.finding is not None or job.proof is not None:
             with contextlib.suppress(asyncio.TimeoutError):
-                await within(self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait())
+                await with_timeout(self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait())
         proof = self._change.progress.proof
         return job.proof is None or (proof is not None and proof.proven)

@@ -38,7 +38,7 @@ def without_rates(rule: str) -> Enough:
     rules = [RULES[name] for name in (rule, *RULES[rule].yields_to)]
 
     def enough(host: HostFacts) -> bool:
-        return not RULES[rule].pairs and not diagnose_tracked([host], rules)[1]
+        return not RULES[rule].compares_hosts and not diagnose_tracked([host], rules)[1]
 
     return enough
 
@@ -57,7 +57,7 @@ def one_finding(host: HostSession, beside: Iterable[HostSession], rule: str, sub
     skipped = next((one.reason for one in diagnosis.skipped if one.rule == rule), "")
     if skipped:
         raise NictopError(f"{rule} could not be checked on {name}: {clean(skipped)}")
-    hint = "it compares hosts: name others by --with" if RULES[rule].pairs else f"nictop check {name}"
+    hint = "it compares hosts: name others by --with" if RULES[rule].compares_hosts else f"nictop check {name}"
     raise NictopError(f"{rule} finds nothing on {name}", hint)
 
 

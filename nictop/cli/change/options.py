@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nictop.cli.arguments import add_allow_changes, add_rights, seconds
+from nictop.cli.arguments import add_access_options, add_allow_changes, parse_seconds
 from nictop.cli.hosts import wanted_hosts
 from nictop.errors import NictopError
 
@@ -22,7 +22,7 @@ EXIT_CODES = (
 
 def add_change_options(parser: argparse.ArgumentParser) -> None:
     """Those of both commands."""
-    add_rights(parser)
+    add_access_options(parser)
     add_allow_changes(parser)
     parser.add_argument(
         "--dry-run",
@@ -71,4 +71,4 @@ def hosts_of(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
 
 
 def _keep_within(text: str) -> float:
-    return seconds(text, MIN_KEEP_SECONDS, MAX_KEEP_SECONDS)
+    return parse_seconds(text, MIN_KEEP_SECONDS, MAX_KEEP_SECONDS)

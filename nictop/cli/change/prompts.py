@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from nictop.cli.output import narrate
+from nictop.cli.output import print_status
 
 YES_ANSWERS = ("y", "yes")
 MAX_ANSWER_BYTES = 4096
@@ -45,11 +45,11 @@ class Prompts:
     async def confirm(self, question: str) -> bool:
         """Ask a question; every answer but `YES_ANSWERS` is a no."""
         self.discard()
-        narrate(f"{question} [yes/no]")
+        print_status(f"{question} [yes/no]")
         answer = await self.lines.get()
         if answer is None:
             self.lines.put_nowait(None)
-            narrate("nobody answers: no")
+            print_status("nobody answers: no")
         return answer in YES_ANSWERS
 
 

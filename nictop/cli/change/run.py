@@ -35,7 +35,7 @@ def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, 
 
 
 async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
-    output.narrate(f"looking at {', '.join(clean(one.label) for one in (host, *beside))}")
+    output.print_status(f"looking at {', '.join(clean(one.label) for one in (host, *beside))}")
     async with AsyncExitStack() as stack:
         enough = never if beside else without_rates(options.rule)
         entering = [connected_host(options, host, allow_changes=allowed, enough=enough)]
@@ -106,7 +106,7 @@ def run_setup(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
 
 
 async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> int:
-    output.narrate(f"looking at {clean(host.label)}")
+    output.print_status(f"looking at {clean(host.label)}")
     async with connected_host(options, host, allow_changes=allowed, enough=always) as session:
         job = job_of(options, session.facts)
         actions = actions_of(job.fix)

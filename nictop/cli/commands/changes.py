@@ -21,10 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from nictop.changes.audit_log import log_path, read
+    from nictop.changes.audit_log import log_path, read_log
     from nictop.changes.wording import log_lines
 
-    log = read(log_path(os.environ))
+    log = read_log(log_path(os.environ))
     found = tuple(one for one in log.changes if options.host in (None, one.host))
     if options.last is not None:
         found = found[-options.last :]
@@ -35,10 +35,10 @@ def run(options: argparse.Namespace) -> int:
 
         return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: it contains text of hosts
     if not found and not log.unreadable:
-        output.narrate("nictop has changed nothing, as far as the log knows")
+        output.print_status("nictop has changed nothing, as far as the log knows")
         return 0
     return output.write_text(
-        "".join(f"{line}\n" for line in log_lines(replace(log, changes=found), output.columns())), options
+        "".join(f"{line}\n" for line in log_lines(replace(log, changes=found), output.terminal_columns())), options
     )
 
 

@@ -56,7 +56,11 @@ def run(options: argparse.Namespace) -> int:
         return output.write(check.check_schema())
     if options.explain is not None:
         rule = rule_pages.rule_named(options.explain) if options.explain else None
-        page = rule_pages.rule_list(output.columns()) if rule is None else rule_pages.rule_page(rule, output.columns())
+        page = (
+            rule_pages.rule_list(output.terminal_columns())
+            if rule is None
+            else rule_pages.rule_page(rule, output.terminal_columns())
+        )
         return output.write_text(page, options)
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.rules import HostFacts, diagnose
@@ -74,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
         output.write(check_markdown(hosts, diagnosis, unreachable, skipped=options.skipped))
     else:
-        glyphs, width = output.glyphs_for(options), output.columns()
+        glyphs, width = output.glyphs_for(options), output.terminal_columns()
         text = check.check_text(hosts, diagnosis, width, unreachable, skipped=options.skipped, glyphs=glyphs)
         output.write_text(text, options)
     if unreachable:

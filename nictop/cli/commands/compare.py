@@ -35,18 +35,18 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.runs import comparison as comparison_text
     from nictop.report.runs import json as run_json
     from nictop.report.runs import markdown as run_markdown
-    from nictop.traffic.analysis.comparison import compared
-    from nictop.traffic.results.selection import chosen, directory
+    from nictop.traffic.analysis.comparison import compare_stored_runs
+    from nictop.traffic.results.selection import directory, select_set_ups
 
     if options.schema:
         return output.write(run_json.compare_schema())
-    setups = chosen(options.results, directory(os.environ))
+    setups = select_set_ups(options.results, directory(os.environ))
     (name_a, a), (name_b, b) = setups
     names = (name_a, name_b)
-    comparison = compared(a, b, names)
+    comparison = compare_stored_runs(a, b, names)
     if options.format == "json":
         return output.write(run_json.compare_json(comparison, setups))
     if options.format == "markdown":
         return output.write(run_markdown.comparison_markdown(comparison, names))
-    glyphs, width = output.glyphs_for(options), output.columns()
+    glyphs, width = output.glyphs_for(options), output.terminal_columns()
     return output.write_text(comparison_text.comparison_text(comparison, names, width, glyphs), options)

@@ -11,9 +11,9 @@ from importlib.resources import as_file, files
 from nictop.cli.terminal import require_terminal, screen_glyphs
 
 DEMO_FILE = "demo.nictop"
-START = 10.0
+DEMO_START_SECONDS = 10.0
 """Seconds of the recording: all data of the guests have been received by then."""
-BANNER = (
+DEMO_BANNER = (
     "Demo, recorded on two QEMU guests: kernels, profiles, findings and counters are real, NICs and speeds are the "
     "emulator's. It begins anew."
 )
@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> int:
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path, Recording.open(str(path)) as recording:
         from nictop.tui.run import show
 
-        start = recording.begin + START
-        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, banner=BANNER)
+        start = recording.begin + DEMO_START_SECONDS
+        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, banner=DEMO_BANNER)

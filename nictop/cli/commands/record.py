@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import add_hosts, seconds
+from nictop.cli.arguments import add_hosts, parse_seconds
 from nictop.cli.hosts import wanted_hosts
 from nictop.errors import HostUnreachable, NictopError
 
@@ -46,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from nictop.hosts.connect import connect
     from nictop.hosts.session import read_local_clock
-    from nictop.recording.writer import Recorder, recorded
+    from nictop.recording.writer import Recorder, recorded_source
 
     wanted, here = wanted_hosts(options.hosts), read_local_clock(time.monotonic(), time.time())
 
     async def recording() -> int:
         recorder = Recorder(options.file, force=options.force, boot_id=here.boot_id)
         sources = [
-            recorded(
+            recorded_source(
                 connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys),
                 recorder,
             )
@@ -84,7 +84,7 @@ class _Session:
         tasks = [asyncio.ensure_future(self._follow(source)) for source in self._sources]
         end = asyncio.ensure_future(_all(tasks))
         try:
-            while not (self._stop.is_set() or end.done() or self._recorder.given_up):
+            while not (self._stop.is_set() or end.done() or self._recorder.has_failed):
                 elapsed = loop.time() - begin
                 if limit is not None and elapsed >= limit:
                     break
@@ -182,8 +182,8 @@ class _Progress:
 
         if self._live:
             sys.stderr.write("\r" + " " * self._width + "\r")
-        output.narrate(clean(text))
+        output.print_status(clean(text))
 
 
 def _time(text: str) -> float:
-    return seconds(text, MIN_RECORD_SECONDS, MAX_RECORD_SECONDS)
+    return parse_seconds(text, MIN_RECORD_SECONDS, MAX_RECORD_SECONDS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_rights, watch_seconds
+from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_access_options, watch_seconds
 from nictop.cli.hosts import add_time_option
 from nictop.errors import HostUnreachable, NictopError
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Write one page for a ticket: hosts, findings with commands, runs with their charts."
     parser.epilog = EPILOG
     parser.add_argument("hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="what it is about; default: this host")
-    add_rights(parser)
+    add_access_options(parser)
     add_time_option(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: nictop-report-DATE-TIME.html (.md) in this directory"
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.files import refuse_taken
+    from nictop.files import refuse_existing
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     wall = time.time()
     path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[options.format]}"
     if path != "-" and not options.force:
-        refuse_taken(path)  # before hosts are observed
+        refuse_existing(path)  # before hosts are observed
     at: str | None = options.at
     answers = _answers(named, at, options)
     runs = (*_recorded_runs(named, at), *named.runs)
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         from nictop.report.markdown import markdown_page as page
     _write(page(report), path, options)
     for sentence in hidden:
-        output.narrate(sentence)
+        output.print_status(sentence)
     return HostUnreachable.exit_code if any(isinstance(one, Unreachable) for one in answers) else 0
 
 
@@ -118,14 +118,14 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
 def _recorded_runs(named: Subjects, at: str | None) -> Iterator[StoredRun]:
     """The runs in the recordings that had ended by then; for the others the reason is printed."""
     from nictop.recording.reader import Recording
-    from nictop.recording.time_spec import moment
+    from nictop.recording.time_spec import parse_time
     from nictop.replay.results import recorded_results
 
     for path in named.recordings:
         with Recording.open(path) as recording:
-            found = asyncio.run(recorded_results(recording, moment(at or "end", recording)))
-        for sentence in found.untold:
-            output.narrate(sentence)
+            found = asyncio.run(recorded_results(recording, parse_time(at or "end", recording)))
+        for sentence in found.missing:
+            output.print_status(sentence)
         yield from found.runs
 
 
@@ -137,7 +137,7 @@ def _write(page: str, path: str, options: argparse.Namespace) -> None:
         output.write(page)
         return
     write_new_file(path, page, replace=options.force)
-    output.narrate(f"written: {clean(path)}")
+    output.print_status(f"written: {clean(path)}")
 
 
 @dataclass(frozen=True)
@@ -185,25 +185,25 @@ def _is_file(word: str) -> bool:
 
 def _runs_in_file(path: str) -> list[StoredRun]:
     """One result, or all results of a directory."""
-    from nictop.traffic.results.selection import kept_runs, read
+    from nictop.traffic.results.selection import read_run, stored_runs
 
     if os.path.isdir(path):
-        return [run for _, run in reversed(kept_runs(Path(path)).runs)]
-    return [read(Path(path))]
+        return [run for _, run in reversed(stored_runs(Path(path)).runs)]
+    return [read_run(Path(path))]
 
 
 def _stored_runs() -> list[StoredRun]:
     """Oldest first; [] if there is no directory for them."""
-    from nictop.traffic.results.selection import directory, kept_runs
+    from nictop.traffic.results.selection import directory, stored_runs
 
     with suppress(NictopError):  # no home directory, so no runs
-        return [run for _, run in reversed(kept_runs(directory(os.environ)).runs)]
+        return [run for _, run in reversed(stored_runs(directory(os.environ)).runs)]
     return []
 
 
 def _runs_of(word: str, stored: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs with this label, identity or beginning of an identity, or one of their values; [] for a host."""
-    from nictop.traffic.results.selection import found
+    from nictop.traffic.results.selection import select_runs
 
     names = {name for run in stored for name in (run.label, run.identity, run.experiment) if name}
     is_prefix = (
@@ -211,5 +211,5 @@ def _runs_of(word: str, stored: Sequence[StoredRun]) -> list[StoredRun]:
     )
     if word in names or word.rpartition(":")[0] in names or is_prefix:
         with suppress(NictopError):
-            return found(word, stored)
+            return select_runs(word, stored)
     return []

@@ -29,9 +29,9 @@ def run(options: argparse.Namespace) -> int:
         if options.format == "json":
             output.write(show_hosts.hosts_json(found))
         else:
-            output.write_text(show_hosts.hosts_text(found, output.columns()), options)
+            output.write_text(show_hosts.hosts_text(found, output.terminal_columns()), options)
         return HostUnreachable.exit_code if show_hosts.unreachable_hosts(found) else 0
     ((snapshot, _),) = reached_hosts(found)
     if options.format == "json":
         return output.write(show.show_json(snapshot))
-    return output.write_text(show.show_text(snapshot, output.columns()), options)
+    return output.write_text(show.show_text(snapshot, output.terminal_columns()), options)

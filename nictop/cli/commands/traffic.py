@@ -57,9 +57,9 @@ def _print_stored_or_schema(options: argparse.Namespace) -> int:
     if options.format == "markdown":
         raise NictopError("--list has no Markdown", "nictop traffic --list --format text or json")
     from nictop.report.runs.text import stored_runs_text
-    from nictop.traffic.results.selection import directory, kept_runs
+    from nictop.traffic.results.selection import directory, stored_runs
 
-    runs = kept_runs(directory(os.environ))
+    runs = stored_runs(directory(os.environ))
     if options.format == "json":
         return output.write(run_json.stored_runs_json(runs))
-    return output.write_text(stored_runs_text(runs, output.columns()), options)
+    return output.write_text(stored_runs_text(runs, output.terminal_columns()), options)

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from nictop.cli.arguments import DEFAULT_INTERVAL, HOSTS_HELP, add_rights
+from nictop.cli.arguments import DEFAULT_READ_INTERVAL_SECONDS, HOSTS_HELP, add_access_options
 from nictop.errors import NictopError
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.plan import Direction
-from nictop.traffic.plan.request import RunRequest, Values, values
-from nictop.traffic.plan.validation import asked_for
+from nictop.traffic.plan.request import RunRequest, Values, parse_values
+from nictop.traffic.plan.validation import validate_request
 from nictop.traffic.plan.variables import VARIABLES
 
 EPILOG = """\
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{HOSTS_HELP.partition(';')[0]}")
     parser.add_argument("server", nargs="?", metavar="SERVER", help="the same; it is sent to")
-    add_rights(parser)
+    add_access_options(parser)
     _add_ends(parser.add_argument_group("ends"))
     _add_load(parser.add_argument_group("load"))
     _add_several(parser.add_argument_group("several runs"))
@@ -123,10 +123,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 
 _PARSERS: dict[str, Callable[[str, str], int | float]] = {
-    "time": amounts.whole_number, "omit": amounts.whole_number, "streams": amounts.whole_number,
-    "repeat": amounts.whole_number, "port": amounts.whole_number, "bitrate": amounts.bit_rate,
-    "length": amounts.amount, "mss": amounts.amount, "window": amounts.amount, "dscp": amounts.dscp,
-    "client_cpu": amounts.cpu, "server_cpu": amounts.cpu, "rest": amounts.seconds,
+    "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number, "streams": amounts.parse_whole_number,
+    "repeat": amounts.parse_whole_number, "port": amounts.parse_whole_number, "bitrate": amounts.parse_bit_rate,
+    "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count, "window": amounts.parse_byte_count,
+    "dscp": amounts.parse_dscp,
+    "client_cpu": amounts.parse_cpu, "server_cpu": amounts.parse_cpu, "rest": amounts.parse_seconds,
 }  # fmt: skip
 """Name of an option and field of the request → parser of its value."""
 
@@ -147,15 +148,17 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         protocol="udp" if options.udp else "tcp",
         congestion=options.congestion,
         zerocopy=options.zerocopy,
-        interval=options.interval if plain or options.interval != DEFAULT_INTERVAL else RunRequest.interval,
+        interval=options.interval
+        if plain or options.interval != DEFAULT_READ_INTERVAL_SECONDS
+        else RunRequest.interval,
         ip_version=options.ip_version,
-        sweep=None if options.sweep is None else values(options.sweep),
-        compare=None if options.compare is None else _two(values(options.compare)),
+        sweep=None if options.sweep is None else parse_values(options.sweep),
+        compare=None if options.compare is None else _two(parse_values(options.compare)),
         between=options.between,
         label=options.label,
     )
     request = replace(request, **numbers)
-    asked_for(request)
+    validate_request(request)
     return request
 
 
@@ -172,5 +175,7 @@ def _direction(options: argparse.Namespace) -> Direction:
 def _two(varied: Values) -> Values:
     name, found = varied
     if len(found) != 2:
-        raise NictopError(f"--compare: {counted(len(found), 'value')} of {name}, not two", f"write it like {name}=A,B")
+        raise NictopError(
+            f"--compare: {count_noun(len(found), 'value')} of {name}, not two", f"write it like {name}=A,B"
+        )
     return varied

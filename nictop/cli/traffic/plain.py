@@ -21,7 +21,7 @@ from nictop.cli.traffic.progress import ProgressLines
 from nictop.hosts.observe import HOSTS_TIMEOUT
 from nictop.hosts.session import HostSession, running
 from nictop.model.text.terminal import clean
-from nictop.traffic.experiment.experiment import Experiment, Step
+from nictop.traffic.experiment.experiment import Experiment, ExperimentStep
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory
 from nictop.traffic.session import Note, RunSession
@@ -38,10 +38,10 @@ def run_plain(options: argparse.Namespace, request: RunRequest) -> int:
     why = run.why
     if number:
         why = INTERRUPTED
-        output.narrate(f"nictop: {INTERRUPTED}")
+        output.print_status(f"nictop: {INTERRUPTED}")
     if run.results or not number:
         if all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
-            output.narrate("")
+            output.print_status("")
         print_measured(options, run.results, why, run.experiment)
     return 128 + number if number else exit_code(run.results, why)
 
@@ -59,7 +59,7 @@ async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, R
     if not options.self_test:
         hosts, request = run_hosts(options, request)
         sessions = sessions_of(options, hosts)
-        output.narrate(f"connecting to {', '.join(clean(host.label) for host in hosts)}")
+        output.print_status(f"connecting to {', '.join(clean(host.label) for host in hosts)}")
     change = _ask_for_change if sys.stdin is not None and sys.stdin.isatty() else None
     run = RunSession(request, sessions, change=change, timeout=HOSTS_TIMEOUT)
     loop = asyncio.get_running_loop()
@@ -99,17 +99,17 @@ async def _print_events(run: RunSession, sessions: Sequence[HostSession]) -> Non
     async with running(*sessions), aclosing(run.events()) as events:
         async for event in events:
             if isinstance(event, Note):
-                output.narrate(event.sentence)
+                output.print_status(event.sentence)
                 continue
             if progress is None and run.experiment is not None:
                 progress = ProgressLines(run.experiment)
             for line in () if progress is None or run.stopping.is_set() else progress.lines(event):
-                output.narrate(line)
+                output.print_status(line)
 
 
-async def _ask_for_change(step: Step) -> bool:
+async def _ask_for_change(step: ExperimentStep) -> bool:
     """Wait until the user has made the change; False if the terminal is gone."""
-    output.narrate("  then press enter here")
+    output.print_status("  then press enter here")
     loop = asyncio.get_running_loop()
     answered = asyncio.Event()
     descriptor = sys.stdin.fileno()
@@ -141,7 +141,7 @@ def print_measured(
             text += "\n" + run_markdown.comparison_markdown(comparison, names)
         output.write(text)
     else:
-        glyphs, width = output.glyphs_for(options), output.columns()
+        glyphs, width = output.glyphs_for(options), output.terminal_columns()
         text = run_text.experiment_text(runs, width, glyphs)
         if comparison is not None:
             text += "\n" + comparison_text.comparison_text(comparison, names, width, glyphs)

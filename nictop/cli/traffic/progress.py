@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from nictop.hosts.session import whole_seconds
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import counted
-from nictop.report.runs.sentences import place_words
+from nictop.model.text.words import count_noun
+from nictop.report.runs.sentences import endpoint_text
 from nictop.traffic.experiment.experiment import (
-    ChangeWanted,
+    ChangeRequired,
     Experiment,
     ExperimentEnded,
     ExperimentEvent,
-    NotKept,
-    Resting,
-    StepBegan,
+    PauseStarted,
+    SaveFailed,
     StepEnded,
+    StepStarted,
 )
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.run.events import IntervalMeasured, Sockets, Stage
+from nictop.traffic.run.events import IntervalMeasured, SocketSample, Stage
 
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
 """Stages that are printed for the first run only."""
@@ -43,35 +43,35 @@ class ProgressLines:
 
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
         """The lines for one event; none for most of them."""
-        if isinstance(event, StepBegan):
+        if isinstance(event, StepStarted):
             yield from self._begun(event)
         elif isinstance(event, Stage):
             if self._number == 1 or event.name not in REPEATED_STAGES:
                 yield f"  {clean(event.sentence)}"
-        elif isinstance(event, Sockets):
+        elif isinstance(event, SocketSample):
             if self._plan is not None and event.side in self._plan.sending:
                 self._newest |= {one.inode: (one.retransmits, one.rtt) for one in event.sockets}
         elif isinstance(event, IntervalMeasured):
             yield from self._measured(event)
         elif isinstance(event, StepEnded) and self._several:
             yield self._ended(event)
-        elif isinstance(event, Resting):
+        elif isinstance(event, PauseStarted):
             yield f"resting {units.duration(event.seconds)}"
-        elif isinstance(event, ChangeWanted):
+        elif isinstance(event, ChangeRequired):
             yield f"to be changed now: {clean(event.sentence)}"
-        elif isinstance(event, NotKept):
+        elif isinstance(event, SaveFailed):
             yield f"not kept: {clean(event.sentence)}"
-        elif isinstance(event, ExperimentEnded) and event.why:
-            yield f"ended early: {clean(event.why)}"
+        elif isinstance(event, ExperimentEnded) and event.reason:
+            yield f"ended early: {clean(event.reason)}"
 
-    def _begun(self, event: StepBegan) -> Iterator[str]:
+    def _begun(self, event: StepStarted) -> Iterator[str]:
         self._plan, self._number = event.step.plan, event.number
         self._before, self._newest = {}, {}
         plan = event.step.plan
         if event.number == 1:
             first, arrow, second = plan.drawn_ends
             way = ("between", "and") if arrow == "↔" else ("from", "to")
-            yield f"{way[0]} {place_words(first, None)} {way[1]} {place_words(second, None)}"
+            yield f"{way[0]} {endpoint_text(first, None)} {way[1]} {endpoint_text(second, None)}"
         if self._several:
             label = f": {clean(event.step.label)}" if event.step.label else ""
             left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
@@ -99,11 +99,11 @@ class ProgressLines:
         self._before = {inode: now for inode, (now, _) in self._newest.items()}
         rtt = max(rtt for _, rtt in self._newest.values())
         if lost:
-            yield counted(lost, "retransmit")
+            yield count_noun(lost, "retransmit")
         yield f"rtt {units.duration(rtt / 1e6)}"
 
     def _ended(self, event: StepEnded) -> str:
-        result = event.kept.result
+        result = event.run.result
         if result.failure is not None:
             return f"  failed: {clean(result.failure.sentence)}"
         share = f", {units.percentage(result.of_ceiling)} of the ceiling" if result.of_ceiling is not None else ""

@@ -40,7 +40,7 @@ def run_on_screen(options: argparse.Namespace, request: RunRequest) -> int:
     if got:  # the result is not read, and the terminal may be gone
         return 128 + got[0]
     for sentence in (*left.notes, *filter(None, (left.trouble,))):
-        output.narrate(clean(sentence))
+        output.print_status(clean(sentence))
     if left.results:
         print_measured(options, left.results, left.trouble)
     return left.code or exit_code(left.results, left.trouble)

@@ -21,7 +21,7 @@ Value = float | int | str | Cell | None
 SortKey = tuple[object, ...]
 RowT = TypeVar("RowT")
 
-REST = 1000
+REMAINING_WIDTH = 1000
 """Width of a last column that takes the remaining space."""
 
 
@@ -45,7 +45,7 @@ class Column(Generic[RowT]):
     value: Callable[[RowT], Value]
     tone: Callable[[RowT, Value], Tone] = _normal
     """Tone of values that have none."""
-    moves: bool = False
+    is_live: bool = False
     """Its values change by themselves: rows that are sorted by it keep the order of the time of that request."""
     rank: Callable[[RowT], SortKey | None] | None = None
     """Sort key instead of the value; a result of None: last, in both directions."""
@@ -83,10 +83,10 @@ class Column(Generic[RowT]):
         value = self.value(row)
         if value is None or value == "":
             return None
-        return natural(value) if isinstance(value, str) else (value,)
+        return natural_sort_key(value) if isinstance(value, str) else (value,)
 
 
-def natural(text: str) -> SortKey:
+def natural_sort_key(text: str) -> SortKey:
     """Sort key of a name: numbers in it by value (``ens9`` before ``ens10``), case-insensitive."""
     parts = re.split(r"([0-9]{1,18})", text.casefold())
     return (*((1, int(part), "") if number % 2 else (0, 0, part) for number, part in enumerate(parts)), (0, 0, text))

@@ -16,7 +16,7 @@ from nictop.model.rates.load import SoftirqRates, SoftnetRates
 from nictop.model.text import units
 from nictop.model.text.words import Tone
 
-HOT = 0.85
+SOFTIRQ_BOTTLENECK_SHARE = 0.85
 """Share of softirq time above which a CPU is the bottleneck: packets wait in the ring."""
 STEAL_WARNING_SHARE = 0.05
 """Share of time stolen by the hypervisor above which it is marked."""
@@ -49,7 +49,7 @@ def _time(kind: str) -> Callable[[CpuRow], Cell]:
 
 def _softirq(row: CpuRow) -> Cell:
     text, tone = _percent(row.shares.softirq)
-    return (f"{text} ✖", "bad") if row.shares.softirq > HOT else (f"{text}  ", tone)
+    return (f"{text} ✖", "bad") if row.shares.softirq > SOFTIRQ_BOTTLENECK_SHARE else (f"{text}  ", tone)
 
 
 def _steal(row: CpuRow) -> Cell:

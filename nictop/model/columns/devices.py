@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from nictop.model.columns.column import Column, Value, fit_columns
 from nictop.model.devices.tree import Row
-from nictop.model.facts.hardware import NO_ADDRESS, driver_words, pcie_words
+from nictop.model.facts.hardware import ZERO_MAC_ADDRESS, driver_text, pcie_text
 from nictop.model.facts.links import link_name
 from nictop.model.facts.summary import ranked_addresses
 from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, driver_name, state_mark, state_words
+from nictop.model.text.words import Tone, driver_name, state_mark, state_text
 from nictop.probe.records import Link
 
 
@@ -103,7 +103,7 @@ def _link_state(shown: DeviceRow) -> Value:
 
 def _link_tone(shown: DeviceRow, value: Value) -> Tone:
     link = shown.row.link
-    return state_words(link)[1] if value and link is not None else "normal"
+    return state_text(link)[1] if value and link is not None else "normal"
 
 
 def _driver(shown: DeviceRow) -> Value:
@@ -113,18 +113,18 @@ def _driver(shown: DeviceRow) -> Value:
         return driver_name(row.link, row.pci) or None
     if row.pci is None or any(link.pci_address == row.pci.address for link in shown.snapshot.links.values()):
         return ""
-    return row.pci.driver or driver_words(row.pci)[0]
+    return row.pci.driver or driver_text(row.pci)[0]
 
 
 def _driver_tone(shown: DeviceRow, value: Value) -> Tone:
     row = shown.row
-    return driver_words(row.pci)[1] if value and row.link is None and row.pci is not None else "normal"
+    return driver_text(row.pci)[1] if value and row.link is None and row.pci is not None else "normal"
 
 
 def _address(shown: DeviceRow) -> Value:
     row = shown.row
     if row.kind == "vf" and row.vf is not None:
-        return "" if row.vf.address in (None, NO_ADDRESS) else row.vf.address
+        return "" if row.vf.address in (None, ZERO_MAC_ADDRESS) else row.vf.address
     return "" if row.link is None else row.link.address or ""
 
 
@@ -137,12 +137,12 @@ def _pcie(shown: DeviceRow) -> Value:
     row = shown.row
     if row.kind != "pci" or row.pci is None or row.pci.link is None:
         return ""
-    return pcie_words(replace(row.pci.link, max_speed=None, max_width=None))[0]
+    return pcie_text(replace(row.pci.link, max_speed=None, max_width=None))[0]
 
 
 def _pcie_tone(shown: DeviceRow, value: Value) -> Tone:
     pci = shown.row.pci
-    return pcie_words(pci.link)[1] if value and pci is not None else "normal"
+    return pcie_text(pci.link)[1] if value and pci is not None else "normal"
 
 
 def _numa(shown: DeviceRow) -> Value:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from nictop.model.columns.column import Column, SortKey, Value
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.overview import HOST_STATES, WORST_FIRST, NicRow
+from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.text import units
-from nictop.model.text.words import Tone, state_mark, state_words
+from nictop.model.text.words import Tone, state_mark, state_text
 from nictop.probe.records import Link
 
 
@@ -70,7 +70,7 @@ def _peer(row: NicRow) -> Value:
 
 def _finding_rank(row: NicRow) -> SortKey | None:
     """The most severe has the largest key."""
-    return (-WORST_FIRST.index(row.severity),) if row.severity in WORST_FIRST else None
+    return (-SEVERITIES_WORST_FIRST.index(row.severity),) if row.severity in SEVERITIES_WORST_FIRST else None
 
 
 def _state_rank(row: NicRow) -> SortKey:
@@ -90,7 +90,7 @@ def _bad(row: NicRow, value: Value) -> Tone:
 
 
 def _link_tone(row: NicRow, value: Value) -> Tone:
-    return state_words(row.link)[1] if row.link is not None else "normal"
+    return state_text(row.link)[1] if row.link is not None else "normal"
 
 
 _SCALED = units.SCALED_WIDTH
@@ -101,10 +101,10 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
     Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank),
     Column("driver", "DRIVER", "", 10, 5, "left", lambda row: row.driver),
     Column("profile", "PROFILE", "", 18, 6, "left", _profile, tone=lambda row, value: row.profile[1]),
-    Column("in", "IN", "b/s", _SCALED, 2, "right", _rate("rx_bits"), moves=True),
-    Column("out", "OUT", "b/s", _SCALED, 2, "right", _rate("tx_bits"), moves=True),
-    Column("in_packets", "PPS IN", "packets/s", _SCALED, 9, "right", _rate("rx_packets"), moves=True),
-    Column("out_packets", "PPS OUT", "packets/s", 7, 9, "right", _rate("tx_packets"), moves=True),
+    Column("in", "IN", "b/s", _SCALED, 2, "right", _rate("rx_bits"), is_live=True),
+    Column("out", "OUT", "b/s", _SCALED, 2, "right", _rate("tx_bits"), is_live=True),
+    Column("in_packets", "PPS IN", "packets/s", _SCALED, 9, "right", _rate("rx_packets"), is_live=True),
+    Column("out_packets", "PPS OUT", "packets/s", 7, 9, "right", _rate("tx_packets"), is_live=True),
     Column("errors", "ERR/S", "1/s", _SCALED, 8, "right", _rate("rx_errors", "tx_errors"), _bad, True),
     Column("drops", "DROP/S", "1/s", _SCALED, 4, "right", _drops, _bad, True),
     Column("finding", "FINDING", "", 8, 3, "left", lambda row: row.severity or "", _finding_tone, True, _finding_rank),
@@ -127,15 +127,15 @@ def _dimmed(column: Column[NicRow]) -> Column[NicRow]:
 
 
 COLUMNS = tuple(_dimmed(column) for column in _COLUMNS)
-BY_KEY = {column.key: column for column in COLUMNS}
+COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 
 
 # --------------------------------------------------------------------------------------------------------------- order
 
 
 @dataclass(frozen=True)
-class Order:
-    """Order of the rows; created by `ordered_by`."""
+class RowOrder:
+    """Order of the rows; created by `make_row_order`."""
 
     column: str = ""
     """Key; "": by host and ifindex."""
@@ -144,22 +144,22 @@ class Order:
     """The rows as they were ordered at the time of the request, for columns whose values change by themselves."""
 
 
-def ordered_by(rows: Iterable[NicRow], column: str, *, descending: bool = False) -> Order:
+def make_row_order(rows: Iterable[NicRow], column: str, *, descending: bool = False) -> RowOrder:
     """The order by a column (a key of `COLUMNS`, or "") with the current values."""
-    if not column or not BY_KEY[column].moves:
-        return Order(column, descending)
-    now = _sorted(rows, BY_KEY[column], descending)
-    return Order(column, descending, tuple(row.end for row in now))
+    if not column or not COLUMNS_BY_KEY[column].is_live:
+        return RowOrder(column, descending)
+    now = _sorted(rows, COLUMNS_BY_KEY[column], descending)
+    return RowOrder(column, descending, tuple(row.end for row in now))
 
 
-def arranged(rows: Iterable[NicRow], order: Order) -> tuple[NicRow, ...]:
+def order_rows(rows: Iterable[NicRow], order: RowOrder) -> tuple[NicRow, ...]:
     """`rows` in that order. If the values of the column change by themselves, the order is that of the time of the
     request, and new rows come last: rows do not move under the cursor."""
     rows = tuple(rows)
     if not order.column:
         return rows[::-1] if order.descending else rows
-    if not BY_KEY[order.column].moves:
-        return _sorted(rows, BY_KEY[order.column], order.descending)
+    if not COLUMNS_BY_KEY[order.column].is_live:
+        return _sorted(rows, COLUMNS_BY_KEY[order.column], order.descending)
     places = {end: place for place, end in enumerate(order.places)}
     return tuple(sorted(rows, key=lambda row: places.get(row.end, len(places))))
 

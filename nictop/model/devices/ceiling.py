@@ -14,7 +14,7 @@ from typing import Literal
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import Pairs
 from nictop.model.devices.subnets import KINDS_WITH_SPEED, vlan_id
-from nictop.model.facts.hardware import pcie_capacity, pcie_words
+from nictop.model.facts.hardware import pcie_capacity, pcie_text
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
@@ -73,7 +73,7 @@ class Limit:
 
     bits_per_second: float
     """On the wire, with preamble and gap; for a shaper: as it counts."""
-    words: str
+    text: str
     """``10 GbE``, ``VF 3 is held to 1.00 Gb/s``; sanitized."""
     end: End | None = None
     shaper: Shaper | None = None
@@ -152,7 +152,7 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
 
     lowest = min(limits, key=messages)
     max_goodput = messages(lowest) * payload * 8
-    parts = (lowest.words, *framing_texts(framing))
+    parts = (lowest.text, *framing_texts(framing))
     return Ceiling(max_goodput, messages(lowest), f"{units.bits_per_second(max_goodput)}: {', '.join(parts)}", lowest)
 
 
@@ -224,7 +224,7 @@ def _shapers(host: str, link: Link) -> list[Limit]:
     ]
 
 
-def framing_of(
+def combined_framing(
     client: tuple[Snapshot, int], server: tuple[Snapshot, int], base: Framing, port_vlans: Mapping[End, int]
 ) -> Framing:
     """`base` with the MTU, tags and TCP timestamps of two ends (snapshot and ifindex): the smaller MTU, the larger
@@ -321,4 +321,4 @@ def _pcie(snapshot: Snapshot, link: Link, end: End) -> list[Limit]:
     if function is None or capacity is None:
         return []
     usable = capacity * PCIE_EFFICIENCY * 1e9
-    return [Limit(usable, f"PCIe {pcie_words(function.link)[0]}", end)]
+    return [Limit(usable, f"PCIe {pcie_text(function.link)[0]}", end)]

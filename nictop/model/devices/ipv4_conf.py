@@ -39,7 +39,7 @@ def ipv4_conf(link: Link, settings: Settings) -> Ipv4Conf:
     return Ipv4Conf(larger("rp_filter"), larger("arp_filter"), larger("arp_ignore"), larger("arp_announce"))
 
 
-RP_FILTER = {0: "off", STRICT: "strict", LOOSE: "loose"}
+RP_FILTER_TEXTS = {0: "off", STRICT: "strict", LOOSE: "loose"}
 
 
 def ipv4_conf_text(conf: Ipv4Conf) -> str:
@@ -50,5 +50,5 @@ def ipv4_conf_text(conf: Ipv4Conf) -> str:
         "arp_ignore": conf.arp_ignore,
         "arp_announce": conf.arp_announce,
     }
-    comments = {"rp_filter": f" ({RP_FILTER[conf.rp_filter]})" if conf.rp_filter in RP_FILTER else ""}
+    comments = {"rp_filter": f" ({RP_FILTER_TEXTS[conf.rp_filter]})" if conf.rp_filter in RP_FILTER_TEXTS else ""}
     return ", ".join(f"{name} {value}{comments.get(name, '')}" for name, value in values.items() if value)

@@ -20,9 +20,9 @@ from nictop.model.text import units
 from nictop.model.text.words import Tone, driver_name, is_virtual
 from nictop.probe.records import LINK_COUNTERS, Link, PciFunction
 
-NO_NIC = 0
+NO_NIC_IFINDEX = 0
 """`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
-WORST_FIRST = ("critical", "warning", "info")
+SEVERITIES_WORST_FIRST = ("critical", "warning", "info")
 """Severities of findings, the worst first."""
 HOST_STATES = ("failed", "stale", "connecting", "live")
 """First words of `NicRow.host_state`, in sort order."""
@@ -131,7 +131,7 @@ def overview(
         functions = {function.address: function for function in snapshot.pci}
         shown = [link for _, link in sorted(snapshot.links.items()) if virtual or not is_virtual(link)]
         if not shown:
-            rows.append(NicRow(End(snapshot.host, NO_NIC), snapshot, age=age))
+            rows.append(NicRow(End(snapshot.host, NO_NIC_IFINDEX), snapshot, age=age))
         for link in shown:
             end = End(snapshot.host, link.ifindex)
             others = (peers or {}).get(end, ())

@@ -14,7 +14,7 @@ from typing import Literal
 
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements, netdevs
 from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
-from nictop.model.facts.hardware import NO_ADDRESS
+from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import VirtualFunction
 
@@ -102,7 +102,7 @@ def mac_addresses(netdev: Netdev) -> tuple[str, ...]:
     above = netdev.snapshot.links.get(link.master) if link.master is not None else None
     is_shared = above is not None and above.kind in ("bond", "team") and link.permanent_address is not None
     known = (link.permanent_address, None if is_shared else link.address)
-    return tuple(dict.fromkeys(address for address in known if address and address != NO_ADDRESS))
+    return tuple(dict.fromkeys(address for address in known if address and address != ZERO_MAC_ADDRESS))
 
 
 def _by_address(found: Sequence[Netdev]) -> dict[str, list[Netdev]]:
@@ -128,7 +128,7 @@ def _virtual_functions(
     claims: dict[str, dict[tuple[object, ...], tuple[Netdev, VirtualFunction]]] = {}
     for port in found:
         for function in port.link.virtual_functions:
-            if function.address and function.address != NO_ADDRESS:
+            if function.address and function.address != ZERO_MAC_ADDRESS:
                 # the netdevs of a function with several ports list the same VFs
                 key = (port.end.host, port.link.pci_address or port.end.ifindex, function.number)
                 claims.setdefault(function.address, {}).setdefault(key, (port, function))

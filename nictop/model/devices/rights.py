@@ -51,7 +51,7 @@ def is_root(snapshot: Snapshot) -> bool | None:
     return None if snapshot.hello is None else snapshot.hello.euid == 0
 
 
-def rights_words(snapshot: Snapshot) -> str:
+def rights_text(snapshot: Snapshot) -> str:
     """``root``, or ``user 1000; root would add: kernel messages, transceiver data``; "" before the hello."""
     if snapshot.hello is None:
         return ""

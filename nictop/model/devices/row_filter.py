@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from nictop.model.devices.overview import NicRow
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import state_words
+from nictop.model.text.words import state_text
 
 TOKEN_PATTERN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 KEY_PATTERN = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
@@ -50,7 +50,7 @@ class RowFilter:
     text: str
     """As typed."""
     tests: tuple[Test, ...] = ()
-    complaints: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
     """Sentences, sanitized."""
 
     def accepts(self, row: NicRow) -> bool:
@@ -63,7 +63,7 @@ class RowFilter:
 
 
 def _states(row: NicRow) -> tuple[str, ...]:
-    link = (state_words(row.link)[0],) if row.link is not None else ()
+    link = (state_text(row.link)[0],) if row.link is not None else ()
     return (row.host_state, *link)
 
 

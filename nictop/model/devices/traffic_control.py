@@ -14,7 +14,7 @@ LOSS_STATE = "loss state"
 """Text for a loss model whose mean is not known."""
 
 
-def qdisc_words(qdisc: Qdisc) -> str:
+def qdisc_text(qdisc: Qdisc) -> str:
     """``netem delay 20ms 5ms loss 1% rate 10Mbit``: as typed after ``tc qdisc add dev LINK root``, as far as known."""
     parts = [qdisc.kind]
     if qdisc.delay or qdisc.jitter:
@@ -29,11 +29,11 @@ def qdisc_words(qdisc: Qdisc) -> str:
 
 
 def is_complete(qdisc: Qdisc) -> bool:
-    """Whether `qdisc_words` has all parameters that tc needs to create it again."""
+    """Whether `qdisc_text` has all parameters that tc needs to create it again."""
     return qdisc.kind == "netem" and qdisc.loss is not None and not qdisc.reorder
 
 
-def effect_words(qdisc: Qdisc) -> str:
+def effect_text(qdisc: Qdisc) -> str:
     """``delays and loses packets``, ``sends at most 100 Mb/s``"""
     effects = [
         verb

@@ -32,7 +32,9 @@ Kind = Literal["host", "pci", "link", "vf", "group"]
 PCI_CLASS_BRIDGE = 0x06
 """PCI base class of bridges, which are not network devices."""
 
-ON_A_LOWER_LINK = frozenset(("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "vxlan", "geneve", "gretap"))
+KINDS_ON_LOWER_LINK = frozenset(
+    ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "vxlan", "geneve", "gretap")
+)
 """Kinds of netdevs that are shown below their lower link. The `lower` of a veth is its peer."""
 
 KIND_ORDER = ("bridge", "bond", "team", "openvswitch", "vrf", "veth", "tun", "vlan", "vxlan")
@@ -189,7 +191,7 @@ def _is_below(link: Link, links: dict[int, Link]) -> bool:
     ends; invalid input may contain a cycle, and then the result is False."""
     seen = {link.ifindex}
     current = link
-    while current.kind in ON_A_LOWER_LINK and current.lower_namespace is None and current.lower in links:
+    while current.kind in KINDS_ON_LOWER_LINK and current.lower_namespace is None and current.lower in links:
         current = links[current.lower]
         if current.ifindex in seen:
             return False

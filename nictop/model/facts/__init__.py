@@ -4,18 +4,18 @@
 `facts` collects everything known of one link.
 """
 
-from nictop.model.facts.hardware import pci_name, pcie_words, vf_text
+from nictop.model.facts.hardware import pci_name, pcie_text, vf_text
 from nictop.model.facts.sections import SUMMARY, Fact, Section
 from nictop.model.text.terminal import clean, fit, width, wrap
 from nictop.model.text.words import (
     Tone,
+    absence_reason,
     driver_name,
-    hypervisor_words,
+    hypervisor_text,
     is_virtual,
-    platform_words,
-    reason,
+    platform_text,
     state_mark,
-    state_words,
+    state_text,
     value_or_reason,
 )
 
@@ -24,17 +24,17 @@ __all__ = [
     "Fact",
     "Section",
     "Tone",
+    "absence_reason",
     "clean",
     "driver_name",
     "fit",
-    "hypervisor_words",
+    "hypervisor_text",
     "is_virtual",
     "pci_name",
-    "pcie_words",
-    "platform_words",
-    "reason",
+    "pcie_text",
+    "platform_text",
     "state_mark",
-    "state_words",
+    "state_text",
     "value_or_reason",
     "vf_text",
     "width",

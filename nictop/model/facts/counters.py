@@ -13,7 +13,7 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.rates.links import QueueRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, driver_name, is_virtual, reason
+from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual
 from nictop.probe.records import LINK_COUNTERS, Link
 
 MAX_QUEUE_LINES = 16
@@ -103,7 +103,7 @@ def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     if not names and is_virtual(link):
         return []
     if names is None:
-        why = reason(link.ethtool.unreadable.get("driver_counter_names"), driver_name(link))
+        why = absence_reason(link.ethtool.unreadable.get("driver_counter_names"), driver_name(link))
         return [Fact("counters", why, "dim")]
     values = snapshot.counters.driver.get(link.ifindex) if snapshot.counters is not None else None
     if values is None or len(values) != len(names):
@@ -111,7 +111,9 @@ def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     if not names:
         return [Fact("counters", "this driver has none of its own", "dim")]
     if values is None or len(values) != len(names):
-        return [Fact("counters", reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")]
+        return [
+            Fact("counters", absence_reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")
+        ]
     rates = snapshot.rates.driver.get(link.ifindex, ()) if snapshot.rates is not None else ()
     facts = [
         _trouble_fact(name, values[index], rates[index] if len(rates) == len(names) else None)

@@ -17,7 +17,7 @@ from nictop.model.facts.ethtool_settings import (
 from nictop.model.facts.hardware import lane_texts, module_text
 from nictop.model.facts.sections import Fact, Section, absences, section
 from nictop.model.queues.counts import receive_channels
-from nictop.model.text.words import driver_name, is_virtual, on
+from nictop.model.text.words import driver_name, is_virtual, on_off
 from nictop.probe.records import Channels, Ethtool, Feature, Link, Module, PciFunction, Rings
 
 PART_NAMES = {
@@ -58,9 +58,9 @@ def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]
 def _queue_facts(ethtool: Ethtool) -> list[Fact]:
     facts = []
     if ethtool.channels is not None:
-        facts.append(Fact("channels", channel_words(ethtool.channels)))
+        facts.append(Fact("channels", channel_text(ethtool.channels)))
     if ethtool.rings is not None:
-        facts.append(Fact("rings", ring_words(ethtool.rings)))
+        facts.append(Fact("rings", ring_text(ethtool.rings)))
     if ethtool.coalescing is not None:
         facts.append(Fact("coalescing", coalescing_text(ethtool.coalescing) or "all parameters 0"))
     if ethtool.rss is not None:
@@ -71,7 +71,7 @@ def _queue_facts(ethtool: Ethtool) -> list[Fact]:
     return facts
 
 
-def channel_words(channels: Channels) -> str:
+def channel_text(channels: Channels) -> str:
     """``combined 2 of 4 · other 1 of 1``; kinds that the driver does not have are left out."""
     kinds = (
         ("combined", channels.combined, channels.max_combined),
@@ -82,7 +82,7 @@ def channel_words(channels: Channels) -> str:
     return " · ".join(_of(name, now, maximum) for name, now, maximum in kinds if now or maximum) or "none"
 
 
-def ring_words(rings: Rings) -> str:
+def ring_text(rings: Rings) -> str:
     """``rx 512 of 4096 · tx 512 of 4096``"""
     kinds = (
         ("rx", rings.rx, rings.max_rx),
@@ -109,7 +109,7 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
     facts = [
         Fact(
             "unusual",
-            f"{state.offload.name} {state.words}",
+            f"{state.offload.name} {state.text}",
             "dim" if state.fixed else "warn",
         )
         for state in states
@@ -118,7 +118,7 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
     if not facts and states:
         facts.append(Fact("as usual", "nothing differs", "good"))
     facts += [
-        Fact("refused", f"{state.offload.name} {state.words}", "warn")
+        Fact("refused", f"{state.offload.name} {state.text}", "warn")
         for state in states
         if state.refused and not state.unusual
     ]
@@ -129,7 +129,7 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
             if state.active is active and not state.unusual and not state.refused
         ]
         if names:
-            facts.append(Fact(on(active), ", ".join(names)))
+            facts.append(Fact(on_off(active), ", ".join(names)))
     others = other_features(features)
     facts.append(Fact("also on", ", ".join(others) or "nothing else", "dim"))
     return facts
@@ -145,7 +145,7 @@ def _flow_facts(ethtool: Ethtool) -> list[Fact]:
         facts.append(Fact("EEE", eee_text(ethtool.eee)))
     if ethtool.private_flags:
         facts.append(
-            Fact("private flags", ", ".join(f"{name} {on(flag)}" for name, flag in ethtool.private_flags.items()))
+            Fact("private flags", ", ".join(f"{name} {on_off(flag)}" for name, flag in ethtool.private_flags.items()))
         )
     if ethtool.settings is not None:
         for label, modes in (("advertised", ethtool.settings.advertised), ("partner", ethtool.settings.partner)):

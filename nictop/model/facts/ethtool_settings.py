@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from nictop.model.text import units
-from nictop.model.text.words import Tone, on
+from nictop.model.text.words import Tone, on_off
 from nictop.probe.records import Eee, Feature, Fec, Pause, Rss
 
 
@@ -57,9 +57,9 @@ class OffloadState:
         return self.offload.usual is not None and self.active != self.offload.usual
 
     @property
-    def words(self) -> str:
-        """``on``, ``off, fixed``, ``off, though requested``."""
-        return on(self.active) + (", fixed" if self.fixed else ", though requested" if self.refused else "")
+    def text(self) -> str:
+        """``on_off``, ``off, fixed``, ``off, though requested``."""
+        return on_off(self.active) + (", fixed" if self.fixed else ", though requested" if self.refused else "")
 
 
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
@@ -89,7 +89,9 @@ def pause_text(pause: Pause) -> str:
         for name, number in (("rx", pause.rx_frames), ("tx", pause.tx_frames))
         if number is not None
     ]
-    return " · ".join([f"rx {on(pause.rx)}, tx {on(pause.tx)}, autonegotiation {on(pause.autonegotiation)}", *counted])
+    return " · ".join(
+        [f"rx {on_off(pause.rx)}, tx {on_off(pause.tx)}, autonegotiation {on_off(pause.autonegotiation)}", *counted]
+    )
 
 
 def fec_text(fec: Fec) -> str:
@@ -127,7 +129,7 @@ def coalescing_text(coalescing: Mapping[str, int]) -> str:
     names = [name for name in COALESCING_FIRST if name in coalescing]
     names += [name for name, value in coalescing.items() if value and name not in COALESCING_FIRST]
     return " · ".join(
-        f"{name} {on(bool(coalescing[name])) if _is_switch(name) else coalescing[name]}" for name in names
+        f"{name} {on_off(bool(coalescing[name])) if _is_switch(name) else coalescing[name]}" for name in names
     )
 
 

@@ -12,11 +12,11 @@ from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
-    driver_words,
-    ids_words,
+    driver_text,
+    ids_text,
     pci_name,
     pcie_capacity,
-    pcie_words,
+    pcie_text,
     vf_rate_text,
     vf_text,
 )
@@ -26,7 +26,7 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import hypervisor_words, is_virtual, on, reason
+from nictop.model.text.words import absence_reason, hypervisor_text, is_virtual, on_off
 from nictop.probe.records import VF_COUNTERS, PciFunction, Unreadable
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         return section("Host", [*facts, Fact("platform", "inventory pending", "dim")])
     platform = snapshot.inventory.platform
     unreadable = platform.unreadable
-    facts.append(Fact("platform", hypervisor_words(platform)))
+    facts.append(Fact("platform", hypervisor_text(platform)))
     for label, field in (
         ("vendor", "system_vendor"),
         ("product", "product_name"),
@@ -96,7 +96,7 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         facts.append(Fact("kernel", f"{hello.kernel} {hello.machine}"))
         rights = "root" if hello.euid == 0 else f"user {hello.euid}: what needs root says so"
         facts.append(Fact("probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
-    failed = [Fact("unreadable", f"{source}: {reason(why, None)}", "warn") for source, why in _failed(snapshot)]
+    failed = [Fact("unreadable", f"{source}: {absence_reason(why, None)}", "warn") for source, why in _failed(snapshot)]
     troubles = [Fact("trouble", trouble.message, "warn") for trouble in snapshot.troubles]
     return (*section("Host", [*facts, *failed, *troubles]), *host_profile_sections(snapshot))
 
@@ -109,18 +109,18 @@ def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
 
 def _absence(unreadable: dict[str, Unreadable], field: str) -> str:
     """The reason for an absent value; "none" when it does not exist on this host."""
-    return reason(unreadable[field], None) if field in unreadable else "none"
+    return absence_reason(unreadable[field], None) if field in unreadable else "none"
 
 
 def pci_section(pci: PciFunction) -> tuple[Section, ...]:
     """Hardware facts of one PCI function."""
-    driver, tone = driver_words(pci)
-    link, link_tone = pcie_words(pci.link)
+    driver, tone = driver_text(pci)
+    link, link_tone = pcie_text(pci.link)
     capacity = pcie_capacity(pci.link) if pci.link is not None else None
     if capacity is not None:
         link += f" · {units.bits_per_second(capacity * 1e9)} each way"
     if pci.link is None and "link" in pci.unreadable:
-        link = reason(pci.unreadable["link"], None)
+        link = absence_reason(pci.unreadable["link"], None)
     facts = [
         Fact("device", pci_name(pci)),
         Fact("address", f"{pci.address} · {_ids(pci)}"),
@@ -128,14 +128,14 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
         Fact("PCIe", link, link_tone),
     ]
     if pci.parent_link is not None:
-        facts.append(Fact("PCIe slot", f"{pcie_words(pci.parent_link)[0]} at {pci.parent or 'the root bus'}"))
+        facts.append(Fact("PCIe slot", f"{pcie_text(pci.parent_link)[0]} at {pci.parent or 'the root bus'}"))
     facts.append(Fact("NUMA node", _number(pci, "numa_node", "not told by the firmware")))
     facts.append(Fact("IOMMU group", _number(pci, "iommu_group", "none: no IOMMU in use")))
     if pci.sriov is not None:
-        probing = "" if pci.sriov.autoprobe is None else f" · drivers for new VFs {on(pci.sriov.autoprobe)}"
+        probing = "" if pci.sriov.autoprobe is None else f" · drivers for new VFs {on_off(pci.sriov.autoprobe)}"
         facts.append(Fact("SR-IOV", f"{pci.sriov.num_vfs} of {pci.sriov.total_vfs} VFs{probing}"))
     elif "sriov" in pci.unreadable:
-        facts.append(Fact("SR-IOV", reason(pci.unreadable["sriov"], pci.driver), "dim"))
+        facts.append(Fact("SR-IOV", absence_reason(pci.unreadable["sriov"], pci.driver), "dim"))
     elif pci.physical_function is not None:
         number = "?" if pci.virtual_function is None else pci.virtual_function
         facts.append(Fact("SR-IOV", f"VF {number} of {pci.physical_function}"))
@@ -145,7 +145,7 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
         facts.append(Fact("RDMA", ", ".join(pci.rdma_devices)))
     shown = {"link", "sriov", "numa_node", "iommu_group"}
     facts += [
-        Fact("unreadable", f"{name}: {reason(why, pci.driver)}", "dim")
+        Fact("unreadable", f"{name}: {absence_reason(why, pci.driver)}", "dim")
         for name, why in pci.unreadable.items()
         if name not in shown
     ]
@@ -153,7 +153,7 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
 
 
 def _ids(pci: PciFunction) -> str:
-    parts = [ids_words(pci)]
+    parts = [ids_text(pci)]
     if pci.subsystem_vendor_id is not None and pci.subsystem_device_id is not None:
         parts.append(f"subsystem {pci.subsystem_vendor_id:04x}:{pci.subsystem_device_id:04x}")
     if pci.revision is not None:
@@ -165,7 +165,7 @@ def _number(pci: PciFunction, field: str, none: str) -> str:
     value = getattr(pci, field)
     if value is not None:
         return str(value)
-    return reason(pci.unreadable[field], pci.driver) if field in pci.unreadable else none
+    return absence_reason(pci.unreadable[field], pci.driver) if field in pci.unreadable else none
 
 
 def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -182,7 +182,7 @@ def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         return section("Virtual function", [*facts, Fact("attributes", why, "dim")])
     facts += [Fact("attributes", vf_text(row.vf)), Fact("tx rate", vf_rate_text(row.vf))]
     if row.vf.rss_query is not None:
-        facts.append(Fact("RSS query", on(row.vf.rss_query)))
+        facts.append(Fact("RSS query", on_off(row.vf.rss_query)))
     return section("Virtual function", [*facts, *_vf_counters(row, snapshot)])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nictop.model.text.words import Tone, on, reason
+from nictop.model.text.words import Tone, absence_reason, on_off
 from nictop.probe.records import Module, Optics, PcieLink, PciFunction, VirtualFunction
 
 _ENCODING = ((8.0, 0.8), (64.0, 128 / 130))
@@ -26,7 +26,7 @@ def pcie_capacity(link: PcieLink) -> float | None:
     return link.speed * link.width
 
 
-def pcie_words(link: PcieLink | None) -> tuple[str, Tone]:
+def pcie_text(link: PcieLink | None) -> tuple[str, Tone]:
     """``8 GT/s ×4``, or ``8 GT/s ×4 (of 16 GT/s ×8)`` when the link runs below its maximum."""
     if link is None:
         return "no PCI Express link of its own", "dim"
@@ -44,7 +44,7 @@ def _lanes(speed: float | None, lanes: int | None) -> str:
     return f"{f'{speed:g} GT/s' if speed is not None else 'speed unknown'} ×{lanes if lanes is not None else '?'}"
 
 
-def ids_words(pci: PciFunction) -> str:
+def ids_text(pci: PciFunction) -> str:
     """``8086:1572``"""
     return f"{pci.vendor_id:04x}:{pci.device_id:04x}"
 
@@ -53,7 +53,7 @@ def pci_name(pci: PciFunction) -> str:
     """``Intel Corporation 82576 Gigabit Network Connection``; the ids where there is no name."""
     if pci.device_name:
         return f"{pci.vendor_name} {pci.device_name}" if pci.vendor_name else pci.device_name
-    return f"{pci.vendor_name} {ids_words(pci)}" if pci.vendor_name else ids_words(pci)
+    return f"{pci.vendor_name} {ids_text(pci)}" if pci.vendor_name else ids_text(pci)
 
 
 def optical_power(milliwatt: float | None) -> str:
@@ -85,19 +85,19 @@ def lane_texts(lanes: Sequence[Optics]) -> tuple[str, ...]:
     )
 
 
-NO_ADDRESS = "00:00:00:00:00:00"
+ZERO_MAC_ADDRESS = "00:00:00:00:00:00"
 
 
 def vf_text(vf: VirtualFunction) -> str:
     """Settings by the physical function: ``52:54:00:… · VLAN 100 · spoof check on · trust off · link auto``."""
-    address = "no MAC set by the PF" if vf.address in (None, NO_ADDRESS) else str(vf.address)
+    address = "no MAC set by the PF" if vf.address in (None, ZERO_MAC_ADDRESS) else str(vf.address)
     vlan = "no VLAN"
     if vf.vlan:
         protocol = f" {vf.vlan_protocol}" if vf.vlan_protocol not in (None, "802.1Q") else ""
         vlan = f"VLAN {vf.vlan}{protocol}" + (f" priority {vf.qos}" if vf.qos else "")
     parts = [address, vlan]
     for name, flag in (("spoof check", vf.spoof_check), ("trust", vf.trust)):
-        parts.append(f"{name} {on(flag) if flag is not None else 'not known'}")
+        parts.append(f"{name} {on_off(flag) if flag is not None else 'not known'}")
     parts.append(f"link {vf.link_state or 'state not known'}")
     return " · ".join(parts)
 
@@ -113,7 +113,7 @@ def vf_rate_text(vf: VirtualFunction) -> str:
 VFIO_DRIVER = "vfio-pci"
 
 
-def driver_words(pci: PciFunction) -> tuple[str, Tone]:
+def driver_text(pci: PciFunction) -> tuple[str, Tone]:
     """``igb``, ``no driver``, ``vfio-pci (user space or a virtual machine)``, with an override that is not in
     effect."""
     override = ""
@@ -121,7 +121,7 @@ def driver_words(pci: PciFunction) -> tuple[str, Tone]:
         override = f", override {pci.driver_override}"
     if pci.driver is None:
         if "driver" in pci.unreadable:
-            return f"{reason(pci.unreadable['driver'], None)}{override}", "dim"
+            return f"{absence_reason(pci.unreadable['driver'], None)}{override}", "dim"
         return f"no driver{override}", "warn"
     if pci.driver == VFIO_DRIVER:
         return f"{VFIO_DRIVER} (user space or a virtual machine){override}", "normal"

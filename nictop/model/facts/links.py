@@ -6,19 +6,19 @@ Reads nothing; returns sections of unsanitized text.
 from __future__ import annotations
 
 from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
-from nictop.model.devices.traffic_control import impairs, qdisc_words
+from nictop.model.devices.traffic_control import impairs, qdisc_text
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import (
     IFF_MULTICAST,
     IFF_NOARP,
     IFF_PROMISC,
+    absence_reason,
     driver_name,
     is_virtual,
-    on,
-    reason,
-    state_words,
-    times,
+    on_off,
+    state_text,
+    times_text,
 )
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
@@ -49,16 +49,16 @@ PORT_TEXTS = {
 
 def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if link.type == ARPHRD_VOID:
-        text, tone = state_words(link)
+        text, tone = state_text(link)
         pending = Fact("the rest", "inventory pending: this link is new", "dim")
         return section("Link", [Fact("state", text, tone), pending, Fact("MTU", f"{link.mtu} bytes")])
     facts = _settings(link)
     changes = []
     if link.carrier_changes is not None:
-        changes.append(f"carrier changed {times(link.carrier_changes)}")
+        changes.append(f"carrier changed {times_text(link.carrier_changes)}")
     if link.ethtool.state is not None and link.ethtool.state.down_events is not None:
-        changes.append(f"physical link went down {times(link.ethtool.state.down_events)}")
-    facts.append(Fact("changes", " · ".join(changes) or reason(link.unreadable.get("carrier_changes"), None)))
+        changes.append(f"physical link went down {times_text(link.ethtool.state.down_events)}")
+    facts.append(Fact("changes", " · ".join(changes) or absence_reason(link.unreadable.get("carrier_changes"), None)))
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))
     facts += _relations(link, snapshot)
@@ -67,7 +67,7 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     for one in link.traffic_control[:MAX_QDISC_LINES]:
         place = f" (class {one.parent})" if one.parent is not None else ""
         is_impaired = impairs(one, None) and not is_virtual(link)
-        facts.append(Fact("traffic control", qdisc_words(one) + place, "warn" if is_impaired else "normal"))
+        facts.append(Fact("traffic control", qdisc_text(one) + place, "warn" if is_impaired else "normal"))
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
     if link.type == ARPHRD_ETHER:
@@ -87,7 +87,7 @@ def _settings(link: Link) -> list[Fact]:
         why = link.ethtool.unreadable.get("settings")
         if is_virtual(link) and (why is None or why.reason == "not_offered"):
             return []  # listed with the other absent parts of a virtual link
-        return [Fact("speed", reason(why, driver_name(link)), "dim")]
+        return [Fact("speed", absence_reason(why, driver_name(link)), "dim")]
     return [_speed(settings), Fact("port", _port(settings))]
 
 
@@ -97,7 +97,7 @@ def _speed(settings: LinkSettings) -> Fact:
     negotiation = (
         "autonegotiation unknown"
         if settings.autonegotiation is None
-        else f"autonegotiation {on(settings.autonegotiation)}"
+        else f"autonegotiation {on_off(settings.autonegotiation)}"
     )
     lanes = (f"{settings.lanes} lane{'' if settings.lanes == 1 else 's'}",) if settings.lanes else ()
     return Fact(
@@ -150,7 +150,9 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     elif link.permanent_address:
         facts.append(Fact("permanent MAC", "the same"))
     elif not is_virtual(link):
-        facts.append(Fact("permanent MAC", reason(link.unreadable.get("permanent_address"), driver_name(link)), "dim"))
+        facts.append(
+            Fact("permanent MAC", absence_reason(link.unreadable.get("permanent_address"), driver_name(link)), "dim")
+        )
     if link.altnames:
         facts.append(Fact("altnames", ", ".join(link.altnames)))
     if link.alias:
@@ -174,7 +176,7 @@ def _ipv4_conf(link: Link, snapshot: Snapshot) -> str:
 def _source_failure(snapshot: Snapshot, source: str) -> str:
     """Why the inventory has nothing from a source; "" when the source was read."""
     why = snapshot.inventory.unreadable.get(source) if snapshot.inventory is not None else None
-    return reason(why, None) if why is not None else ""
+    return absence_reason(why, None) if why is not None else ""
 
 
 def _address(address: Address) -> Fact:
@@ -197,7 +199,7 @@ def driver_section(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
         return ()
     info = link.ethtool.driver
     if info is None:
-        why = reason(link.ethtool.unreadable.get("driver"), driver_name(link, pci))
+        why = absence_reason(link.ethtool.unreadable.get("driver"), driver_name(link, pci))
         known = driver_name(link, pci)
         facts = [Fact("driver", f"{known} (version {why})" if known else why)]
     else:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.link_managers import LinkManager, is_managed, link_manager
-from nictop.model.managers.networkmanager_states import address_phrase
-from nictop.model.managers.profile_match import TYPES_OF_DEVICE, ProfileMatch, ProfileMatches, is_made_up
+from nictop.model.managers.networkmanager_states import ip_settings_text
+from nictop.model.managers.profile_match import TYPES_OF_DEVICE, ProfileMatch, ProfileMatches, is_generated_default
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
-from nictop.model.text.words import Tone, reason
+from nictop.model.text.words import Tone, absence_reason
 from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
 
 MAX_PROFILE_LINES = 30
@@ -64,7 +64,7 @@ def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventor
         facts.append(Fact("autoconnect", "off for this device, until a profile is brought up by hand", "warn"))
     why = inventory.unreadable.get("networkmanager")
     if why is not None:
-        facts.append(Fact("NetworkManager", reason(why, None), "warn"))
+        facts.append(Fact("NetworkManager", absence_reason(why, None), "warn"))
     return facts
 
 
@@ -77,8 +77,8 @@ def _profile(profile: Profile, matches: ProfileMatches) -> list[Fact]:
         Fact("kept", origin, tone),
         Fact("file", profile.filename or "none: in memory only", "normal" if profile.filename else "warn"),
         Fact("autoconnect", _autoconnect(profile)),
-        Fact("IPv4", address_phrase(profile.ipv4, "ipv4")),
-        Fact("IPv6", address_phrase(profile.ipv6, "ipv6")),
+        Fact("IPv4", ip_settings_text(profile.ipv4, "ipv4")),
+        Fact("IPv6", ip_settings_text(profile.ipv6, "ipv6")),
     ]
     bound = _bound_to(profile)
     facts.append(Fact("bound to", bound or "nothing: it fits any device", "normal" if bound else "warn"))
@@ -93,7 +93,7 @@ def _profile(profile: Profile, matches: ProfileMatches) -> list[Fact]:
 def _origin(profile: Profile) -> tuple[str, Tone]:
     if profile.external:
         return "NetworkManager describes what somebody else set up", "dim"
-    if is_made_up(profile):
+    if is_generated_default(profile):
         return "made up by NetworkManager, as no profile fitted", "warn"
     if profile.volatile:
         return "until it goes down: it is deleted then", "warn"
@@ -136,7 +136,7 @@ def _others(link: Link, matches: ProfileMatches, active: Profile | None) -> Iter
     first = active is None and device is not None and is_managed(device)
     for match in sorted(found, key=lambda one: not one.fits):
         label, text, tone = _other(match, first=first)
-        first = first and not (match.fits and not match.waits)
+        first = first and not (match.fits and not match.wait_reason)
         yield Fact(label, f'"{match.profile.id}" {text}', tone)
     if len(shown) > MAX_PROFILE_LINES:
         yield Fact("and", f"{len(shown) - MAX_PROFILE_LINES} more", "dim")
@@ -146,11 +146,11 @@ def _others(link: Link, matches: ProfileMatches, active: Profile | None) -> Iter
 def _other(match: ProfileMatch, *, first: bool) -> tuple[str, str, Tone]:
     profile = match.profile
     if not match.fits:
-        return "does not fit", match.unfit, "dim"
-    facts = f"{address_phrase(profile.ipv4, 'ipv4')}; autoconnect {_autoconnect(profile)}"
-    generated = "; made up by NetworkManager" if is_made_up(profile) else ""
-    if match.waits:
-        return "fits, waits", f"{match.waits}; {facts}{generated}", "normal"
+        return "does not fit", match.mismatch, "dim"
+    facts = f"{ip_settings_text(profile.ipv4, 'ipv4')}; autoconnect {_autoconnect(profile)}"
+    generated = "; made up by NetworkManager" if is_generated_default(profile) else ""
+    if match.wait_reason:
+        return "fits, waits", f"{match.wait_reason}; {facts}{generated}", "normal"
     return ("fits, first" if first else "fits"), f"{facts}{generated}", "good" if first else "normal"
 
 
@@ -168,7 +168,7 @@ def _unreadable_profiles(matches: ProfileMatches) -> Iterable[Fact]:
         yield Fact("not readable", f"{len(hidden)} that belong to other users", "dim")
     why = matches.manager.unreadable.get("profiles") if matches.manager is not None else None
     if why is not None:
-        yield Fact("profiles", reason(why, None), "warn")
+        yield Fact("profiles", absence_reason(why, None), "warn")
 
 
 # ------------------------------------------------------------------------------------------------------------ host
@@ -186,7 +186,7 @@ def _managers(inventory: Inventory, matches: ProfileMatches) -> Iterable[Fact]:
         yield Fact("its devices", f"{len(managed)} of {len(manager.devices)}")
         yield from _exclusions(manager.configuration)
     elif "networkmanager" in inventory.unreadable:
-        yield Fact("NetworkManager", reason(inventory.unreadable["networkmanager"], None), "warn")
+        yield Fact("NetworkManager", absence_reason(inventory.unreadable["networkmanager"], None), "warn")
     else:
         yield Fact("NetworkManager", "does not run", "dim")
     if inventory.networkd or inventory.services.networkd is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nictop.model.text.words import Tone, reason
+from nictop.model.text.words import Tone, absence_reason
 from nictop.probe.records import Unreadable
 
 
@@ -44,5 +44,5 @@ def absences(names: Mapping[str, str], unreadable: Mapping[str, Unreadable], dri
     for field, name in names.items():
         why = unreadable.get(field)
         rank = ABSENT_ORDER.index(why.reason) if why is not None else len(ABSENT_ORDER)
-        grouped.setdefault((rank, reason(why, driver)), []).append(name)
+        grouped.setdefault((rank, absence_reason(why, driver)), []).append(name)
     return tuple(Fact("absent", f"{why}: {', '.join(members)}", "dim") for (_, why), members in sorted(grouped.items()))

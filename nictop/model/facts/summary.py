@@ -9,7 +9,7 @@ from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, driver_name, is_virtual, reason, state_words, times
+from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual, state_text, times_text
 from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
 
 LOSS_COUNTERS = (
@@ -32,8 +32,8 @@ def summary_section(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> 
 
 
 def _state(link: Link) -> Fact:
-    text, tone = state_words(link)
-    changes = () if not link.carrier_changes else (f"carrier changed {times(link.carrier_changes)}",)
+    text, tone = state_text(link)
+    changes = () if not link.carrier_changes else (f"carrier changed {times_text(link.carrier_changes)}",)
     return Fact("state", " · ".join((text, f"MTU {link.mtu}", *changes)), tone)
 
 
@@ -71,7 +71,7 @@ def _addresses(link: Link, snapshot: Snapshot) -> Fact:
     parts = [f"{one.address}/{one.prefix_length}" for one in ranked_addresses(link)]
     bad = any("dadfailed" in one.flags for one in link.addresses)
     if not parts:
-        parts = [reason(sources["addresses"], None) if "addresses" in sources else "none"]
+        parts = [absence_reason(sources["addresses"], None) if "addresses" in sources else "none"]
     families = dict.fromkeys(route.family.replace("ip", "IP") for route in link.default_routes)
     if families:
         parts.append(f"default route {', '.join(families)}")
@@ -84,7 +84,9 @@ def _driver(link: Link, pci: PciFunction | None) -> Fact:
     known = driver_name(link, pci)
     if info is None:
         return Fact(
-            "driver", known or reason(link.ethtool.unreadable.get("driver"), known), "normal" if known else "dim"
+            "driver",
+            known or absence_reason(link.ethtool.unreadable.get("driver"), known),
+            "normal" if known else "dim",
         )
     firmware = (f"firmware {info.firmware}",) if info.firmware.strip(" N/A") else ()
     return Fact("driver", " · ".join((f"{info.driver or known or 'no name'} {info.version}".rstrip(), *firmware)))
@@ -105,7 +107,7 @@ def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
         return [Fact("queues", " · ".join(parts))]
     if is_virtual(link):
         return []
-    return [Fact("queues", reason(ethtool.unreadable.get("channels"), driver_name(link, pci)), "dim")]
+    return [Fact("queues", absence_reason(ethtool.unreadable.get("channels"), driver_name(link, pci)), "dim")]
 
 
 def _ranges(*kinds: tuple[str, int | None, int | None]) -> list[str]:

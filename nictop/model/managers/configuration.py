@@ -67,7 +67,7 @@ def any_matches(patterns: Iterable[str], texts: tuple[str, ...]) -> bool:
     return False
 
 
-def place(entry: ConfigurationEntry) -> str:
+def file_and_line(entry: ConfigurationEntry) -> str:
     """``/etc/netplan/50-cloud-init.yaml:3``"""
     return f"{entry.file}:{entry.line}"
 

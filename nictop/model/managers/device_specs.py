@@ -17,7 +17,7 @@ TYPES.update({16: "tun", 18: "macvlan", 19: "vxlan", 20: "ethernet", 22: "dummy"
 EXCEPT_PREFIX = "except:"
 
 
-def names_device(specs: Iterable[str], *, name: str, address: str | None, driver: str | None, kind: int) -> bool:
+def matches_device(specs: Iterable[str], *, name: str, address: str | None, driver: str | None, kind: int) -> bool:
     """Whether the list contains the device. `address`: the permanent one, lower case. `kind`: NM_DEVICE_TYPE_*."""
     only_exceptions, found = True, False
     any_spec = False

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nictop.model.managers.configuration import LinkConfiguration, place
-from nictop.model.managers.networkmanager_states import FAILED, UNMANAGED, state_phrase
-from nictop.model.managers.profile_match import is_made_up
+from nictop.model.managers.configuration import LinkConfiguration, file_and_line
+from nictop.model.managers.networkmanager_states import FAILED, UNMANAGED, device_state_text
+from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
 from nictop.probe.records import ConfigurationEntry, Inventory, Link, ManagedDevice, NetworkdLink, Profile
@@ -61,10 +61,10 @@ def link_manager(link: Link, inventory: Inventory, configuration: LinkConfigurat
     device = manager.devices.get(link.ifindex) if manager is not None else None
     entries = configuration.addressing(link)
     written_by = next((entry.owner for entry in entries if entry.owner in ("netplan", "cloud-init")), None)
-    files = tuple(place(entry) for entry in entries)
-    if device is not None and is_managed(device) and not described_only(device, active_profile(device, inventory)):
+    files = tuple(file_and_line(entry) for entry in entries)
+    if device is not None and is_managed(device) and not is_only_described(device, active_profile(device, inventory)):
         tone: Tone = "good" if device.state == ACTIVATED else "bad" if device.state == FAILED else "warn"
-        return LinkManager("NetworkManager", state_phrase(device.state, device.reason), tone, written_by, files)
+        return LinkManager("NetworkManager", device_state_text(device.state, device.reason), tone, written_by, files)
     networkd = inventory.networkd.get(link.ifindex)
     if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
         text, tone = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, "normal"))
@@ -93,7 +93,7 @@ def active_profile(device: ManagedDevice, inventory: Inventory) -> Profile | Non
     return next((one for one in inventory.networkmanager.profiles if one.uuid == device.active_profile), None)
 
 
-def described_only(device: ManagedDevice, profile: Profile | None) -> bool:
+def is_only_described(device: ManagedDevice, profile: Profile | None) -> bool:
     """Whether the active profile only describes a configuration that was not made by NetworkManager."""
     return profile is not None and profile.external and profile.uuid == device.active_profile
 
@@ -111,7 +111,7 @@ def _by_file(entries: tuple[ConfigurationEntry, ...], inventory: Inventory) -> M
 def _why_nobody(device: ManagedDevice | None, networkd: NetworkdLink | None, inventory: Inventory) -> str:
     parts = []
     if device is not None and not is_managed(device):
-        parts.append(f"NetworkManager: {state_phrase(device.state, device.reason)}")
+        parts.append(f"NetworkManager: {device_state_text(device.state, device.reason)}")
     elif device is not None:
         parts.append("NetworkManager only looks on: somebody else set it up")
     elif "networkmanager" in inventory.unreadable:
@@ -134,10 +134,10 @@ def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     device = manager.devices.get(link.ifindex) if manager is not None else None
     if device is not None and is_managed(device):
         profile = active_profile(device, inventory)
-        if not described_only(device, profile):
+        if not is_only_described(device, profile):
             if profile is None:
                 return units.UNKNOWN, "bad" if device.state == FAILED else "dim"
-            usual = device.state == ACTIVATED and not is_made_up(profile)
+            usual = device.state == ACTIVATED and not is_generated_default(profile)
             return profile.id, "bad" if device.state == FAILED else "normal" if usual else "warn"
     elif not inventory.networkd and not inventory.configuration:
         return units.UNKNOWN, "dim"

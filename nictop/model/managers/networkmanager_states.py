@@ -112,7 +112,7 @@ REASON_TEXTS = {
 """0 means "no reason" and has no text."""
 
 
-def state_phrase(state: int, reason: int) -> str:
+def device_state_text(state: int, reason: int) -> str:
     """``failed (no address could be had)``; only the state when there is no reason."""
     text = STATE_TEXTS.get(state, f"state {state}")
     why = "" if reason == 0 else REASON_TEXTS.get(reason, f"reason {reason}")
@@ -130,7 +130,7 @@ METHOD_TEXTS = {
 }
 
 
-def address_phrase(settings: IpSettings, family: str) -> str:
+def ip_settings_text(settings: IpSettings, family: str) -> str:
     """``static 192.0.2.10/24, gateway 192.0.2.1`` · ``DHCP`` · ``off``. `family`: ipv4 or ipv6."""
     text = METHOD_TEXTS.get(settings.method, settings.method) or "no method"
     if family == "ipv6" and settings.method == "auto":

@@ -42,7 +42,7 @@ class CpuConsumer:
     threads: int = 1
 
 
-def spenders(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
+def cpu_consumers(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
     """The busiest first; idle ones and those without a rate last, by name."""
     threads = snapshot.inventory.threads if snapshot.inventory is not None else ()
     shares = snapshot.rates.threads if snapshot.rates is not None else {}

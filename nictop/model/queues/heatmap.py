@@ -38,7 +38,7 @@ class HeatColumn:
 
 
 @dataclass(frozen=True)
-class Heat:
+class Heatmap:
     """The heatmap."""
 
     columns: tuple[HeatColumn, ...]
@@ -52,7 +52,9 @@ class Heat:
     """CPUs with their own column while others are folded; empty when all fit."""
 
 
-def fold(cpus: Sequence[int], rows: Sequence[Mapping[int, float]], width: int, before: Heat | None = None) -> Heat:
+def fold_heatmap(
+    cpus: Sequence[int], rows: Sequence[Mapping[int, float]], width: int, before: Heatmap | None = None
+) -> Heatmap:
     """The heatmap of `rows` (CPU id → interrupts per second) in at most `width` columns, at least one.
 
     `cpus`: the CPUs to show, usually the online ones; a CPU that is only in a row (it just went offline) is shown as
@@ -73,7 +75,7 @@ def fold(cpus: Sequence[int], rows: Sequence[Mapping[int, float]], width: int, b
     return _heatmap(columns, rows, hot)
 
 
-def _heatmap(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, float]], hot: frozenset[int]) -> Heat:
+def _heatmap(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, float]], hot: frozenset[int]) -> Heatmap:
     column_index = {cpu: index for index, column in enumerate(columns) for cpu in column}
     totals = [0.0] * len(columns)
     cells = []
@@ -86,7 +88,7 @@ def _heatmap(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, flo
             totals[index] += rate
         peak = max(peak, *line) if line else peak
         cells.append(tuple(line))
-    return Heat(tuple(HeatColumn(column) for column in columns), tuple(cells), tuple(totals), peak, hot)
+    return Heatmap(tuple(HeatColumn(column) for column in columns), tuple(cells), tuple(totals), peak, hot)
 
 
 def _hot_cpus(

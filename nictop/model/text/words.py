@@ -31,7 +31,7 @@ NOT_READ_YET = "not read yet"
 """Detail of a source that is still being read (`Inventory.pending`)."""
 
 
-def reason(why: Unreadable | None, driver: str | None) -> str:
+def absence_reason(why: Unreadable | None, driver: str | None) -> str:
     """Why a value is absent. `driver`: name of the kernel driver, or kind of the virtual link, that does not offer
     it."""
     if why is None:
@@ -54,7 +54,7 @@ def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], fie
     """`value`, or why the field `field` of a record is absent; never empty."""
     if value:
         return value
-    return reason(unreadable.get(field), driver)
+    return absence_reason(unreadable.get(field), driver)
 
 
 # ------------------------------------------------------------------------------------------------------- platform
@@ -77,21 +77,21 @@ HYPERVISOR_TEXTS = {
 }
 
 
-def hypervisor_words(platform: Platform) -> str:
+def hypervisor_text(platform: Platform) -> str:
     """``VMware guest``, ``bare metal``, or the name of the hypervisor in the firmware."""
     if platform.hypervisor:
         return HYPERVISOR_TEXTS.get(platform.hypervisor, f"{platform.hypervisor} guest")
     if "hypervisor" in platform.unreadable:
-        return f"hypervisor {reason(platform.unreadable['hypervisor'], None)}"
+        return f"hypervisor {absence_reason(platform.unreadable['hypervisor'], None)}"
     return "bare metal"
 
 
-def platform_words(platform: Platform) -> str:
+def platform_text(platform: Platform) -> str:
     """``VMware guest · 1 CPU``"""
     number = cpu_count(platform.online_cpus)
     if number is None:
-        return hypervisor_words(platform)
-    return f"{hypervisor_words(platform)} · {number} CPU{'' if number == 1 else 's'}"
+        return hypervisor_text(platform)
+    return f"{hypervisor_text(platform)} · {number} CPU{'' if number == 1 else 's'}"
 
 
 def cpu_count(cpu_list: str | None) -> int | None:
@@ -107,17 +107,17 @@ def cpu_count(cpu_list: str | None) -> int | None:
     return number if number > 0 else None
 
 
-def times(number: int) -> str:
+def times_text(number: int) -> str:
     """``once``, ``3 times``"""
     return "once" if number == 1 else f"{number} times"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def count_noun(number: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``, ``1.23 M segments``. `plural`: if it is not the noun with an s."""
     return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def on(flag: bool) -> str:
+def on_off(flag: bool) -> str:
     return "on" if flag else "off"
 
 
@@ -131,7 +131,7 @@ def speed_text(settings: LinkSettings | None) -> str | None:
     return units.link_speed(settings.speed) + (f" {settings.duplex}" if settings.duplex else "")
 
 
-def state_words(link: Link) -> tuple[str, Tone]:
+def state_text(link: Link) -> tuple[str, Tone]:
     """``up, 10G full`` · ``up, speed unknown`` · ``no carrier, no cable`` · ``down``."""
     if not link.flags & IFF_UP:
         return ("not present", "bad") if link.operstate == "notpresent" else ("down", "dim")

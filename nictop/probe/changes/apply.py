@@ -19,7 +19,7 @@ from nictop.probe.changes.grammar.actions import Operation, parse_action
 from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_state, target_state
 from nictop.probe.changes.plan.ifindexes import Ifindexes, with_current_name
 from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use
-from nictop.probe.kernel.pdeathsig import die_with
+from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
 PROGRAM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
 PROGRAM_TIMEOUT = 20.0
@@ -109,7 +109,7 @@ def run_program(argv: Sequence[str], pass_fds: Sequence[int] = (), on_poll: Call
 
     def die_with_parent() -> None:
         with contextlib.suppress(OSError):  # no ctypes: the next holder of the locks waits for the program
-            die_with(parent)
+            set_parent_death_signal(parent)
 
     try:
         process = subprocess.Popen(

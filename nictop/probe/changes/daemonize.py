@@ -83,10 +83,10 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
                 return
             leave_cgroup(sys)
         else:
-            from nictop.probe.kernel.pdeathsig import die_with
+            from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
             with contextlib.suppress(OSError):  # no ctypes: the broken pipe ends it, later
-                die_with(parent)
+                set_parent_death_signal(parent)
         close_others(reports, commands)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         work(reports, commands)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.kernel.cpu_columns import parse_number
-from nictop.probe.kernel.open_files import PAGE, VANISHED_ERRNOS
+from nictop.probe.kernel.cpu_columns import parse_count
+from nictop.probe.kernel.open_files import PAGE_BYTES, VANISHED_ERRNOS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class InterruptVector:
 
 
 class InterruptCounterReader:
-    """Reads the vectors set by `learn`. `files` holds the descriptors; `sys` and `proc`: roots of sysfs and procfs."""
+    """Reads the vectors set by `set_targets`. `files` holds the descriptors; `sys` and `proc`: roots of sysfs and
+    procfs."""
 
     def __init__(self, files: OpenFileCache, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._files = files
@@ -70,13 +71,13 @@ class InterruptCounterReader:
         self._by_table: dict[int, str | None] = {}  # IRQ number → its description when first read
         self._table: InterruptTable | None = None
 
-    def learn(self, numbers: Iterable[int]) -> None:
+    def set_targets(self, numbers: Iterable[int]) -> None:
         """From now on read these IRQ numbers only."""
         self._vectors, self._by_table = {}, {}
         folder = self._sys + "/kernel/irq"
         try:
             with open(self._sys + "/devices/system/cpu/possible", "rb", buffering=0) as file:
-                self._possible = parse_cpu_list(file.read(PAGE) or b"")
+                self._possible = parse_cpu_list(file.read(PAGE_BYTES) or b"")
             by_vector = os.path.isdir(folder)
         except (OSError, ValueError):  # /proc/interrupts names its CPUs in the header, so the list is not needed
             by_vector = False
@@ -99,7 +100,7 @@ class InterruptCounterReader:
             try:
                 text = read(vector.path)
                 if text != vector.text:
-                    if len(text) >= PAGE - 1 and text[-1:] != b"\n":
+                    if len(text) >= PAGE_BYTES - 1 and text[-1:] != b"\n":
                         gone.append(number)
                         self._by_table[number] = None
                         continue
@@ -158,7 +159,7 @@ def parse_counts(text: bytes, possible: tuple[int, ...]) -> dict[int, int]:
     words = text[:-1].split(b",")
     if text[-1:] != b"\n" or len(words) != len(possible):
         raise ValueError(f"{len(words)} values for {len(possible)} possible CPUs: {text[:40]!r}")
-    return {cpu: number for cpu, word in zip(possible, words) if word != b"0" and (number := parse_number(word))}
+    return {cpu: number for cpu, word in zip(possible, words) if word != b"0" and (number := parse_count(word))}
 
 
 def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possible: tuple[int, ...]) -> dict[int, int]:
@@ -181,7 +182,7 @@ def with_counts(counts: dict[int, int], cpus: tuple[int, ...], words: list[bytes
     """A copy of `counts` with the numbers in `words` for `cpus`. ValueError: not a number."""
     changed = dict(counts)
     for cpu, word in zip(cpus, words):
-        number = parse_number(word)
+        number = parse_count(word)
         if number:
             changed[cpu] = number
         else:
@@ -201,8 +202,8 @@ def parse_cpu_list(text: bytes) -> tuple[int, ...]:
     cpus: list[int] = []
     for part in text.strip().split(b","):
         first, dash, last = part.partition(b"-")
-        begin = parse_number(first)
-        end = parse_number(last) if dash else begin
+        begin = parse_count(first)
+        end = parse_count(last) if dash else begin
         if end < begin or end >= MAX_CPU_IDS or (cpus and begin <= cpus[-1]):
             raise ValueError(f"not a CPU list: {text[:40]!r}")
         cpus.extend(range(begin, end + 1))

@@ -81,7 +81,7 @@ class LinkCounterReader:
 
     def __init__(self) -> None:
         self._netlink: netlink.NetlinkSocket | None = None
-        self._buffer = bytearray(netlink.RECEIVE_BUFFER)
+        self._buffer = bytearray(netlink.RECEIVE_BUFFER_BYTES)
         self._last: list[Datagram] = []
         self.kernel_has_stats = True
         """False after the kernel has refused RTM_GETSTATS."""
@@ -116,7 +116,7 @@ class LinkCounterReader:
             self._netlink.close()
             self._netlink = None
 
-    def forget(self) -> None:
+    def drop_cache(self) -> None:
         """Drop the parsed datagrams of the last pass, so that the next pass parses every link (for benchmarks)."""
         self._last = [(b"", {}, 0) if links else (data, links, flags) for data, links, flags in self._last]
 
@@ -151,7 +151,7 @@ class LinkCounterReader:
         links: LinkCounters = {}
         seen = 0
         while True:
-            data = socket.recv(netlink.RECEIVE_BUFFER)
+            data = socket.recv(netlink.RECEIVE_BUFFER_BYTES)
             for kind, flags, sequence, start, end in netlink.messages(data):
                 if sequence != DUMP_SEQUENCE:
                     continue
@@ -212,7 +212,7 @@ def _parse_messages(data: bytes, links: LinkCounters) -> int:
             return seen | DUMP_DONE
         if kind == RTM_NEWSTATS and end - start >= STATS_MESSAGE.size:
             ifindex = STATS_MESSAGE.unpack_from(data, start)[1]
-            attributes = dict(netlink.iterate(data[start + STATS_MESSAGE.size : end]))
+            attributes = dict(netlink.iter_attributes(data[start + STATS_MESSAGE.size : end]))
             value = attributes.get(IFLA_STATS_LINK_64, b"")
             if len(value) >= 8:
                 links[ifindex] = LINK_STATS64[min(len(value) >> 3, LINK_COLUMNS)].unpack_from(value)
@@ -224,7 +224,7 @@ def parse_link_statistics(body: bytes) -> tuple[int, tuple[int, ...]] | None:
     if len(body) < IFINFOMSG.size:
         return None
     ifindex = IFINFOMSG.unpack_from(body)[2]
-    value = dict(netlink.iterate(body[IFINFOMSG.size :])).get(IFLA_STATS64, b"")
+    value = dict(netlink.iter_attributes(body[IFINFOMSG.size :])).get(IFLA_STATS64, b"")
     if ifindex <= 0 or len(value) < 8:
         return None
     return ifindex, LINK_STATS64[min(len(value) >> 3, LINK_COLUMNS)].unpack_from(value)

@@ -99,7 +99,7 @@ class CounterReader:
             self._machine_reader.close()
             self._machine_reader = None
 
-    def learn(self, targets: Targets) -> None:
+    def set_targets(self, targets: Targets) -> None:
         """From now on read the interrupts, threads and channels of this inventory only."""
         if self._target_reader is None:
             from nictop.probe.counters.targets import TargetCounterReader
@@ -107,7 +107,7 @@ class CounterReader:
             self._target_reader = TargetCounterReader(sys=self._sys, proc=self._proc)
         self._target_reader.set_targets(targets)
 
-    def learn_physical_functions(self) -> None:
+    def find_physical_functions(self) -> None:
         """Find the links that have virtual functions. To be called at the start and after each event."""
         from nictop.probe.counters.on_demand.vfs import read_physical_functions
 

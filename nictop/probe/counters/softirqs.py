@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
-from nictop.probe.kernel.cpu_columns import parse_header
+from nictop.probe.kernel.cpu_columns import parse_cpu_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def parse_softirqs(text: bytes) -> dict[int, tuple[int, ...]]:
     Raises ValueError when a row is missing, garbled, or does not have one number for each CPU of the header.
     """
     head, *lines = text.split(b"\n")
-    cpus = parse_header(head)
+    cpus = parse_cpu_header(head)
     if lines[-1:] != [b""]:
         raise ValueError("the last line has no end")
     rows: dict[bytes, list[bytes]] = {}

@@ -66,7 +66,7 @@ class TargetCounterReader:
     def set_targets(self, targets: Targets) -> None:
         """From now on read these. Every file is opened again: a number may belong to another interrupt or thread."""
         self._files.close()
-        self._interrupts.learn(targets["interrupts"])
+        self._interrupts.set_targets(targets["interrupts"])
         self._threads.set_targets(targets["threads"], targets["started_by"])
         self._channels.set_targets(targets["channels"])
 

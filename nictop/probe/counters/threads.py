@@ -6,7 +6,7 @@ ended ones. The name in the file may contain spaces and parentheses: the columns
 
 from __future__ import annotations
 
-from nictop.probe.kernel.cpu_columns import parse_number
+from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import VANISHED_ERRNOS
 
 TYPE_CHECKING = False
@@ -72,8 +72,8 @@ def parse_thread(text: bytes) -> tuple[int, int, int, int]:
     if len(words) <= STAT_PROCESSOR or text[-1:] != b"\n":
         raise ValueError(f"not a line of a thread: {text[:80]!r}")
     return (
-        parse_number(words[STAT_UTIME]),
-        parse_number(words[STAT_STIME]),
-        parse_number(words[STAT_PROCESSOR]),
-        parse_number(words[STAT_STARTTIME]),
+        parse_count(words[STAT_UTIME]),
+        parse_count(words[STAT_STIME]),
+        parse_count(words[STAT_PROCESSOR]),
+        parse_count(words[STAT_STARTTIME]),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.kernel.cpu_columns import parse_number
+from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import VANISHED_ERRNOS
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ class ChannelCounterReader:
         if path is None:
             return None
         try:
-            return parse_number(self._files.read(path).strip())
+            return parse_count(self._files.read(path).strip())
         except OSError as error:
             if error.errno not in VANISHED_ERRNOS:
                 raise

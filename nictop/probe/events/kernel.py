@@ -140,7 +140,7 @@ class Events:
         stale = False
         for _ in range(MAX_EVENTS_PER_WAKE):
             try:
-                data, (port, groups) = connection.recvfrom(netlink.RECEIVE_BUFFER)
+                data, (port, groups) = connection.recvfrom(netlink.RECEIVE_BUFFER_BYTES)
             except BlockingIOError:
                 break
             except OSError:  # ENOBUFS; the kernel drops further events until the queued ones have been read
@@ -151,7 +151,7 @@ class Events:
             if name == "rtnetlink":
                 stale = self._route_event(data, changes) or stale
             else:
-                stale = stale or name == "ethtool" or parse_uevent_matters(data)
+                stale = stale or name == "ethtool" or parse_uevent_relevance(data)
         return list(changes.values()), stale
 
     def _route_event(self, data: bytes, changes: dict[int, Change]) -> bool:
@@ -194,7 +194,7 @@ def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
     if len(body) < IFINFOMSG.size:
         return None
     family, _, ifindex, flags, _ = IFINFOMSG.unpack_from(body)
-    fields = dict(netlink.iterate(body[IFINFOMSG.size :]))
+    fields = dict(netlink.iter_attributes(body[IFINFOMSG.size :]))
     name, mtu, state = fields.get(IFLA_IFNAME), fields.get(IFLA_MTU), fields.get(IFLA_OPERSTATE)
     if family != socket.AF_UNSPEC or ifindex <= 0 or not name or not mtu or not state or IFLA_WIRELESS in fields:
         return None
@@ -215,7 +215,7 @@ def parse_address(body: bytes) -> bytes:
     """The bytes of one RTM_NEWADDR that identify an address and its state, without its remaining lifetime."""
     if len(body) < IFADDRMSG.size:
         return body
-    fields = dict(netlink.iterate(body[IFADDRMSG.size :]))
+    fields = dict(netlink.iter_attributes(body[IFADDRMSG.size :]))
     return b"\0".join((body[: IFADDRMSG.size], *(fields.get(a, b"") for a in (IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS))))
 
 
@@ -236,7 +236,7 @@ def parse_uevent(data: bytes) -> dict[str, str]:
     return properties
 
 
-def parse_uevent_matters(data: bytes) -> bool:
+def parse_uevent_relevance(data: bytes) -> bool:
     """Whether a uevent can change the inventory: a netdev, a network function, its driver, or its parent device."""
     event = parse_uevent(data)
     subsystem = event.get("SUBSYSTEM")

@@ -22,7 +22,7 @@ SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
 MATCH_RULES = (
     f"type='signal',sender='{SERVICE}',path_namespace='{ROOT}'",
-    f"type='signal',sender='{bus.BUS}',interface='{bus.BUS}',member='NameOwnerChanged',arg0='{SERVICE}'",
+    f"type='signal',sender='{bus.BUS_NAME}',interface='{bus.BUS_NAME}',member='NameOwnerChanged',arg0='{SERVICE}'",
 )
 INVENTORY_OBJECTS = ("Settings", "Devices", "ActiveConnection")
 """Below `ROOT`: what `inventory.managers.networkmanager` reads. Without access points, whose LastSeen and Strength
@@ -119,13 +119,13 @@ class NetworkManagerSignals:
             if not length or start + length > len(self._buffer):
                 del self._buffer[:start]
                 return stale
-            stale = stale or parse_signal_matters(bytes(self._buffer[start : start + length]))
+            stale = stale or parse_signal_relevance(bytes(self._buffer[start : start + length]))
             start += length
 
 
-def parse_signal_matters(message: bytes) -> bool:
+def parse_signal_relevance(message: bytes) -> bool:
     """Whether a D-Bus message can change the inventory. ValueError or IndexError: malformed."""
-    kind, fields, first = bus.parse_header(message)
+    kind, fields, first = bus.parse_message(message)
     if kind != bus.SIGNAL:
         return False
     path = fields.get(bus.PATH, "")

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 
-from nictop.probe.protocol.byte_code import keep_byte_code
+from nictop.probe.protocol.byte_code import store_byte_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ ever. A child that is only slow, on a host without free CPU, is not killed for t
 INVENTORY_TIMEOUT = 40.0
 """Seconds for one inventory, however much CPU it uses."""
 MAX_INVENTORY_BYTES = 8 * 1024 * 1024
-"""`records.MAX_LINE`."""
+"""`records.MAX_LINE_BYTES`."""
 INVENTORY_READ_BYTES = 256 * 1024
 KILL_WAIT_SECONDS = 0.03
 """How long `kill` waits for the end of the child; the kernel needs some milliseconds to free its memory."""
@@ -195,7 +195,7 @@ def _run_child(writable: int, parent: int, reason: str, sys_root: str, proc_root
             os.dup2(null.fileno(), 1)
         gc.disable()
         text = _inventory_lines(reason, sys_root, proc_root, writable if parts else -1)
-        keep_byte_code()
+        store_byte_code()
         status = 0
     except BaseException as error:
         text = f"{type(error).__name__}: {error}".replace("\n", " ")[-2000:]
@@ -232,7 +232,7 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1
 
 
 def _die_with(parent: int) -> None:
-    from nictop.probe.kernel.pdeathsig import die_with
+    from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
     with contextlib.suppress(OSError):  # a Python without ctypes: the broken pipe ends the child, later
-        die_with(parent)
+        set_parent_death_signal(parent)

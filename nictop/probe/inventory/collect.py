@@ -34,8 +34,8 @@ from nictop.probe.records import (
 )
 
 Result = TypeVar("Result")
-MACHINE = ("queues", "qdiscs", "ethtool", "messages", "services", "platform", "settings", "iommu", "forwarding")
-MANAGERS = ("networkmanager", "networkd", "configuration", "stopped_managers")
+MACHINE_SOURCES = ("queues", "qdiscs", "ethtool", "messages", "services", "platform", "settings", "iommu", "forwarding")
+MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
 third step takes longest, and longer if a daemon is slow."""
 NOT_READ_YET = "not read yet"
@@ -113,7 +113,8 @@ def take_inventory(
     """The complete inventory. Never raises.
 
     `reason`: start, request, event or re-scan. `part` is called with an incomplete inventory before the sources in
-    `MACHINE` are read, and again before those in `MANAGERS`. The other parameters are the roots of the file system.
+    `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`. The other parameters are the roots of the
+    file system.
     """
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
     sources = SourceReader()
@@ -136,7 +137,7 @@ def take_inventory(
     threads: tuple[Thread, ...] = read("read_threads", (), links, proc, processes)
     interrupts: tuple[Interrupt, ...] = read("read_interrupts", (), links, pci, sys, proc)
     inventory = replace(inventory, pci=pci, links=links, interrupts=interrupts, threads=threads)
-    pass_on(*MACHINE, *MANAGERS)
+    pass_on(*MACHINE_SOURCES, *MANAGER_SOURCES)
 
     no_ethtool: dict[int, Ethtool] = {}
     complete = read("read_queues", links, links, sys)
@@ -166,7 +167,7 @@ def take_inventory(
         forwarding=forwarding,
         messages=messages,
     )
-    pass_on(*MANAGERS)
+    pass_on(*MANAGER_SOURCES)
 
     roots: dict[str, Any] = {"etc": etc, "run": run, "usr": usr}
     networkmanager: NetworkManager | None = read("read_networkmanager", None, links, var=var, **roots)

@@ -85,11 +85,11 @@ class InventoryScheduler:
         self._signals = NetworkManagerSignals(bus_address())
         self._connect(self._signals, now)
 
-    def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
+    def request(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
         """Request an inventory, see `Debouncer.request`."""
         self._debouncer.request(reason, now, immediate=at_once, forced=asked)
 
-    def recheck(self, wanted: bool, now: float) -> None:
+    def set_recheck(self, wanted: bool, now: float) -> None:
         """Take an inventory every few seconds from now on, or stop doing so. Unchanged ones are not passed on."""
         if wanted and not self._rechecking:
             self._rescan_by(now + RECHECK_SECONDS)
@@ -100,7 +100,7 @@ class InventoryScheduler:
         rescan = self._debouncer.rescan
         self._debouncer.rescan = deadline if rescan is None else min(rescan, deadline)
 
-    def take(self, descriptor: int) -> None:
+    def read(self, descriptor: int) -> None:
         """Read one of the registered descriptors."""
         if descriptor == self._child.descriptor:
             ended = self._child.read()
@@ -123,7 +123,7 @@ class InventoryScheduler:
         if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
             self._connect(self._signals, now)
 
-    def next_moment(self, *, may_start: bool) -> float | None:
+    def next_time(self, *, may_start: bool) -> float | None:
         """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is set."""
         times = []
         if self._signals is not None and self._signals.retry_at is not None:

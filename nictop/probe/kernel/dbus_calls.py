@@ -29,12 +29,12 @@ class DbusReply:
     error: str | None = None
     text: str = ""
 
-    def complaint(self) -> str:
+    def error_text(self) -> str:
         """Error name and text in one line."""
         return f"{self.error}: {self.text}" if self.text else f"{self.error}"
 
 
-class Conversation:
+class BusConnection:
     """A connection to the bus at `address`, closed at the end of a ``with``.
 
     Every method raises OSError, EOFError when the bus closes the connection, ValueError for a malformed message, and
@@ -52,15 +52,15 @@ class Conversation:
         self._buffer = bytearray()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            self._hasten()
+            self._set_timeout()
             self._socket.connect(address)
             import jeepney
 
             self._jeepney = jeepney
             self._authenticate()
-            (hello,) = self.call(bus.BUS, [("/org/freedesktop/DBus", bus.BUS, "Hello")])
+            (hello,) = self.call(bus.BUS_NAME, [("/org/freedesktop/DBus", bus.BUS_NAME, "Hello")])
             if hello.error is not None:
-                raise ConnectionError(hello.complaint())
+                raise ConnectionError(hello.error_text())
         except socket.timeout:
             self._socket.close()
             raise TimeoutError from None  # Python 3.9: socket.timeout is not TimeoutError
@@ -68,7 +68,7 @@ class Conversation:
             self._socket.close()
             raise
 
-    def __enter__(self) -> Conversation:
+    def __enter__(self) -> BusConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +95,7 @@ class Conversation:
             pending[self._serial] = number
         self._send(data)
         while pending:
-            serial, reply = self._next_answer()
+            serial, reply = self._next_reply()
             if serial in pending:
                 yield pending.pop(serial), reply
 
@@ -105,14 +105,14 @@ class Conversation:
         serial = self._serial
         self._send(bus.bus_method_call("GetConnectionUnixProcessID", serial, service))
         while True:
-            number, reply = self._next_answer()
+            number, reply = self._next_reply()
             if number == serial:
                 self._service_pid = reply.body[0] if reply.body and isinstance(reply.body[0], int) else 0
                 self._service_cpu_time = cpu_time(self._service_pid)
                 return
 
     def _send(self, data: bytes) -> None:
-        self._hasten()
+        self._set_timeout()
         try:
             self._socket.sendall(data)
         except socket.timeout:
@@ -130,7 +130,7 @@ class Conversation:
         self._buffer = bytearray(rest)
         self._socket.sendall(b"BEGIN\r\n")
 
-    def _next_answer(self) -> tuple[int, DbusReply]:
+    def _next_reply(self) -> tuple[int, DbusReply]:
         """(Serial number of the call that this replies to, 0 for a signal or a call; the reply)."""
         while True:
             length = bus.message_length(self._buffer, MAX_REPLY_BYTES)
@@ -156,7 +156,7 @@ class Conversation:
     def _receive(self) -> None:
         while True:
             try:
-                self._hasten()
+                self._set_timeout()
                 part = self._socket.recv(REPLY_RECV_BYTES)
                 break
             except (socket.timeout, TimeoutError):  # Python 3.9: socket.timeout is not TimeoutError
@@ -180,7 +180,7 @@ class Conversation:
             raise TimeoutError("it is at work, but slow")
         self._service_cpu_time, self._wait_end = used, min(now + self._limit, self._deadline)
 
-    def _hasten(self) -> None:
+    def _set_timeout(self) -> None:
         """Let the next socket operation time out at `_wait_end`. Raises TimeoutError when that has passed."""
         remaining = self._wait_end - time.monotonic()
         if remaining <= 0:
@@ -197,12 +197,12 @@ def process_state(pid: int, proc: str = "/proc") -> str:
         return ""
 
 
-def plain(value: object) -> Any:
+def unwrap_variants(value: object) -> Any:
     """A value decoded by jeepney with each variant, a pair (signature, value), replaced by its value."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: unwrap_variants(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [unwrap_variants(item) for item in value]
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        return plain(value[1])
+        return unwrap_variants(value[1])
     return value

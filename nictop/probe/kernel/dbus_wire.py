@@ -20,7 +20,7 @@ MAX_MESSAGE_BYTES = 1024 * 1024
 """The specification allows 128 MiB; NetworkManager's signals have some hundred bytes."""
 MAX_AUTH_REPLY_BYTES = 4096
 """The reply of the bus to the authentication: one line."""
-BUS = "org.freedesktop.DBus"
+BUS_NAME = "org.freedesktop.DBus"
 
 
 def bus_address(run: str = "/run") -> str:
@@ -63,9 +63,9 @@ def bus_method_call(member: str, serial: int, argument: str | None = None, flags
     fields = b""
     for code, kind, value in (
         (PATH, b"o", "/org/freedesktop/DBus"),
-        (INTERFACE, b"s", BUS),
+        (INTERFACE, b"s", BUS_NAME),
         (MEMBER, b"s", member),
-        (DESTINATION, b"s", BUS),
+        (DESTINATION, b"s", BUS_NAME),
     ):
         fields = pad_to_8(fields) + bytes((code, 1)) + kind + b"\0" + pack_string(value)
     body = b""
@@ -104,7 +104,7 @@ def message_length(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) 
     return length
 
 
-def parse_header(message: bytes) -> tuple[int, dict[int, str], str]:
+def parse_message(message: bytes) -> tuple[int, dict[int, str], str]:
     """(Message type, header fields that are strings, the body's first string or "") of one complete message.
 
     ValueError or IndexError: incomplete, or not a D-Bus message.

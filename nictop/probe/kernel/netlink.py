@@ -60,11 +60,11 @@ GENERIC_HEADER = struct.Struct("=BBxx")
 TIMEVAL = struct.Struct("@ll")
 """struct timeval: seconds, microseconds."""
 
-RECEIVE_BUFFER = 64 * 1024
+RECEIVE_BUFFER_BYTES = 64 * 1024
 """Bytes per recv for messages of bounded size: the kernel fills datagrams of a dump up to 32 KiB."""
 MAX_DATAGRAM_BYTES = 512 * 1024
-"""Bytes. A single message may exceed `RECEIVE_BUFFER`: a link with hundreds of virtual functions and their statistics.
-The buffer is a mapping; pages that are never written use no memory."""
+"""Bytes. A single message may exceed `RECEIVE_BUFFER_BYTES`: a link with hundreds of virtual functions and their
+statistics. The buffer is a mapping; pages that are never written use no memory."""
 
 Message = tuple[int, bytes]
 
@@ -198,10 +198,10 @@ class NetlinkSocket:
         if known is None:
             query = GENERIC_HEADER.pack(CTRL_CMD_GETFAMILY, 1) + pack_text(CTRL_ATTR_FAMILY_NAME, name)
             body = self.request(GENL_ID_CTRL, query)[0][1][GENERIC_HEADER.size :]
-            attributes = dict(iterate(body))
+            attributes = dict(iter_attributes(body))
             groups: dict[str, int] = {}
-            for _, group in iterate(attributes.get(CTRL_ATTR_MCAST_GROUPS, b"")):
-                fields = dict(iterate(group))
+            for _, group in iter_attributes(attributes.get(CTRL_ATTR_MCAST_GROUPS, b"")):
+                fields = dict(iter_attributes(group))
                 groups[text(fields[CTRL_ATTR_MCAST_GRP_NAME])] = unsigned(fields[CTRL_ATTR_MCAST_GRP_ID])
             known = self._families[name] = (unsigned(attributes[CTRL_ATTR_FAMILY_ID]), groups)
         return known
@@ -234,7 +234,7 @@ def raise_error(data: bytes, kind: int, flags: int, start: int, end: int) -> Non
         attributes += HEADER.size if flags & NLM_F_CAPPED else (request_length + 3) & ~3
     message = b""
     if flags & NLM_F_ACK_TLVS:
-        message = dict(iterate(data[attributes:end])).get(NLMSGERR_ATTR_MSG, b"")
+        message = dict(iter_attributes(data[attributes:end])).get(NLMSGERR_ATTR_MSG, b"")
     raise NetlinkError(number, text(message) or _error_text(number))
 
 
@@ -245,7 +245,7 @@ def _error_text(number: int) -> str:
         return f"Unknown error {number}"
 
 
-def iterate(data: bytes) -> Iterator[tuple[int, bytes]]:
+def iter_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """(type, value) of each attribute, without the flag bits of the type. Stops at the first that does not fit."""
     offset, size = 0, len(data)
     while offset + 4 <= size:
@@ -266,15 +266,15 @@ def text(value: bytes) -> str:
     return value.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def pack(kind: int, value: bytes) -> bytes:
+def pack_attribute(kind: int, value: bytes) -> bytes:
     """One attribute with its header, padded to four bytes."""
     length = 4 + len(value)
     return ATTRIBUTE.pack(length, kind) + value + bytes(-length & 3)
 
 
 def pack_u32(kind: int, value: int) -> bytes:
-    return pack(kind, struct.pack("=I", value))
+    return pack_attribute(kind, struct.pack("=I", value))
 
 
 def pack_text(kind: int, value: str) -> bytes:
-    return pack(kind, value.encode() + b"\0")
+    return pack_attribute(kind, value.encode() + b"\0")

@@ -11,7 +11,7 @@ import os
 
 VANISHED_ERRNOS = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH)
 """errno of a read when the object behind the file is gone."""
-PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 """Bytes: maximum length of a sysfs file."""
 
 
@@ -26,18 +26,18 @@ class OpenFileCache:
         return len(self._descriptors)
 
     def read(self, path: str) -> bytes:
-        """The file from its start, at most `PAGE` bytes. Raises OSError, then the descriptor is closed."""
+        """The file from its start, at most `PAGE_BYTES` bytes. Raises OSError, then the descriptor is closed."""
         descriptor = self._descriptors.get(path)
         if descriptor is not None:
             try:
-                return os.pread(descriptor, PAGE, 0)
+                return os.pread(descriptor, PAGE_BYTES, 0)
             except OSError:
                 self.drop(path)
                 raise
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         keep = False
         try:
-            content = os.pread(descriptor, PAGE, 0)
+            content = os.pread(descriptor, PAGE_BYTES, 0)
             keep = len(self._descriptors) < self._limit
         finally:
             if keep:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, AnyStr
 
 
-class Late:
+class LazyPattern:
     """Stands in for a `re.Pattern`: the first use of a method or attribute compiles the expression."""
 
     def __init__(self, text: Any, flags: int) -> None:
@@ -30,5 +30,5 @@ class Late:
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Like `re.compile`, but an invalid expression raises `re.error` only when it is used."""
-    late: Any = Late(text, flags)
+    late: Any = LazyPattern(text, flags)
     return late  # type: ignore[no-any-return]

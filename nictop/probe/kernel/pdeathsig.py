@@ -8,7 +8,7 @@ import signal
 PR_SET_PDEATHSIG = 1
 
 
-def die_with(parent: int) -> None:
+def set_parent_death_signal(parent: int) -> None:
     """Let the kernel send SIGKILL to this process when process `parent` ends, also after exec; exit if it has ended.
 
     Raises OSError when prctl(2) is not available or fails.

@@ -1,7 +1,7 @@
 """Readers for small kernel files (/sys, /proc) that return failures as data: text and integers, or `Unreadable`.
 
-`Folder` reads many files of one directory and collects the failures by record field. A missing file is None and no
-failure, because sysfs has only the files that apply to a device.
+`SysfsDirectory` reads many files of one directory and collects the failures by record field. A missing file is None and
+no failure, because sysfs has only the files that apply to a device.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from nictop.probe.kernel import errno_reasons as reasons
 from nictop.probe.records import Unreadable
 
-LARGEST = 64 * 1024
+MAX_SYSFS_BYTES = 64 * 1024
 """Bytes: sysfs files have at most one page, the /proc files read here a few pages."""
 
 
-def why_unreadable(error: OSError, where: str = "") -> Unreadable:
+def unreadable_from_error(error: OSError, where: str = "") -> Unreadable:
     """`Unreadable` for a failed system call; `where` names the file or the request in its detail."""
     number = error.errno or 0
     detail = f"{where}: {reasons.name(number)}" if where else reasons.name(number)
@@ -25,13 +25,13 @@ def why_unreadable(error: OSError, where: str = "") -> Unreadable:
     return Unreadable(reason, detail)
 
 
-def read_text(path: str, limit: int = LARGEST) -> str | Unreadable:
+def read_text(path: str, limit: int = MAX_SYSFS_BYTES) -> str | Unreadable:
     """Contents of a small file without trailing whitespace and NULs; invalid UTF-8 becomes U+FFFD."""
     try:
         with open(path, "rb", buffering=0) as file:
             data = file.read(limit)
     except OSError as error:
-        return why_unreadable(error, printable(path))
+        return unreadable_from_error(error, printable_path(path))
     return (data or b"").decode("utf-8", "replace").rstrip(" \t\r\n\0")
 
 
@@ -43,12 +43,12 @@ def parse_integer(text: str, base: int = 10) -> int | None:
         return None
 
 
-def printable(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path as text without surrogates: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-class Folder:
+class SysfsDirectory:
     """Reads files of one sysfs directory; failures are collected in `unreadable`, field → reason."""
 
     def __init__(self, path: str) -> None:
@@ -71,16 +71,16 @@ class Folder:
             return None
         value = parse_integer(content, base)
         if value is None:
-            self.malformed(field, name, content)
+            self.add_malformed(field, name, content)
         return value
 
     def link(self, field: str, name: str) -> str | None:
         """Last component of a symbolic link's target; None when there is no such link."""
         try:
-            return printable(os.path.basename(os.readlink(os.path.join(self.path, name)))) or None
+            return printable_path(os.path.basename(os.readlink(os.path.join(self.path, name)))) or None
         except OSError as error:
             if error.errno != errno.ENOENT:
-                self.unreadable[field] = why_unreadable(error, printable(os.path.join(self.path, name)))
+                self.unreadable[field] = unreadable_from_error(error, printable_path(os.path.join(self.path, name)))
             return None
 
     def names(self, field: str, name: str = "") -> tuple[str, ...]:
@@ -89,11 +89,11 @@ class Folder:
             return tuple(sorted(os.listdir(os.path.join(self.path, name))))
         except OSError as error:
             if error.errno != errno.ENOENT:
-                self.unreadable[field] = why_unreadable(error, printable(os.path.join(self.path, name)))
+                self.unreadable[field] = unreadable_from_error(error, printable_path(os.path.join(self.path, name)))
             return ()
 
-    def malformed(self, field: str, name: str, content: str) -> None:
+    def add_malformed(self, field: str, name: str, content: str) -> None:
         """Record that a file's contents are not what the kernel ABI documents."""
         self.unreadable[field] = Unreadable(
-            "malformed", f"{printable(os.path.join(self.path, name))}: {content[:64]!r}"
+            "malformed", f"{printable_path(os.path.join(self.path, name))}: {content[:64]!r}"
         )

@@ -70,7 +70,7 @@ class ByteCode:
         return modules
 
 
-def keep_byte_code() -> None:
+def store_byte_code() -> None:
     """See `ByteCode.store`; does nothing where modules come from files."""
     if _shared is not None:
         _shared.store()

@@ -19,7 +19,7 @@ PROTOCOL = 1
 them."""
 
 
-def say_first_words(descriptor: int, interval: float) -> CounterReader:
+def send_hello(descriptor: int, interval: float) -> CounterReader:
     """Write a `Hello` and the first `Counters`; returns the reader that took them, whose files are open. Raises
     OSError."""
     counters = CounterReader()

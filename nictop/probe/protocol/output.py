@@ -1,7 +1,7 @@
 """Output lines of the probe, written without blocking its loop.
 
 When the reader is slow, only counters are dropped, because the next ones supersede them. Other lines are dropped only
-when more than `LIMIT` bytes are waiting; `lost` is set then, because the whole state must be sent again.
+when more than `MAX_BACKLOG_BYTES` bytes are waiting; `dropped` is set then, because the whole state must be sent again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 
-LIMIT = 4 * 1024 * 1024
+MAX_BACKLOG_BYTES = 4 * 1024 * 1024
 """Bytes that may wait, besides the line being written."""
 
 
@@ -18,7 +18,7 @@ class LineWriter:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self.lost = False
+        self.dropped = False
         self._waiting: list[bytes | bytearray] = []
         self._size = 0
         self._written = 0
@@ -26,25 +26,25 @@ class LineWriter:
             os.set_blocking(descriptor, False)
 
     @property
-    def behind(self) -> bool:
+    def backlogged(self) -> bool:
         """Whether lines are waiting."""
         return bool(self._waiting)
 
-    def offer(self, line: bytes | bytearray, *, dispensable: bool = False) -> bool:
-        """Write `line`, or queue it for `drain`; False: it was dropped. Raises BrokenPipeError when the reader has
+    def write(self, line: bytes | bytearray, *, dispensable: bool = False) -> bool:
+        """Write `line`, or queue it for `flush`; False: it was dropped. Raises BrokenPipeError when the reader has
         closed."""
         if self._waiting:
             if dispensable:
                 return False
-            if self._size + len(line) > LIMIT:
-                self.lost = True
+            if self._size + len(line) > MAX_BACKLOG_BYTES:
+                self.dropped = True
                 return False
         self._waiting.append(line)
         self._size += len(line)
-        self.drain()
+        self.flush()
         return True
 
-    def drain(self) -> None:
+    def flush(self) -> None:
         """Write as much as possible without blocking. Raises BrokenPipeError when the reader has closed."""
         while self._waiting:
             line = self._waiting[0]

@@ -26,7 +26,7 @@ BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = ("inven
 OBJECT_FIELDS: tuple[Literal["traffic", "change"], ...] = ("traffic", "change")
 MIN_COUNTER_INTERVAL, MAX_COUNTER_INTERVAL = 0.1, 60.0
 """Seconds between two counters."""
-LONGEST_REQUEST = 64 * 1024
+MAX_REQUEST_BYTES = 64 * 1024
 """Bytes of one line."""
 MAX_PING_SEQUENCE = 1 << 53
 """JSON readers agree on integers up to here."""
@@ -35,7 +35,7 @@ MAX_WATCHED_LINKS = 64
 
 
 class RequestLines:
-    """Splits a stream into lines, and drops those longer than `LONGEST_REQUEST`."""
+    """Splits a stream into lines, and drops those longer than `MAX_REQUEST_BYTES`."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -47,13 +47,13 @@ class RequestLines:
         if lines and self._skipping:
             self._skipping = False
             del lines[0]
-        dropped = any(len(line) > LONGEST_REQUEST for line in lines)
-        if len(self._rest) > LONGEST_REQUEST:
+        dropped = any(len(line) > MAX_REQUEST_BYTES for line in lines)
+        if len(self._rest) > MAX_REQUEST_BYTES:
             dropped = dropped or not self._skipping
             self._skipping = True
         if self._skipping:
             self._rest = b""
-        return [line for line in lines if line.strip() and len(line) <= LONGEST_REQUEST], dropped
+        return [line for line in lines if line.strip() and len(line) <= MAX_REQUEST_BYTES], dropped
 
 
 def parse_request(line: bytes) -> tuple[RequestFields, str]:

@@ -15,7 +15,7 @@ class Schedule:
         missed_ticks = int((now - self.next) / self.interval)
         self.next += (max(missed_ticks, 0) + 1) * self.interval
 
-    def change(self, interval: float, now: float) -> None:
+    def set_interval(self, interval: float, now: float) -> None:
         self.interval = interval
         self.bring_forward(interval, now)
 

@@ -96,7 +96,7 @@ __all__ = [
     "CPU_TIMES",
     "LINK_COUNTERS",
     "MAX_KEEP_WITHIN",
-    "MAX_LINE",
+    "MAX_LINE_BYTES",
     "MIN_KEEP_WITHIN",
     "PROTOCOL",
     "QUEUE_COUNTERS",
@@ -172,7 +172,7 @@ __all__ = [
 PROTOCOL = 1
 """Incremented when the meaning of a field changes, not for new fields (readers ignore unknown ones)."""
 
-MAX_LINE = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 """Bytes. A longer line is rejected by the reader; 200 links with 64 queues each need less than 2 MiB."""
 
 

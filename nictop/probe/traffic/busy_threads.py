@@ -12,7 +12,7 @@ import errno
 import os
 import time
 
-from nictop.probe.kernel.cpu_columns import parse_number
+from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import OpenFileCache
 
 TYPE_CHECKING = False
@@ -48,11 +48,11 @@ class Task:
         if len(words) <= STAT_PROCESSOR:
             raise ValueError(f"not a line of a process: {text[:80]!r}")
         self.name = head.partition(b"(")[2].decode("utf-8", "replace")
-        self.session = parse_number(words[STAT_SESSION])
-        self.user, self.system = parse_number(words[STAT_UTIME]), parse_number(words[STAT_STIME])
-        self.threads = parse_number(words[STAT_NUM_THREADS])
-        self.started = parse_number(words[STAT_STARTTIME])
-        self.processor = parse_number(words[STAT_PROCESSOR])
+        self.session = parse_count(words[STAT_SESSION])
+        self.user, self.system = parse_count(words[STAT_UTIME]), parse_count(words[STAT_STIME])
+        self.threads = parse_count(words[STAT_NUM_THREADS])
+        self.started = parse_count(words[STAT_STARTTIME])
+        self.processor = parse_count(words[STAT_PROCESSOR])
 
     @property
     def total(self) -> int:

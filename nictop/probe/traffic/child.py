@@ -189,9 +189,9 @@ def _run_child(program: Program, parent: int, start_pipe: int, stdout: int, stde
             signal.signal(signal_number, signal.SIG_DFL)
         os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        from nictop.probe.kernel.pdeathsig import die_with
+        from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
-        die_with(parent)
+        set_parent_death_signal(parent)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)

@@ -18,7 +18,7 @@ from nictop.probe.inventory.machine.processes import read_processes
 from nictop.probe.inventory.machine.qemu import namespace_of
 from nictop.probe.kernel import netlink
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import read_text, why_unreadable
+from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.records import FilterChain, Firewalls, Unreadable
 
 NETLINK_NETFILTER = 12
@@ -74,8 +74,8 @@ def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
         if len(body) < NFGENMSG.size:
             continue
         family = NFPROTO_NAMES.get(NFGENMSG.unpack_from(body)[0])
-        fields = dict(netlink.iterate(body[NFGENMSG.size :]))
-        hook_fields = dict(netlink.iterate(fields.get(NFTA_CHAIN_HOOK, b"")))
+        fields = dict(netlink.iter_attributes(body[NFGENMSG.size :]))
+        hook_fields = dict(netlink.iter_attributes(fields.get(NFTA_CHAIN_HOOK, b"")))
         table, name = (netlink.text(fields.get(kind, b"")) for kind in (NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME))
         if family is None or not table or not name or netlink.text(fields.get(NFTA_CHAIN_TYPE, b"")) != "filter":
             continue
@@ -99,7 +99,7 @@ def _read_chains() -> tuple[FilterChain, ...] | Unreadable:
     except OSError as error:
         if error.errno in NO_NFTABLES:
             return ()
-        return why_unreadable(error, "nf_tables")
+        return unreadable_from_error(error, "nf_tables")
     return parse_chains(body for _, body in replies)
 
 

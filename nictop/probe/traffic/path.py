@@ -12,10 +12,10 @@ import socket
 import struct
 
 from nictop.probe.inventory.links.forwarding import NDA_LLADDR, NDMSG, NUD_PERMANENT
-from nictop.probe.inventory.links.routes import RTA_OIF, RTMSG, RTN_UNICAST, parse_gateway, route_query
-from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack
+from nictop.probe.inventory.links.routes import RTA_OIF, RTMSG, RTN_UNICAST, parse_gateway, route_request
+from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_attribute
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE
-from nictop.probe.kernel.sysfs import parse_integer, printable, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import parse_integer, printable_path, read_text, unreadable_from_error
 from nictop.probe.records import TrafficPath, Unreadable
 
 ROUTE_TIMEOUT = 1.0
@@ -59,7 +59,7 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
             if route == "unicast" and oif:
                 state, mac = _read_neighbour(kernel, gateway or address, oif, unreadable)
     except OSError as error:
-        unreadable["route"] = why_unreadable(error, "RTM_GETROUTE")
+        unreadable["route"] = unreadable_from_error(error, "RTM_GETROUTE")
     return TrafficPath(
         address=address,
         source=source,
@@ -89,11 +89,11 @@ def _read_route(kernel: NetlinkSocket, family: int, target: str, source: str, zo
 
 
 def _query(kernel: NetlinkSocket, family: int, address: str, source: str, zone: int) -> tuple[str, int, str | None]:
-    query = route_query(family, _packed(family, address), _packed(family, source) if source else None, zone)
+    query = route_request(family, _packed(family, address), _packed(family, source) if source else None, zone)
     for message_type, payload in kernel.request(RTM_GETROUTE, query):
         if message_type == RTM_NEWROUTE and len(payload) >= RTMSG.size:
             _, _, _, _, _, _, _, route_type, _ = RTMSG.unpack_from(payload)
-            attributes = dict(iterate(payload[RTMSG.size :]))
+            attributes = dict(iter_attributes(payload[RTMSG.size :]))
             oif = attributes.get(RTA_OIF, b"")
             ifindex = int(struct.unpack("=I", oif)[0]) if len(oif) == 4 else 0
             return ROUTE_TYPES.get(route_type, ""), ifindex, parse_gateway(family, attributes)
@@ -105,18 +105,18 @@ def _read_neighbour(
 ) -> tuple[str, str | None]:
     """(state, MAC address) of the neighbour; ("none", None): no entry."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    query = NDMSG.pack(family, ifindex, 0, 0, 0) + pack(NDA_DST, _packed(family, address))
+    query = NDMSG.pack(family, ifindex, 0, 0, 0) + pack_attribute(NDA_DST, _packed(family, address))
     try:
         replies = kernel.request(RTM_GETNEIGH, query)
     except OSError as error:
         if error.errno == errno.ENOENT:
             return "none", None
-        unreadable["neighbour"] = why_unreadable(error, "RTM_GETNEIGH")
+        unreadable["neighbour"] = unreadable_from_error(error, "RTM_GETNEIGH")
         return "", None
     for message_type, payload in replies:
         if message_type == RTM_NEWNEIGH and len(payload) >= NDMSG.size:
             state = NDMSG.unpack_from(payload)[2]
-            mac = dict(iterate(payload[NDMSG.size :])).get(NDA_LLADDR)
+            mac = dict(iter_attributes(payload[NDMSG.size :])).get(NDA_LLADDR)
             return NEIGHBOUR_STATES.get(state, "none"), mac.hex(":") if mac else None
     return "none", None
 
@@ -126,14 +126,14 @@ def _read_rp_filter(ifindex: int, proc: str, unreadable: dict[str, Unreadable]) 
     try:
         name = socket.if_indextoname(ifindex)
     except OSError as error:
-        unreadable["rp_filter"] = why_unreadable(error, f"ifindex {ifindex}")
+        unreadable["rp_filter"] = unreadable_from_error(error, f"ifindex {ifindex}")
         return None
     values = []
     for scope in ("all", name):
         text = read_text(os.path.join(proc, "sys/net/ipv4/conf", scope, "rp_filter"))
         value = text if isinstance(text, Unreadable) else parse_integer(text)
         if not isinstance(value, int):
-            malformed = Unreadable("malformed", f"rp_filter of {printable(scope)}")
+            malformed = Unreadable("malformed", f"rp_filter of {printable_path(scope)}")
             unreadable["rp_filter"] = value if isinstance(value, Unreadable) else malformed
             return None
         values.append(value)

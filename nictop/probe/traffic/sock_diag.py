@@ -140,7 +140,7 @@ def dump_request(family: int, port: int) -> bytes:
     )  # fmt: skip
     extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
     request = INET_DIAG_REQ_V2.pack(family, socket.IPPROTO_TCP, extensions, STATE_MASK)
-    return request + netlink.pack(INET_DIAG_REQ_BYTECODE, program)
+    return request + netlink.pack_attribute(INET_DIAG_REQ_BYTECODE, program)
 
 
 def parse_socket(body: bytes) -> SocketFields | None:
@@ -148,7 +148,7 @@ def parse_socket(body: bytes) -> SocketFields | None:
     if len(body) < INET_DIAG_MSG.size:
         return None
     family, state, _, _, source_port, port, source, destination, _, inode = INET_DIAG_MSG.unpack_from(body)
-    attributes = dict(netlink.iterate(body[INET_DIAG_MSG.size :]))
+    attributes = dict(netlink.iter_attributes(body[INET_DIAG_MSG.size :]))
     fields = parse_tcp_info(attributes.get(INET_DIAG_INFO, b""))
     if fields is None or family not in (socket.AF_INET, socket.AF_INET6):
         return None

@@ -10,8 +10,8 @@ import os
 import subprocess
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.pdeathsig import die_with
-from nictop.probe.kernel.sysfs import printable, read_text
+from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.kernel.sysfs import printable_path, read_text
 from nictop.probe.records import TrafficTools, Unreadable
 from nictop.probe.traffic.firewalls import read_firewalls
 from nictop.probe.traffic.iperf3 import find_iperf3
@@ -52,7 +52,7 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
         if isinstance(text, Unreadable):
             unreadable[field] = text
     return TrafficTools(
-        path=None if path is None else printable(path),
+        path=None if path is None else printable_path(path),
         version=version,
         options=options,
         congestion_controls=congestion["congestion_controls"],
@@ -79,15 +79,15 @@ def _run_iperf3(path: str, option: str) -> str | Unreadable:
             stderr=subprocess.STDOUT,
             timeout=IPERF3_TIMEOUT,
             check=False,
-            preexec_fn=lambda: die_with(parent),
+            preexec_fn=lambda: set_parent_death_signal(parent),
         )
     except subprocess.TimeoutExpired:
-        return Unreadable("failed", f"{printable(path)} {option} did not end within {IPERF3_TIMEOUT:g} s")
+        return Unreadable("failed", f"{printable_path(path)} {option} did not end within {IPERF3_TIMEOUT:g} s")
     except (OSError, subprocess.SubprocessError) as error:
-        return Unreadable("failed", f"{printable(path)} {option}: {error}")
+        return Unreadable("failed", f"{printable_path(path)} {option}: {error}")
     return completed.stdout[:MAX_HELP_BYTES].decode("utf-8", "replace").strip()
 
 
 def _not_iperf3(path: str, output: str) -> Unreadable:
     first = output.partition("\n")[0][:80]
-    return Unreadable("malformed", f"{printable(path)} --version says {first!r}")
+    return Unreadable("malformed", f"{printable_path(path)} --version says {first!r}")

@@ -1,9 +1,10 @@
 """The bytes of a recording: prefix, frames and trailer.
 
-Reads nothing; `pack` encodes a frame, `parse_header` and `unpack_payload` decode it. A file is `PREFIX`, a `HEADER`
-frame, the frames of the hosts in the order they were written, and, when the recorder was closed, an `INDEX_FRAME` frame
-and a trailer. Every frame has its own lengths and checksums: a truncated file is read up to its last complete frame,
-and in a damaged file reading continues at the next valid frame. Sizes in a file are limited by `MAX_FRAME_BYTES`.
+Reads nothing; `pack_frame` encodes a frame, `parse_header` and `unpack_payload` decode it. A file is
+`RECORDING_PREFIX`, a `HEADER_FRAME` frame, the frames of the hosts in the order they were written, and, when the
+recorder was closed, an `INDEX_FRAME` frame and a trailer. Every frame has its own lengths and checksums: a truncated
+file is read up to its last complete frame, and in a damaged file reading continues at the next valid frame. Sizes in a
+file are limited by `MAX_FRAME_BYTES`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ RECORDING_MAGIC = b"\x89nictop recording\r\n\x1a\n"
 FORMAT = 1
 READABLE_FORMATS = (1,)
 """Format versions that this version reads. A changed format gets a new number; the reader of the old one stays here."""
-PREFIX = RECORDING_MAGIC + struct.pack("<H", FORMAT)
+RECORDING_PREFIX = RECORDING_MAGIC + struct.pack("<H", FORMAT)
 
-HEADER, KEY_FRAME, ITEMS_FRAME, INDEX_FRAME = 1, 2, 3, 4
+HEADER_FRAME, KEY_FRAME, ITEMS_FRAME, INDEX_FRAME = 1, 2, 3, 4
 """Kinds of frames. KEY: the complete known state of a host, so that reading can begin here; ITEMS: the items that
 follow."""
 
@@ -58,7 +59,7 @@ class FrameHeader:
 
     kind: int
     host: int
-    """Number of the host in this file; 0 in `HEADER` and `INDEX_FRAME` frames."""
+    """Number of the host in this file; 0 in `HEADER_FRAME` and `INDEX_FRAME` frames."""
     sequence: int
     """Number of the frame within its host: a gap means that a frame is missing."""
     time: float
@@ -86,7 +87,7 @@ class FrameHeader:
         return self.time + self.span
 
 
-def pack(
+def pack_frame(
     kind: int, plain: bytes, *, host: int = 0, sequence: int = 0, time: float = 0.0, span: float = 0.0, marks: int = 0
 ) -> bytes:
     """One frame including its header. Raises ValueError when `plain` is longer than `MAX_FRAME_BYTES`."""

@@ -12,15 +12,15 @@ import msgspec
 
 from nictop.recording.file.frames import (
     FORMAT,
-    HEADER,
-    PREFIX,
+    HEADER_FRAME,
     READABLE_FORMATS,
     RECORDING_MAGIC,
+    RECORDING_PREFIX,
     Damaged,
     RecordingError,
 )
 from nictop.recording.file.index import read_header, read_payload
-from nictop.wire.errors import plain
+from nictop.wire.errors import sanitize
 
 
 class RecordingHeader(msgspec.Struct):
@@ -41,22 +41,24 @@ _decoder = msgspec.json.Decoder(RecordingHeader)
 
 def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, int]:
     """The header, and the offset of the next frame. Raises RecordingError."""
-    name = plain(path)
-    first = os.pread(descriptor, len(PREFIX), 0)
+    name = sanitize(path)
+    first = os.pread(descriptor, len(RECORDING_PREFIX), 0)
     if not first:
         raise RecordingError(f"{name} is empty")
     if not first.startswith(RECORDING_MAGIC):
         raise RecordingError(f"{name} is no recording of nictop", "recordings are made by nictop record FILE")
-    if len(first) < len(PREFIX):
+    if len(first) < len(RECORDING_PREFIX):
         raise RecordingError(f"{name} was cut off: nothing is left of the recording but its name")
     written = int.from_bytes(first[len(RECORDING_MAGIC) :], "little")
     if written not in READABLE_FORMATS:
         newer = "a newer nictop" if written > FORMAT else "no nictop that was ever released"
         raise RecordingError(f"{name} was made by {newer} (format {written}; this one reads {FORMAT})", "update nictop")
-    header = read_header(descriptor, len(PREFIX))
+    header = read_header(descriptor, len(RECORDING_PREFIX))
     try:
-        if header is None or header.kind != HEADER:
+        if header is None or header.kind != HEADER_FRAME:
             raise Damaged("no header")
-        return _decoder.decode(read_payload(descriptor, len(PREFIX), header)), len(PREFIX) + header.size
+        return _decoder.decode(read_payload(descriptor, len(RECORDING_PREFIX), header)), len(
+            RECORDING_PREFIX
+        ) + header.size
     except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise RecordingError(f"{name} is damaged at its beginning: nobody knows when it was made") from None

@@ -14,7 +14,7 @@ import msgspec
 
 from nictop.recording.file.entries import parse_table
 from nictop.recording.file.frames import (
-    HEADER,
+    HEADER_FRAME,
     HEADER_SIZE,
     INDEX_FRAME,
     KEY_FRAME,
@@ -195,7 +195,7 @@ def scan(index: Index, descriptor: int, size: int) -> None:
             index.damage_count += 1
             continue
         index.offset = offset + header.size
-        if header.kind in (HEADER, INDEX_FRAME):
+        if header.kind in (HEADER_FRAME, INDEX_FRAME):
             index.closed = header.kind == INDEX_FRAME
             if index.closed:
                 index.offset = offset

@@ -11,12 +11,12 @@ import stat
 
 from nictop.files import NotRegularFileError, open_regular_file
 from nictop.recording.file.frames import RECORDING_MAGIC, RecordingError
-from nictop.wire.errors import plain
+from nictop.wire.errors import sanitize
 
 FILE_MODE = 0o600
 
 
-def create(path: str, *, force: bool = False) -> int:
+def create_file(path: str, *, force: bool = False) -> int:
     """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also of an existing file,
     which is truncated. Raises RecordingError."""
     try:
@@ -26,7 +26,7 @@ def create(path: str, *, force: bool = False) -> int:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(path, flags, FILE_MODE)
     except ValueError:  # a null byte
-        raise RecordingError(f"{plain(path)} is no name of a file") from None
+        raise RecordingError(f"{sanitize(path)} is no name of a file") from None
     except OSError as error:
         raise _open_error(path, error) from None
     try:
@@ -38,7 +38,7 @@ def create(path: str, *, force: bool = False) -> int:
 
 
 def _lock_and_truncate(path: str, descriptor: int) -> None:
-    found, name = os.fstat(descriptor), plain(path)
+    found, name = os.fstat(descriptor), sanitize(path)
     if not stat.S_ISREG(found.st_mode):
         raise RecordingError(f"{name} is not a regular file", "give the recording another name")
     if found.st_nlink > 1:
@@ -54,7 +54,7 @@ def _lock_and_truncate(path: str, descriptor: int) -> None:
 
 
 def _open_error(path: str, error: OSError) -> RecordingError:
-    name = plain(path)
+    name = sanitize(path)
     if error.errno == errno.ELOOP or (error.errno == errno.EEXIST and os.path.islink(path)):
         return RecordingError(f"{name} is a symbolic link", "give the recording another name")
     if error.errno == errno.EEXIST:
@@ -64,7 +64,7 @@ def _open_error(path: str, error: OSError) -> RecordingError:
 
 def open_for_reading(path: str) -> int:
     """Descriptor of a file. Raises RecordingError when it is not a readable regular file."""
-    name = plain(path)
+    name = sanitize(path)
     try:
         return open_regular_file(path)
     except ValueError:

@@ -18,7 +18,7 @@ from nictop.model.columns.devices import DeviceRow, visible_columns
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
-from nictop.model.facts import Section, clean, fit, is_virtual, platform_words, width, wrap
+from nictop.model.facts import Section, clean, fit, is_virtual, platform_text, width, wrap
 from nictop.model.facts.facts import link_facts
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
 from nictop.model.rates.links import Rates
@@ -141,7 +141,7 @@ def show_text(snapshot: Snapshot, width: int) -> str:
 def _headline(snapshot: Snapshot) -> str:
     parts = [clean(snapshot.host)]
     if snapshot.inventory is not None:
-        parts.append(clean(platform_words(snapshot.inventory.platform)))
+        parts.append(clean(platform_text(snapshot.inventory.platform)))
     if snapshot.hello is not None:
         parts.append(f"Linux {clean(snapshot.hello.kernel)}")
     if snapshot.rates is not None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from nictop import __version__
-from nictop.model.facts import clean, platform_words, wrap
+from nictop.model.facts import clean, platform_text, wrap
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.facts.hosts import UnreachableHost
@@ -23,15 +23,15 @@ from nictop.report.text_table import labelled_lines, layout_width
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
-    SEVERITY_WORDS,
-    SKIPPED,
-    checks_words,
+    SEVERITY_LABELS,
+    SKIPPED_LABEL,
+    checks_text,
     command_lines,
-    place_words,
+    place_text,
     severity_counts,
     severity_mark,
-    subject_words,
-    verdict_words,
+    subject_text,
+    verdict_text,
 )
 
 FINDING_LABEL_CELLS = 6
@@ -91,7 +91,7 @@ def checked_host(host: HostFacts) -> CheckedHost:
     hello = host.snapshot.hello
     return CheckedHost(
         host=host.name,
-        platform=platform_words(host.inventory.platform),
+        platform=platform_text(host.inventory.platform),
         kernel=hello.kernel if hello is not None else "",
         root=hello is not None and hello.euid == 0,
         seconds=host.elapsed,
@@ -166,13 +166,13 @@ def unreachable_host_text(host: UnreachableHost) -> str:
 
 
 def _verdict(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
-    return f"{verdict_words(diagnosis, glyphs=glyphs)[0]} ({checks_words(diagnosis)})"
+    return f"{verdict_text(diagnosis, glyphs=glyphs)[0]} ({checks_text(diagnosis)})"
 
 
 def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
     mark = severity_mark(finding.severity, glyphs=glyphs)
-    word = SEVERITY_WORDS[finding.severity].word
-    subject = subject_words(finding, several_hosts=several)
+    word = SEVERITY_LABELS[finding.severity].word
+    subject = subject_text(finding, several_hosts=several)
     yield from _labelled(f"{mark} {word}", f"{subject} {finding.title}", room, indent=0, label_cells=len(word) + 2)
     for number, one in enumerate(finding.evidence):
         text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
@@ -184,7 +184,7 @@ def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -
 
 
 def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
-    yield from _labelled("type" if fix.commands else "do", f"{fix.title} ({place_words(finding, fix)})", room)
+    yield from _labelled("type" if fix.commands else "do", f"{fix.title} ({place_text(finding, fix)})", room)
     yield from _command_lines(fix.commands, fix, room)
     if fix.note:
         yield from _labelled("", fix.note, room)
@@ -210,9 +210,9 @@ def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
 
 def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:
     for reason, skipped in _by_reason(diagnosis).items():
-        yield from wrap(f"{SKIPPED}: {reason}", room)
+        yield from wrap(f"{SKIPPED_LABEL}: {reason}", room)
         named = [
-            (one.rule, subject_words(one, several_hosts=several) if one.subject or several else "") for one in skipped
+            (one.rule, subject_text(one, several_hosts=several) if one.subject or several else "") for one in skipped
         ]
         yield from _labelled("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
 

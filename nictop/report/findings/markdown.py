@@ -13,7 +13,7 @@ from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.check import NO_HOST_ANSWERED, checked_host, checked_host_text, unreachable_host_text
 from nictop.rules import Diagnosis, Finding, Fix, HostFacts
-from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, severity_mark, subject_words, verdict_words
+from nictop.rules.wording import SEVERITY_LABELS, checks_text, place_text, severity_mark, subject_text, verdict_text
 
 MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
 BACKQUOTE_RUN = re.compile("`+")
@@ -35,22 +35,22 @@ def check_markdown(
     lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]
     lines += [
         "",
-        f"**{verdict_words(diagnosis)[0]}** ({checks_words(diagnosis)})" if hosts else f"**{NO_HOST_ANSWERED}**",
+        f"**{verdict_text(diagnosis)[0]}** ({checks_text(diagnosis)})" if hosts else f"**{NO_HOST_ANSWERED}**",
     ]
     for finding in diagnosis.findings:
         lines += ["", *_finding(finding, several)]
     if skipped and diagnosis.skipped:
         lines += ["", "### Skipped checks", ""]
         for one in diagnosis.skipped:
-            about = subject_words(one, several_hosts=several) if one.subject or several else ""
+            about = subject_text(one, several_hosts=several) if one.subject or several else ""
             about = f" ({escape_markdown(about)})" if about else ""
             lines.append(f"- {inline_code(one.rule)}{about}: {escape_markdown(one.reason)}")
     return "\n".join(lines) + "\n"
 
 
 def _finding(finding: Finding, several: bool) -> Iterator[str]:
-    word = SEVERITY_WORDS[finding.severity].word
-    subject = subject_words(finding, several_hosts=several)
+    word = SEVERITY_LABELS[finding.severity].word
+    subject = subject_text(finding, several_hosts=several)
     yield f"### {severity_mark(finding.severity)} {word}: {escape_markdown(f'{subject} {finding.title}')}"
     yield ""
     yield escape_markdown(finding.why)
@@ -68,7 +68,7 @@ def _finding(finding: Finding, several: bool) -> Iterator[str]:
 
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
-    yield f"**{escape_markdown(fix.title)}** ({escape_markdown(place_words(finding, fix))})"
+    yield f"**{escape_markdown(fix.title)}** ({escape_markdown(place_text(finding, fix))})"
     yield from fenced_block(map(str, fix.commands))
     if fix.note:
         yield ""

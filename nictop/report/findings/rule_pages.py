@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
 from nictop.rules import RULES, Rule
-from nictop.rules.wording import SEVERITY_WORDS, rules_by_family
+from nictop.rules.wording import SEVERITY_LABELS, rules_by_family
 
 MAX_RULE_PAGE_CELLS = 100
 """Width of paragraphs, also on wider terminals."""
@@ -33,7 +33,7 @@ def rule_named(name: str) -> Rule:
 def rule_page(rule: Rule, room: int) -> str:
     """The page of a rule, at most `room` cells per line except in lists and tables, with a final newline."""
     room = min(room, MAX_RULE_PAGE_CELLS)
-    title = f"{rule.name}  ({rule.family}; {SEVERITY_WORDS[rule.severity].word})"
+    title = f"{rule.name}  ({rule.family}; {SEVERITY_LABELS[rule.severity].word})"
     lines = [*wrap(title, room), ""]
     for paragraph in rule.explanation.split("\n\n"):
         if any(line.startswith("  ") for line in paragraph.splitlines()):  # a list or a table: not wrapped
@@ -52,7 +52,7 @@ def rule_list(room: int) -> str:
     for family, rules in rules_by_family():
         lines += [family, ""]
         for rule in rules:
-            lines.append(f"  {rule.name}  ({SEVERITY_WORDS[rule.severity].word})")
+            lines.append(f"  {rule.name}  ({SEVERITY_LABELS[rule.severity].word})")
             lines += [f"      {part}" for part in wrap(rule.summary, min(room, MAX_RULE_PAGE_CELLS) - 6)]
         lines.append("")
     return "\n".join([*lines, f"{len(RULES)} rules; nictop check --explain RULE prints the page of one"]) + "\n"
@@ -64,7 +64,7 @@ def rule_table() -> str:
     for family, rules in rules_by_family():
         lines += ["", f"**{family}**", "", "| rule | | what it finds |", "|---|---|---|"]
         for rule in rules:
-            lines.append(f"| `{rule.name}` | {SEVERITY_WORDS[rule.severity].word} | {_cell(rule.summary)} |")
+            lines.append(f"| `{rule.name}` | {SEVERITY_LABELS[rule.severity].word} | {_cell(rule.summary)} |")
     return "\n".join(lines) + "\n"
 
 

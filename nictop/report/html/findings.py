@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 
 from nictop.report.html.elements import LINE_END, Html, details_element, element, html_lines, join_html, table
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, severity_mark, subject_words, verdict_words
+from nictop.rules.wording import SEVERITY_LABELS, checks_text, place_text, severity_mark, subject_text, verdict_text
 
 
 def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
     """The section of findings. `hosts`: number of hosts; the name of a single one is not repeated."""
     several = hosts > 1
-    verdict, tone = verdict_words(diagnosis)
+    verdict, tone = verdict_text(diagnosis)
     class_ = "verdict good" if tone == "good" else "verdict"
     return element(
         "section",
@@ -23,7 +23,7 @@ def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
         element(
             "p",
             element("span", verdict, class_=class_),
-            f" ({checks_words(diagnosis)})",
+            f" ({checks_text(diagnosis)})",
         ),
         *(_finding(one, several) for one in diagnosis.findings),
         *_skipped(diagnosis, several),
@@ -32,8 +32,8 @@ def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
 
 
 def _finding(finding: Finding, several: bool) -> Html:
-    label = SEVERITY_WORDS[finding.severity]
-    subject = subject_words(finding, several_hosts=several)
+    label = SEVERITY_LABELS[finding.severity]
+    subject = subject_text(finding, several_hosts=several)
     mark = element("span", f"{severity_mark(finding.severity)} {label.word}", class_="mark")
     return element(
         "article",
@@ -52,7 +52,7 @@ def _evidence(finding: Finding) -> Iterator[Html]:
 
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
-    yield element("h4", fix.title, element("span", f" ({place_words(finding, fix)})", class_="place"))
+    yield element("h4", fix.title, element("span", f" ({place_text(finding, fix)})", class_="place"))
     yield from command_block([str(step) for step in fix.commands])
     if fix.note:
         yield element("p", fix.note)
@@ -70,7 +70,7 @@ def command_block(commands: Sequence[str]) -> Iterator[Html]:
 def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:
     if diagnosis.skipped:
         rows = (
-            (element("code", one.rule), subject_words(one, several_hosts=several), one.reason)
+            (element("code", one.rule), subject_text(one, several_hosts=several), one.reason)
             for one in diagnosis.skipped
         )
         number = len({one.rule for one in diagnosis.skipped})

@@ -12,7 +12,7 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
-from nictop.model.facts import Section, is_virtual, state_words
+from nictop.model.facts import Section, is_virtual, state_text
 from nictop.model.facts.facts import link_facts
 from nictop.model.text import units
 from nictop.probe.records import Link
@@ -101,7 +101,7 @@ def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
 def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:
     summary = [element("bdi", row.title)]
     if row.link is not None:
-        state, tone = state_words(row.link)
+        state, tone = state_text(row.link)
         summary.append(element("span", f" · {state}", class_="" if tone == "normal" else tone))
     parts = [_section(one) for one in link_facts(row, host.snapshot)]
     if row.link is not None:

@@ -13,8 +13,8 @@ from nictop.report.html.elements import Html, details_element, element, join_htm
 from nictop.report.html.findings import command_block
 from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
-from nictop.report.runs.points import column_titles, experiment_summary, figures, points
-from nictop.report.runs.sentences import endpoints_text, moment_words, plan_words, result_sentences
+from nictop.report.runs.points import column_titles, experiment_summary, point_cells, set_up_points
+from nictop.report.runs.sentences import endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -40,14 +40,14 @@ def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
 def _title(kept: StoredRun) -> Html:
     name = " ".join(part for part in (kept.group, kept.variable, kept.value) if part)
     title = f"Run {kept.number}" + (f": {name}" if name else "")
-    return join_html((element("bdi", title), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
+    return join_html((element("bdi", title), element("span", f" · {wall_time_text(kept.result.wall)}", class_="dim")))
 
 
 def _run(result: Result) -> Html:
     return element(
         "article",
         element("h3", endpoints_text(result)),
-        element("p", f"{plan_words(result.plan)} · {moment_words(result.wall)}", class_="dim"),
+        element("p", f"{plan_text(result.plan)} · {wall_time_text(result.wall)}", class_="dim"),
         run_chart(result),
         *_sentences(result),
         *_setup(result),
@@ -74,7 +74,7 @@ def _setup(result: Result) -> Iterator[Html]:
 
 
 def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
-    found = points(runs)
+    found = set_up_points(runs)
     bars = [
         Bar(
             point.value or point.group or "all",
@@ -86,7 +86,7 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
         for point in found
     ]
     yield bar_chart(bars, f"goodput by {runs[0].variable}" if runs[0].variable else "goodput", _ceiling(runs))
-    yield table(column_titles(found, runs[0].variable), map(figures, found), numbers_from=1)
+    yield table(column_titles(found, runs[0].variable), map(point_cells, found), numbers_from=1)
 
 
 def _ceiling(runs: Sequence[StoredRun]) -> float | None:

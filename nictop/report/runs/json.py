@@ -19,7 +19,7 @@ from nictop import __version__
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
-from nictop.traffic.results.selection import ExperimentKind, KeptRuns, StoredRun
+from nictop.traffic.results.selection import ExperimentKind, StoredRun, StoredRuns
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[St
     return _json(CompareDocument(__version__, comparison, (a, b)))
 
 
-def stored_runs_json(runs: KeptRuns) -> str:
+def stored_runs_json(runs: StoredRuns) -> str:
     """The stored runs, as indented ASCII JSON with a final newline."""
     return _json(
         KeptDocument(

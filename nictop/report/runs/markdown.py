@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from nictop.model.text.terminal import clean
 from nictop.report.findings.markdown import escape_markdown, fenced_block
 from nictop.report.runs.comparison import figure_rows, refusal_reasons
-from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, figures, points
-from nictop.report.runs.sentences import endpoints_text, moment_words, plan_words, result_sentences
+from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, point_cells, set_up_points
+from nictop.report.runs.sentences import endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -27,11 +27,11 @@ def experiment_markdown(kept: Sequence[StoredRun]) -> str:
     """A table with a row per set-up, then each run; a single run without the table. "": there are no runs."""
     if len(kept) == 1:
         return run_markdown(kept[0].result)
-    found = points(kept)
+    found = set_up_points(kept)
     if not found:
         return ""
     lines = ["## nictop traffic", "", escape_markdown(experiment_summary(kept)), ""]
-    lines += [*_table([column_titles(found, kept[0].variable), *map(figures, found)]), "", CPU_COST_NOTE]
+    lines += [*_table([column_titles(found, kept[0].variable), *map(point_cells, found)]), "", CPU_COST_NOTE]
     for one in kept:
         name = " ".join(part for part in (one.group, one.variable, one.value) if part)
         lines += [
@@ -60,7 +60,7 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
 
 def _run_lines(result: Result) -> Iterator[str]:
     yield f"{escape_markdown(endpoints_text(result))}<br>"
-    yield f"{escape_markdown(plan_words(result.plan))} · {moment_words(result.wall)}"
+    yield f"{escape_markdown(plan_text(result.plan))} · {wall_time_text(result.wall)}"
     yield ""
     commands: list[str] = []
     for kind, text in result_sentences(result):

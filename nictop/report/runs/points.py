@@ -12,7 +12,7 @@ from statistics import median
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.report.runs.sentences import generator_text, host_role_text, hosts_words, per_gigabit_text
+from nictop.report.runs.sentences import generator_text, host_role_text, hosts_text, per_gigabit_text
 from nictop.traffic.analysis.comparison import Spread, spread
 from nictop.traffic.results.selection import StoredRun
 
@@ -44,7 +44,7 @@ class SetUpPoint:
         return sum(one.result.failure is not None for one in self.runs)
 
 
-def points(kept: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
+def set_up_points(kept: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
     """The set-ups, in the order of their first runs."""
     found: dict[tuple[str, str], list[StoredRun]] = {}
     for one in kept:
@@ -80,12 +80,12 @@ def median_run(point: SetUpPoint) -> StoredRun | None:
 
 
 def column_titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
-    """Titles of the columns of `figures`; `CPU_COST_NOTE` explains those of the CPUs."""
+    """Titles of the columns of `point_cells`; `CPU_COST_NOTE` explains those of the CPUs."""
     costs = (f"CPU {host_role_text(role, host)}" for role, host, _ in found[0].costs)
     return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", "ceiling", *costs)
 
 
-def figures(point: SetUpPoint) -> tuple[str, ...]:
+def point_cells(point: SetUpPoint) -> tuple[str, ...]:
     """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``."""
     name = point.value or point.group or "all"
     if point.value and point.group and point.group != point.value:
@@ -103,7 +103,7 @@ def experiment_summary(kept: Sequence[StoredRun]) -> str:
     if not kept:
         return ""
     first = kept[0]
-    found = points(kept)
+    found = set_up_points(kept)
     each = {len(point.runs) for point in found}
     text = {
         "run": "one run",
@@ -114,6 +114,6 @@ def experiment_summary(kept: Sequence[StoredRun]) -> str:
     if len(found) > 1:
         text += f", {each.pop()} runs each" if len(each) == 1 and each != {1} else ""
     plan = first.result.plan
-    ends = hosts_words(plan)
+    ends = hosts_text(plan)
     label = f"{clean(first.label)}: " if first.label else ""
     return f"{label}{text}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_text(plan)}"

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.traffic.analysis.cpu_load import HostLoad
-from nictop.traffic.analysis.path_proof import Verdict
+from nictop.traffic.analysis.path_proof import ProofVerdict
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 
@@ -28,7 +28,7 @@ DIRECTION_TEXTS = {
     "reverse": "server to client",
     "bidirectional": "both directions at once",
 }
-PATH_VERDICTS: dict[Verdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
+PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
 
 
 class ResultSentence(NamedTuple):
@@ -51,10 +51,10 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     )
 
 
-def plan_words(plan: RunPlan) -> str:
+def plan_text(plan: RunPlan) -> str:
     """``client to server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
     parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper()]
-    parts.append(counted(plan.streams, "stream"))
+    parts.append(count_noun(plan.streams, "stream"))
     parts.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
     if plan.bitrate is not None:
         parts.append(f"at {units.bits_per_second(plan.bitrate)}" + (" each" if plan.streams > 1 else ""))
@@ -84,7 +84,7 @@ def host_role_text(role: str, host: str) -> str:
     return clean(role if host == role else f"{role} {host}")
 
 
-def place_words(endpoint: Endpoint, nic: str | None) -> str:
+def endpoint_text(endpoint: Endpoint, nic: str | None) -> str:
     """``a ens4 192.0.2.1``"""
     return " ".join(clean(part) for part in (endpoint.host, nic, endpoint.address) if part)
 
@@ -92,19 +92,19 @@ def place_words(endpoint: Endpoint, nic: str | None) -> str:
 def endpoints_text(result: Result) -> str:
     """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: the sender first; the port is that of the server."""
     plan = result.plan
-    client = place_words(plan.client, result.facts.get("client nic"))
-    server = f"{place_words(plan.server, result.facts.get('server nic'))} port {plan.port}"
+    client = endpoint_text(plan.client, result.facts.get("client nic"))
+    server = f"{endpoint_text(plan.server, result.facts.get('server nic'))} port {plan.port}"
     first, second = (server, client) if plan.direction == "reverse" else (client, server)
     return f"{first} {plan.drawn_ends[1]} {second}"
 
 
-def hosts_words(plan: RunPlan) -> str:
+def hosts_text(plan: RunPlan) -> str:
     """``a → b``: the sender first."""
     first, arrow, second = plan.drawn_ends
     return f"{clean(first.host)} {arrow} {clean(second.host)}"
 
 
-def moment_words(wall: float) -> str:
+def wall_time_text(wall: float) -> str:
     """``2026-11-21 08:01:40 UTC``"""
     try:
         return datetime.fromtimestamp(wall, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -147,7 +147,7 @@ def _goodput_text(result: Result, flow: Flow) -> str:
     received = flow.received
     if received is not None and received.packets:
         lost = received.lost or 0
-        text += f"; {units.count(lost)} of {counted(received.packets, 'datagram')} lost"
+        text += f"; {units.count(lost)} of {count_noun(received.packets, 'datagram')} lost"
         text += f" ({units.percentage(lost / received.packets)})" if lost else ""
         text += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
     return text
@@ -159,7 +159,7 @@ def _sent_text(result: Result, flow: Flow) -> str:
     if flow.retransmits is not None:
         each = flow.retransmits_per_gigabyte
         more = f" ({units.significant(each)} per GB)" if flow.retransmits and each is not None and each < 999.5 else ""
-        parts.append(f"{counted(flow.retransmits, 'retransmit')}{more}")
+        parts.append(f"{count_noun(flow.retransmits, 'retransmit')}{more}")
     figures = next((one for one in result.sockets if one.host == flow.sender), None)
     return ", ".join((*parts, *_socket_texts(figures)))
 
@@ -170,7 +170,7 @@ def _socket_texts(figures: SocketFigures | None) -> Iterator[str]:
     if figures.rtt is not None:
         yield f"rtt {units.duration(figures.rtt / 1e6)}"
     if figures.congestion_window is not None:
-        yield f"window {counted(figures.congestion_window, 'segment')}"
+        yield f"window {count_noun(figures.congestion_window, 'segment')}"
     if figures.snd_mss is not None:
         yield f"MSS {figures.snd_mss}"
     if figures.congestion_control:
@@ -195,7 +195,7 @@ def cost_text(load: HostLoad) -> str:
     busy = load.busy
     if busy is None:
         return f"{clean(load.host)}: its CPUs were not counted"
-    text = f"{clean(load.host)}: {units.significant(busy.total)} of {counted(busy.cores, 'CPU')}"
+    text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'CPU')}"
     if load.per_gigabit is not None:
         text += f", {per_gigabit_text(load.per_gigabit)} per Gb/s"
     parts = (
@@ -211,7 +211,7 @@ def cost_text(load: HostLoad) -> str:
         else ""
     )
     if load.ring_drops:
-        text += f"; {counted(load.ring_drops, 'packet')} dropped by its NIC"
+        text += f"; {count_noun(load.ring_drops, 'packet')} dropped by its NIC"
     return text
 
 

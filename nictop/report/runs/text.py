@@ -11,15 +11,15 @@ from functools import partial
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import wrap
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.report.runs.points import (
     CPU_COST_NOTE,
     SetUpPoint,
     column_titles,
     experiment_summary,
-    figures,
     median_run,
-    points,
+    point_cells,
+    set_up_points,
 )
 from nictop.report.runs.sentences import (
     Kind,
@@ -27,18 +27,18 @@ from nictop.report.runs.sentences import (
     cost_text,
     endpoints_text,
     host_role_text,
-    hosts_words,
-    moment_words,
+    hosts_text,
     per_gigabit_text,
-    plan_words,
+    plan_text,
     result_sentences,
+    wall_time_text,
 )
 from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.selection import KeptRuns, StoredRun
+from nictop.traffic.results.selection import StoredRun, StoredRuns
 
 RUN_LABEL_CELLS = 12
 COST_KINDS = ("client", "server", "observer")
@@ -57,7 +57,7 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     """One run, with a final newline. At most `columns` cells (40 to 200) per line unless a word of a command is wider.
     `glyphs`: for the marks; the caller encodes the other text (`Glyphs.encode`)."""
     room = layout_width(columns)
-    about = f"{plan_words(result.plan)} · {moment_words(result.wall)}"
+    about = f"{plan_text(result.plan)} · {wall_time_text(result.wall)}"
     lines = [*wrap(endpoints_text(result), room), *wrap(about, room), ""]
     sentences = result_sentences(result)
     lines += sentence_lines([one for one in sentences if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
@@ -127,7 +127,7 @@ def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
     them. A single run as by `run_text`. With a final newline; "": there are no runs."""
     if len(kept) == 1:
         return run_text(kept[0].result, columns, glyphs)
-    found = points(kept)
+    found = set_up_points(kept)
     if not found:
         return ""
     room = layout_width(columns)
@@ -145,7 +145,7 @@ def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
 def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Sequence[str]:
     """The table of set-ups; if it does not fit, its last columns, or all but the first, follow below each line."""
     names = column_titles(found, variable)
-    rows = [figures(point) for point in found]
+    rows = [point_cells(point) for point in found]
     for shown_columns in (len(names), SUMMARY_COLUMNS):
         table = aligned_table([names[:shown_columns], *(row[:shown_columns] for row in rows)])
         if max_line_width(table) <= room:
@@ -166,7 +166,7 @@ def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
     """Bottlenecks, notes, failures and reasons: each once, with the set-ups it applies to."""
     names_of: dict[ResultSentence, list[str]] = {}
     for point in found:
-        name, middle = figures(point)[0], median_run(point)
+        name, middle = point_cells(point)[0], median_run(point)
         for one in point.runs:
             for sentence in result_sentences(one.result):
                 if sentence.kind in COMMON_KINDS or (sentence.kind == "held back" and one is middle):
@@ -181,7 +181,7 @@ def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
     yield from sentence_lines(sentences, room, glyphs)
 
 
-def stored_runs_text(runs: KeptRuns, columns: int) -> str:
+def stored_runs_text(runs: StoredRuns, columns: int) -> str:
     """A line per run, newest first: time, run, experiment, description, goodput."""
     room = layout_width(columns)
     if not runs.runs and not runs.unreadable:
@@ -191,14 +191,14 @@ def stored_runs_text(runs: KeptRuns, columns: int) -> str:
         plan = kept.result.plan
         varied = f"{kept.variable} {kept.value}".strip() if kept.value else ""
         parts = (kept.label, kept.group if kept.group != kept.value else "", varied)
-        what = " ".join((hosts_words(plan), plan.protocol.upper(), *filter(None, parts)))
+        what = " ".join((hosts_text(plan), plan.protocol.upper(), *filter(None, parts)))
         arrived = "failed" if kept.result.failure is not None else units.bits_per_second(kept.result.goodput)
-        rows.append((moment_words(kept.written), kept.identity, kept.experiment, what, arrived))
+        rows.append((wall_time_text(kept.written), kept.identity, kept.experiment, what, arrived))
     lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
     if max_line_width(lines) > room:
         lines = [part for row in rows[1:] for part in labelled(row[1], " · ".join((row[0], *row[2:])), room)]
     if runs.left_out:
-        lines += wrap(f"not listed: {counted(runs.left_out, 'older result')}", room)
+        lines += wrap(f"not listed: {count_noun(runs.left_out, 'older result')}", room)
     for path, sentence in runs.unreadable:
         lines += wrap(f"{path.name}: {sentence}", room)
     return _text(lines)

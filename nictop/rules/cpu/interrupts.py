@@ -17,7 +17,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_link, newest, packets, used_links
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, link_finding, newest_link_rates, packet_rate, used_links
 
 MIN_INTERRUPTS_PER_SECOND = 500.0
 """Interrupts per second of a NIC from which on their places mean something."""
@@ -39,7 +39,11 @@ class Concentration:
 
 def concentration(host: HostFacts, link: Link) -> Concentration | None:
     """The CPU that takes more than `ONE_CPU_SHARE` of the interrupts of a busy link of several queues; None: spread."""
-    if link.pci_address is None or packets(newest(host, link)) < BUSY_PACKETS_PER_SECOND or receive_queues(link) < 2:
+    if (
+        link.pci_address is None
+        or packet_rate(newest_link_rates(host, link)) < BUSY_PACKETS_PER_SECOND
+        or receive_queues(link) < 2
+    ):
         return None
     rates = host.interrupts_by_cpu(one.number for one in host.interrupts_of_function.get(link.pci_address, ()))
     total = sum(rates.values())
@@ -101,12 +105,12 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
                 "/proc/interrupts",
             ),
             Evidence("receive queues", str(receive_queues(link)), f"ethtool -l {link.name}"),
-            Evidence("packets", units.packets_per_second(packets(newest(host, link))), "RTM_GETSTATS"),
+            Evidence("packets", units.packets_per_second(packet_rate(newest_link_rates(host, link))), "RTM_GETSTATS"),
         ]
         if found.cpu in host.saturated_cpus:
             share = f"{units.percentage(host.saturated_cpus[found.cpu])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {found.cpu}", share, "/proc/stat"))
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -142,8 +146,8 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
             continue
         if any(len(parse_cpu_list(one.allowed_cpus) or ()) < 2 for one in interrupts):
             continue
-        rate = packets(newest(host, link))
-        yield about_link(
+        rate = packet_rate(newest_link_rates(host, link))
+        yield link_finding(
             "warning" if rate >= BUSY_PACKETS_PER_SECOND else "info",
             host,
             link,
@@ -185,13 +189,16 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
     if not host.is_guest or host.inventory.services.irqbalance is None:
         return
     for link in used_links(host):
-        if packets(newest(host, link)) < BUSY_PACKETS_PER_SECOND or not 1 < receive_queues(link) <= host.online_cpus:
+        if (
+            packet_rate(newest_link_rates(host, link)) < BUSY_PACKETS_PER_SECOND
+            or not 1 < receive_queues(link) <= host.online_cpus
+        ):
             continue
         served = [row.busy_cpus[0] for row in host.queue_map(link).rows if row.in_use and row.busy_cpus]
         if len(served) < 2 or len(set(served)) == len(served):
             continue
         doubled = sorted({cpu for cpu in served if served.count(cpu) > 1})
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,
@@ -234,7 +241,7 @@ def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
         used = len(set(rss.indirection))
         if used >= possible:
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -263,7 +270,7 @@ def more_queues_than_the_load_needs(host: HostFacts) -> Outcomes:
     overflow are the most efficient ones (scaling.rst): more of them mean more interrupts for the same packets.
     """
     for link in used_links(host):
-        settings, rates = link.ethtool.settings, newest(host, link)
+        settings, rates = link.ethtool.settings, newest_link_rates(host, link)
         if settings is None or not settings.speed or rates is None or link.pci_address is None:
             continue
         if (rates.rx_bits or 0.0) < 0.8e6 * settings.speed or receive_queues(link) < MANY_QUEUES:
@@ -272,7 +279,7 @@ def more_queues_than_the_load_needs(host: HostFacts) -> Outcomes:
         shares = [host.window[-1].cpus[cpu] for cpu in cpus if cpu in host.window[-1].cpus]
         if len(shares) < MANY_QUEUES or max(one.softirq + one.irq for one in shares) > 0.05:
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,

@@ -13,7 +13,7 @@ from nictop.rules.fixes.commands import ManualStep, command
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host, newest, packets, used_links
+from nictop.rules.subjects import host_finding, newest_link_rates, packet_rate, used_links
 
 STOLEN, STOLEN_BADLY = 0.05, 0.10
 """Share of all processors' time that the hypervisor gave to somebody else."""
@@ -49,7 +49,7 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
     if most is None or (min(means) < STOLEN and worst[most] < ONE_CPU_STEAL_SHARE):
         return
     share = sum(means) / MIN_SAMPLES
-    yield about_host(
+    yield host_finding(
         "critical" if min(means) >= STOLEN_BADLY else "warning",
         host,
         "",
@@ -133,7 +133,7 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
     if not full:
         return
     busy = recent[-1].cpus[full[0]].busy
-    yield about_host(
+    yield host_finding(
         "info",
         host,
         "",
@@ -179,7 +179,7 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
         if len(shares) < MIN_SAMPLES or min(shares) < FULL_CPU_SHARE:
             continue
         machine = thread.machine or "a virtual machine"
-        yield about_host(
+        yield host_finding(
             "warning",
             host,
             thread.name,
@@ -232,7 +232,9 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
     settings = host.inventory.settings
     if host.is_guest or not settings.governors or not host.window:
         return
-    if not any(packets(newest(host, link)) >= CLOCK_BOUND_PACKETS_PER_SECOND for link in used_links(host)):
+    if not any(
+        packet_rate(newest_link_rates(host, link)) >= CLOCK_BOUND_PACKETS_PER_SECOND for link in used_links(host)
+    ):
         return
     shares = host.window[-1].cpus
     slow = [
@@ -247,7 +249,7 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
         return
     cpu = min(slow)
     now, most = settings.frequencies[cpu]
-    yield about_host(
+    yield host_finding(
         "info",
         host,
         "",

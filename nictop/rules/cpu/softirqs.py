@@ -19,7 +19,14 @@ from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
 from nictop.rules.paravirtual.hyperv import one_sided, synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import MIN_WINDOW_PACKETS, about_host, about_link, newest, packets, used_links
+from nictop.rules.subjects import (
+    MIN_WINDOW_PACKETS,
+    host_finding,
+    link_finding,
+    newest_link_rates,
+    packet_rate,
+    used_links,
+)
 
 MIN_EVENTS_PER_SECOND = 10 / 60
 """Per second: more than ten times a minute."""
@@ -58,17 +65,17 @@ def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
     if not busy:
         return
     worst = max(busy, key=lambda cpu: (busy[cpu], -cpu))
-    links = sorted(used_links(host), key=lambda link: -packets(newest(host, link)))[:3]
+    links = sorted(used_links(host), key=lambda link: -packet_rate(newest_link_rates(host, link)))[:3]
     evidence = [
         Evidence(f"CPU {cpu}", f"{units.percentage(busy[cpu])} in interrupts and softirqs", "/proc/stat")
         for cpu in sorted(busy)[:8]
     ]
     for link in links:
-        rate = packets(newest(host, link))
+        rate = packet_rate(newest_link_rates(host, link))
         if rate > 0:
             evidence.append(Evidence(link.name, units.packets_per_second(rate), "RTM_GETSTATS"))
     several = len(busy) > 1
-    yield about_host(
+    yield host_finding(
         "warning",
         host,
         f"CPU {format_cpu_list(busy)}" if several else f"CPU {worst}",
@@ -124,7 +131,7 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
     if now is not None:
         evidence.append(Evidence("netdev_max_backlog", str(now), "sysctl net.core.netdev_max_backlog"))
     larger = min(2 * (now or 1000), MAX_BACKLOG_PACKETS)
-    yield about_host(
+    yield host_finding(
         "warning",
         host,
         f"CPU {worst}",
@@ -158,7 +165,7 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
     ]
     if budget is not None:
         evidence.append(Evidence("netdev_budget", f"{budget} packets, {time or '?'} µs", "sysctl net.core"))
-    yield about_host(
+    yield host_finding(
         "warning" if total >= 100 else "info",
         host,
         f"CPU {worst}",
@@ -197,7 +204,7 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
     """
     counters = host.snapshot.counters
     for link in used_links(host):
-        rates = newest(host, link)
+        rates = newest_link_rates(host, link)
         watched = counters is not None and link.ifindex in counters.driver
         if rates is None or link_driver(link) in VIRTUAL_NIC_DRIVERS or not (rates.rx_missed or watched):
             continue
@@ -220,7 +227,7 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
                 larger = min(rings.max_rx, 4 * rings.rx)
                 note = "Not always the maximum: a ring that does not fit the caches costs more than it saves."
                 fixes = ethtool_fixes(host, link, ["-G", "rx", str(larger)], note=note)
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,

@@ -16,7 +16,7 @@ from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import SAFE_NAME, udev_fix
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_link, newest, packets, used_links
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, link_finding, newest_link_rates, packet_rate, used_links
 
 LOCK_BOUND_PACKETS_PER_SECOND = 100_000.0
 """Packets per second at which the locks of transmit queues begin to be felt."""
@@ -25,7 +25,11 @@ LOCK_BOUND_PACKETS_PER_SECOND = 100_000.0
 def hot_cpu(host: HostFacts, link: Link) -> int | None:
     """The CPU that takes most interrupts of a link, when it has been busy with nothing but packets for some samples
     and the link carries many."""
-    if not host.saturated_cpus or link.pci_address is None or packets(newest(host, link)) < BUSY_PACKETS_PER_SECOND:
+    if (
+        not host.saturated_cpus
+        or link.pci_address is None
+        or packet_rate(newest_link_rates(host, link)) < BUSY_PACKETS_PER_SECOND
+    ):
         return None
     interrupts = host.interrupts_of_function.get(link.pci_address, ())
     rates = host.interrupts_by_cpu(one.number for one in interrupts)
@@ -87,7 +91,7 @@ def single_queue_without_rps(host: HostFacts) -> Outcomes:
     if host.online_cpus < 2:
         return
     for link in used_links(host):
-        rates = newest(host, link)
+        rates = newest_link_rates(host, link)
         if rates is None or (rates.rx_packets or 0.0) < BUSY_PACKETS_PER_SECOND or receive_queues(link) != 1:
             continue
         masks = [parse_cpu_mask(queue.rps_cpus) for queue in link.queues if queue.direction == "rx"]
@@ -102,7 +106,7 @@ def single_queue_without_rps(host: HostFacts) -> Outcomes:
         if hot is not None:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
-        yield about_link(
+        yield link_finding(
             "info" if hot is None else "warning",
             host,
             link,
@@ -133,7 +137,7 @@ def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
         ]
         if len(steered) < 2:
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,
@@ -162,7 +166,7 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
     if host.online_cpus < 4:
         return
     for link in used_links(host):
-        rates = newest(host, link)
+        rates = newest_link_rates(host, link)
         if rates is None or (rates.tx_packets or 0.0) < LOCK_BOUND_PACKETS_PER_SECOND:
             continue
         masks = [parse_cpu_mask(queue.xps_cpus) for queue in link.queues if queue.direction == "tx"]
@@ -172,7 +176,7 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
         files = [f"/sys/class/net/{link.name}/queues/tx-{number}/xps_cpus" for number in range(len(masks))]
         commands = tuple(echo(cpu_mask(cpus[n :: len(masks)]), file) for n, file in enumerate(files))
         undo = tuple(echo(0, file) for file in files)
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,

@@ -134,7 +134,7 @@ def profile_evidence(profile: Profile) -> tuple[Evidence, ...]:
 
 def profile_of_address(host: HostFacts, link: Link, written: str) -> Profile | None:
     """The profile of NetworkManager that sets the address (``192.0.2.1/24``) of the link."""
-    profile = host.profiles.tried(link)
+    profile = host.profiles.attempted(link)
     if profile is None or profile.external:
         return None
     return profile if written in (*profile.ipv4.addresses, *profile.ipv6.addresses) else None
@@ -149,7 +149,7 @@ def other_profiles(host: HostFacts, link: Link, *, but: Profile | None = None) -
         why = host.profiles.missing_binding(profile)
         if not why and link.name == profile.interface_name:
             match: ProfileMatch = host.profiles.match(profile, link)
-            why = match.unfit or match.waits
+            why = match.mismatch or match.wait_reason
         if why:
             found.append(
                 Evidence(f"profile {quoted_name(profile.id)}", why, f"nmcli con show {shell_quote(profile.uuid)}")

@@ -16,7 +16,7 @@ from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, hardware_address, used_links
+from nictop.rules.subjects import link_finding, mac_or_placeholder, used_links
 
 MIN_CARRIER_CHANGES = 10
 MIN_CHANGES_PER_HOUR = 4.0
@@ -45,7 +45,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
         if state is not None and state.down_events:
             evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
         seen = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -74,7 +74,7 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
         first = failed[0]
         configured = any(one.scope == "global" for one in failed)
         address = f"{first.address}/{first.prefix_length}"
-        yield about_link(
+        yield link_finding(
             "critical" if configured else "warning",
             host,
             link,
@@ -143,7 +143,7 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
         if has_address(link):
             evidence.append(address_evidence(link))
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -189,7 +189,7 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
             Fix(
                 "libvirt",
                 "plug the virtual cable in",
-                (command("virsh", "domif-setlink", "<DOMAIN>", hardware_address(link), "up"),),
+                (command("virsh", "domif-setlink", "<DOMAIN>", mac_or_placeholder(link), "up"),),
             ),
             Fix("proxmox", "see that link_down is not set", (command("qm", "config", "<ID>"),)),
             Fix("esxi", "tick Connected on the adapter", ()),

@@ -17,7 +17,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import ARPHRD_ETHER, address_evidence, set_up_otherwise
 from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
@@ -47,7 +47,7 @@ def arp_is_off(host: HostFacts) -> Outcomes:
     for link in _wanted(host):
         if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
             continue
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             link,
@@ -73,7 +73,7 @@ def multicast_is_off(host: HostFacts) -> Outcomes:
     for link in _wanted(host):
         if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP:
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,

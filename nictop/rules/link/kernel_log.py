@@ -14,7 +14,7 @@ from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import RECENT_SECONDS, is_up, since
 
 ONGOING_SECONDS = 15 * 60.0
@@ -96,7 +96,7 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
         if not messages:
             continue
         fresh = messages[-1].time >= host.inventory.time - ONGOING_SECONDS
-        yield about_link(
+        yield link_finding(
             "critical" if fresh else "warning",
             host,
             link,
@@ -156,7 +156,7 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
     messages = [one for one in recent_messages(host) if CONNTRACK_TABLE_FULL.search(one.text)]
     if not messages or has_room(host, "connections"):
         return
-    yield about_host(
+    yield host_finding(
         "critical" if messages[-1].time >= host.inventory.time - ONGOING_SECONDS else "warning",
         host,
         "",
@@ -203,7 +203,7 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
         return
     family = _families(messages[-1].text)[0]
     number = joined("|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l"))
-    yield about_host(
+    yield host_finding(
         "critical" if messages[-1].time >= host.inventory.time - ONGOING_SECONDS else "warning",
         host,
         "",
@@ -244,7 +244,7 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
             found.setdefault(match["link"], []).append(message)
     for name, messages in found.items():
         link = host.links_by_name[name]
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,

@@ -12,7 +12,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
 """Kinds of links that stand for the NIC below them."""
@@ -39,7 +39,7 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
             if link.mtu == usual or host is other_host or (host.name, link.ifindex) in done:
                 continue
             done.add((host.name, link.ifindex))
-            yield about_link(
+            yield link_finding(
                 "warning",
                 host,
                 link,

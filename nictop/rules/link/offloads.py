@@ -11,7 +11,7 @@ from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, is_used
+from nictop.rules.subjects import is_used, link_finding
 
 PARAVIRTUAL_DRIVERS = (
     *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
@@ -47,7 +47,7 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
         if not off:
             continue
         values = [part for short in off for part in (short, "on")]
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,

@@ -14,7 +14,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import MIN_WINDOW_PACKETS, PARAVIRTUAL_BUSES, about_link, newest, used_links
+from nictop.rules.subjects import MIN_WINDOW_PACKETS, PARAVIRTUAL_BUSES, link_finding, newest_link_rates, used_links
 
 MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
@@ -43,7 +43,7 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
         evidence = [Evidence("duplex", f"half, at {units.link_speed(settings.speed)}", f"ethtool {link.name}")]
         if settings.autonegotiation is not None:
             evidence.append(Evidence("autonegotiation", _switch(settings.autonegotiation), f"ethtool {link.name}"))
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -81,7 +81,7 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
         if fastest <= settings.speed:
             continue
         limited = settings.advertised and max(map(mode_speed, settings.advertised)) < fastest
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -137,7 +137,7 @@ def autonegotiation_is_off(host: HostFacts) -> Outcomes:
             continue
         if not settings.speed or settings.speed > 100 or not any("000baseT/" in mode for mode in settings.supported):
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -161,7 +161,7 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
     """
     counters = host.snapshot.counters
     for link in used_links(host):
-        rates = newest(host, link)
+        rates = newest_link_rates(host, link)
         totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
         if rates is None or link.bus in PARAVIRTUAL_BUSES or len(totals) <= FRAME:
             continue
@@ -171,7 +171,7 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
         rate = host.link_rate(link, lambda one: one.rx_errors) or 0.0
         if rate < 0.1:
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -208,7 +208,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
         return
     counters = host.snapshot.counters
     for link in used_links(host):
-        rates = newest(host, link)
+        rates = newest_link_rates(host, link)
         if rates is None or not rates.rx_dropped or rates.rx_missed:
             continue
         totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
@@ -218,7 +218,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
             continue
         if len(totals) <= MISSED or totals[MISSED] or totals[FIFO] or link_driver(link) in ("vmxnet3", "virtio_net"):
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,
@@ -269,7 +269,7 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         if pause is not None:
             value = f"receive {_switch(pause.rx)}, transmit {_switch(pause.tx)}"
             evidence.append(Evidence("flow control", value, f"ethtool -a {link.name}"))
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,

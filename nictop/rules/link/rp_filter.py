@@ -5,7 +5,7 @@ Reads nothing; a rule about `Link.subnet_routes` and the sysctl value rp_filter.
 
 from __future__ import annotations
 
-from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER, STRICT, ipv4_conf
+from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
 from nictop.model.text import units
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -14,7 +14,7 @@ from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 
@@ -64,7 +64,7 @@ def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetR
     evidence = [
         Evidence(
             "rp_filter",
-            f"{rp_filter} ({RP_FILTER[rp_filter]})",
+            f"{rp_filter} ({RP_FILTER_TEXTS[rp_filter]})",
             f"sysctl net.ipv4.conf.{{all,{link.name}}}.rp_filter",
         ),
         Evidence(
@@ -77,7 +77,7 @@ def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetR
         evidence.append(Evidence("dropped since boot", units.count(count), "/proc/net/netstat IPReversePathFilter"))
     severity: Severity = "critical" if not first.narrower else "warning" if count else "info"
     sources = {one.source for one in dropped}
-    return about_link(
+    return link_finding(
         severity,
         host,
         link,

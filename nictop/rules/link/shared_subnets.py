@@ -17,7 +17,7 @@ from nictop.rules.fixes.source_routing import ARP_FILTER, parsed_address, source
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 MAX_SHOWN = 4
@@ -154,7 +154,7 @@ def _leaves_by_another(host: HostFacts, link: Link, partner: Link, routes: list[
         )
         for route in routes[:MAX_SHOWN]
     ]
-    return about_link(
+    return link_finding(
         "warning",
         host,
         link,
@@ -174,7 +174,7 @@ def _link_of(host: HostFacts, route: SubnetRoute) -> str:
 
 
 def _answers_arp(host: HostFacts, link: Link, other: Link) -> Finding:
-    return about_link(
+    return link_finding(
         "info",
         host,
         link,
@@ -192,7 +192,7 @@ def _answers_arp(host: HostFacts, link: Link, other: Link) -> Finding:
 def _overlap(host: HostFacts, one: Link, other: Link) -> Finding:
     first, second = sorted((one, other), key=lambda link: link.ifindex)
     spans = [{subnet(each.address, each.prefix_length) for each in global_addresses(link)} for link in (first, second)]
-    return about_link(
+    return link_finding(
         "warning",
         host,
         second,

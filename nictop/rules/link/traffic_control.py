@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nictop.model.devices.traffic_control import effect_words, impairs, is_complete, qdisc_words
+from nictop.model.devices.traffic_control import effect_text, impairs, is_complete, qdisc_text
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, Qdisc
 from nictop.rules.finding import Evidence, Fix
@@ -11,7 +11,7 @@ from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 MAX_QDISCS = 4
 CLASSFUL_QDISCS = ("htb", "hfsc")
@@ -44,15 +44,15 @@ def traffic_control_holds_back(host: HostFacts) -> Outcomes:
         if not acting:
             continue
         first = max(acting, key=_weight)
-        yield about_link(
+        yield link_finding(
             "warning" if any(one.limits_all for one in acting) else "info",
             host,
             link,
-            f"{effect_words(first)}: {qdisc_words(first)}",
+            f"{effect_text(first)}: {qdisc_text(first)}",
             evidence=tuple(
                 Evidence(
                     "at the root" if one.parent is None else f"at class {one.parent}",
-                    qdisc_words(one),
+                    qdisc_text(one),
                     str(_show_qdiscs(link)),
                 )
                 for one in acting[:MAX_QDISCS]
@@ -79,7 +79,7 @@ def _remove(link: Link, acting: list[Qdisc]) -> Fix:
     gone = roots or acting[:MAX_QDISCS]
     where = [("root",) if one.parent is None else ("parent", one.parent) for one in gone]
     undo = [
-        command("tc", "qdisc", "add", "dev", link.name, *place, *qdisc_words(one).split())
+        command("tc", "qdisc", "add", "dev", link.name, *place, *qdisc_text(one).split())
         for place, one in zip(where, gone, strict=True)
     ]
     return Fix(

@@ -14,7 +14,7 @@ from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, is_used, newest
+from nictop.rules.subjects import is_used, link_finding, newest_link_rates
 
 MIN_PATH_PACKETS_PER_SECOND = 100.0
 """Packets per second from which on it can be told which way they take."""
@@ -60,7 +60,7 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
                 note="The switch must have been made with New-VMSwitch -EnableIov $true; it cannot be changed later.",
             ),
         }
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,
@@ -94,7 +94,7 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
         stopped = not function.flags & IFF_UP or function.carrier is False
         if not stopped and not _takes_the_other_way(host, link, function):
             continue
-        rates, own = newest(host, link), newest(host, function)
+        rates, own = newest_link_rates(host, link), newest_link_rates(host, function)
         evidence = [
             Evidence("virtual function", f"{function.name} {_state(function)}", "RTM_GETLINK: IFLA_CARRIER"),
         ]
@@ -104,7 +104,7 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
         switched = [one.text for one in host.inventory.messages or () if "Data path switched" in one.text]
         evidence += [Evidence("kernel", text, "/dev/kmsg") for text in switched[-1:]]
         up = command("ip", "link", "set", "dev", function.name, "up")
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -148,7 +148,7 @@ def hyperv_channels_share_one_processor(host: HostFacts) -> Outcomes:
             fixes += ethtool_fixes(host, link, ["-L", "combined", str(queues)])
         elif link.device is not None:
             fixes.append(_spread(host, link))
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -188,7 +188,7 @@ def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
             if rings is not None and rings.tx and rings.max_tx and rings.tx < rings.max_tx
             else ()
         )
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -217,7 +217,7 @@ def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
             continue
         spread = ", ".join(link.ethtool.udp_hash or ())
         change, undo = (command("ethtool", "-N", link.name, "rx-flow-hash", "udp4", bits) for bits in ("sd", "sdfn"))
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,

@@ -12,7 +12,7 @@ from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, hardware_address, is_used, more_queues_outside
+from nictop.rules.subjects import hypervisor_queue_fixes, is_used, link_finding, mac_or_placeholder
 
 EMULATED_NICS = {
     "e1000": "Intel 82540/82545",
@@ -46,7 +46,7 @@ def multiqueue_is_not_used(host: HostFacts) -> Outcomes:
             Evidence("queues", f"{channels.combined} of {channels.max_combined}", f"ethtool -l {link.name}"),
             Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online"),
         )
-        yield about_link(
+        yield link_finding(
             "warning" if channels.combined == 1 else "info",
             host,
             link,
@@ -82,14 +82,14 @@ def hypervisor_offers_one_queue(host: HostFacts) -> Outcomes:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
         queues = min(host.online_cpus, 8)
-        yield about_link(
+        yield link_finding(
             "info" if hot is None else "warning",
             host,
             link,
             "is given one queue by the hypervisor" + (f", and CPU {hot} is full" if hot is not None else ""),
             evidence=tuple(evidence),
             why="All packets are received by one processor. That is fine until this processor is busy all the time.",
-            fixes=(*more_queues_outside(host, link, queues), *rps_fixes(host, link)),
+            fixes=(*hypervisor_queue_fixes(host, link, queues), *rps_fixes(host, link)),
         )
 
 
@@ -106,7 +106,7 @@ def more_queues_than_processors(host: HostFacts) -> Outcomes:
         combined = channels.combined if channels is not None else None
         if combined is None or not is_used(link) or not 0 < host.online_cpus < combined:
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,
@@ -139,7 +139,7 @@ def nic_is_emulated(host: HostFacts) -> Outcomes:
         if driver == "e1000e" and not _is_imitation(function):
             continue
         part = EMULATED_NICS.get(driver, "Intel 82574L")
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -161,7 +161,7 @@ def _is_imitation(function: PciFunction | None) -> bool:
 
 
 def _other_model(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    address = hardware_address(link)
+    address = mac_or_placeholder(link)
     note = "The guest sees another NIC: its name may change, profiles bound to the name must follow."
     fixes: dict[WhereToType, Fix] = {
         "esxi": Fix(
@@ -213,7 +213,7 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
         else:
             seen = Evidence("primary", "none", "RTM_GETLINK: IFLA_MASTER")
         up = (Fix("here", "switch the virtual function on", _up(primaries)),) if primaries else ()
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             master,
@@ -227,7 +227,7 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
                     "plug the virtual function in again",
                     (
                         command("virsh", "attach-device", "<DOMAIN>", "<VF.XML>", "--live"),
-                        command("virsh", "domif-setlink", "<DOMAIN>", hardware_address(master), "up"),
+                        command("virsh", "domif-setlink", "<DOMAIN>", mac_or_placeholder(master), "up"),
                     ),
                     note="After a migration the target host must have a free virtual function.",
                 ),

@@ -13,7 +13,7 @@ from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, is_used
+from nictop.rules.subjects import is_used, link_finding
 
 MIN_RING_EVENTS_PER_SECOND = 1.0
 """Events per second, mean over the window, below which they are bursts that nobody feels."""
@@ -41,7 +41,7 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
         if counter is None or severity is None:
             continue
         rings = link.ethtool.rings
-        yield about_link(
+        yield link_finding(
             severity,
             host,
             link,
@@ -76,7 +76,7 @@ def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
             continue
         seen = tuple(counted(link, one) for one in (full, dropped) if one is not None)
         rings = link.ethtool.rings
-        yield about_link(
+        yield link_finding(
             severity,
             host,
             link,
@@ -111,7 +111,7 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
             continue
         if not (counter.rate or 0.0) > 0 and not (counter.rate is None and counter.total >= MIN_RING_EVENTS):
             continue
-        yield about_link(
+        yield link_finding(
             "warning" if counter.rate else "info",
             host,
             link,
@@ -156,7 +156,7 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
         reload = joined("&&", command("modprobe", "-r", "vmxnet3"), command("modprobe", "vmxnet3"))
-        yield about_link(
+        yield link_finding(
             "info" if hot is None else "warning",
             host,
             link,

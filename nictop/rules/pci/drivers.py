@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
-from nictop.model.facts.hardware import ids_words, pci_name
+from nictop.model.facts.hardware import ids_text, pci_name
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host
+from nictop.rules.subjects import host_finding
 from nictop.rules.vf.facts import PCI_DEVICES, function_messages, message_source
 
 FAMILY: Final = "PCI and SR-IOV"
@@ -46,14 +46,14 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
     for function in host.snapshot.pci:
         if not _lacks_driver(host, function):
             continue
-        yield about_host(
+        yield host_finding(
             "critical",
             host,
             function.address,
             f"has no driver: {pci_name(function)}",
             evidence=(
                 Evidence("driver", "none", f"{PCI_DEVICES}/{function.address}/driver"),
-                Evidence("ids", ids_words(function), f"{PCI_DEVICES}/{function.address}/vendor, device"),
+                Evidence("ids", ids_text(function), f"{PCI_DEVICES}/{function.address}/vendor, device"),
                 Evidence("kernel", host.snapshot.hello.kernel if host.snapshot.hello else "", "uname -r"),
             ),
             why="Without a driver the NIC does not exist for the system: no interface, no address, no traffic.",
@@ -129,7 +129,7 @@ def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
         reduced = any("DDP package" in one.text for one in messages) and any(map(_has_one_queue, links))
         if links and not reduced:
             continue
-        yield about_host(
+        yield host_finding(
             "warning" if links else "critical",
             host,
             address,

@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from nictop.model.devices.tree import ON_A_LOWER_LINK
+from nictop.model.devices.tree import KINDS_ON_LOWER_LINK
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, ManualStep, command, echo, shell_quote
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES
 
 FAMILY: Final = "PCI and SR-IOV"
@@ -47,7 +47,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
     line = host.inventory.settings.command_line or ""
     enabling = [one for one in line.split() if one in PASSTHROUGH_PARAMETERS]
     shown = ", ".join(wanted[:4]) + (f" and {len(wanted) - 4} more" if len(wanted) > 4 else "")
-    yield about_host(
+    yield host_finding(
         "critical",
         host,
         "",
@@ -118,7 +118,7 @@ def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
         if function.driver not in VFIO_DRIVERS or function.enabled is not False or function.physical_function:
             continue
         path = f"{PCI_DEVICES}/{function.address}"
-        yield about_host(
+        yield host_finding(
             "info",
             host,
             function.address,
@@ -174,7 +174,7 @@ def iommu_group_is_shared(host: HostFacts) -> Outcomes:
         if not wanted or not others:
             continue
         names = [f"{address} ({driver})" for address, driver in others]
-        yield about_host(
+        yield host_finding(
             "critical",
             host,
             wanted[0].address,
@@ -244,7 +244,7 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
         if function is None:
             continue
         path = f"{PCI_DEVICES}/{function.address}/driver_override"
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             link,
@@ -283,7 +283,9 @@ def carrying_links(host: HostFacts) -> tuple[Link, ...]:
             ports.setdefault(link.master, []).append(link)
     while queue:
         link = queue.pop()
-        lower = host.snapshot.links.get(link.lower) if link.lower is not None and link.kind in ON_A_LOWER_LINK else None
+        lower = (
+            host.snapshot.links.get(link.lower) if link.lower is not None and link.kind in KINDS_ON_LOWER_LINK else None
+        )
         for below in (*ports.get(link.ifindex, ()), *((lower,) if lower is not None else ())):
             if below.ifindex not in found:
                 found[below.ifindex] = below

@@ -22,7 +22,7 @@ from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_host, about_link
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, host_finding, link_finding
 from nictop.rules.vf.facts import function_messages, is_up
 
 FAMILY: Final = "PCI and SR-IOV"
@@ -55,7 +55,7 @@ def pcie_link_is_below_its_ability(host: HostFacts) -> Outcomes:
         if speed is None and width is None:
             continue
         able = PcieLink(speed or now.speed, int(width) if width else now.width, None, None)
-        yield about_host(
+        yield host_finding(
             _severity(host, function),
             host,
             function.address,
@@ -154,7 +154,7 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
             capacity, what, where = float(limit[1]), limit[2], limit[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
             continue
-        yield about_host(
+        yield host_finding(
             "warning",
             host,
             function.address,
@@ -239,7 +239,7 @@ def _far_interrupts(
     undo = affinity_undo(host, link, places)
     runs = host.inventory.services.irqbalance is not None
     note = "irqbalance runs and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
-    return about_link(
+    return link_finding(
         "warning",
         host,
         link,
@@ -275,7 +275,7 @@ def queues_share_interrupts(host: HostFacts) -> Outcomes:
         queues = (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
         if queues <= 1 or vectors >= queues:
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             links[0],

@@ -14,7 +14,7 @@ from nictop.rules.fixes.commands import command, echo, print_lines
 from nictop.rules.host import HostFacts
 from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host
+from nictop.rules.subjects import host_finding
 from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES, function_messages, is_up, is_used, message_source
 
 FAMILY: Final = "PCI and SR-IOV"
@@ -48,7 +48,7 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
                 why = f"needs root: {PCI_DEVICES}/{function.address}/config"
                 yield Skipped("", host.name, function.address, why, "rights")
             continue
-        yield about_host(
+        yield host_finding(
             "warning" if requested else "info",
             host,
             function.address,
@@ -96,7 +96,7 @@ def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
         requested = [one for one in configuration.of(function) if one.count > total]
         if not requested or not total:
             continue
-        yield about_host(
+        yield host_finding(
             "warning",
             host,
             function.address,
@@ -156,7 +156,7 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
         if not any(one.startswith("pci=") and "realloc" in one for one in line.split()):
             note = "Added to the kernel's command line it lets Linux give the addresses out anew. Then reboot."
             fixes.append(Fix("here", "or start the kernel with pci=realloc", (), True, (), note))
-        yield about_host(
+        yield host_finding(
             "critical",
             host,
             address,
@@ -191,7 +191,7 @@ def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
         requested, sriov = configuration.of(function), function.sriov
         if sriov is None or not requested or any(one.count in (sriov.num_vfs, 0) for one in requested):
             continue
-        yield about_host(
+        yield host_finding(
             "warning",
             host,
             function.address,
@@ -248,7 +248,7 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
         if configuration.cover(function):
             continue
         number = function.sriov.num_vfs if function.sriov is not None else 0
-        yield about_host(
+        yield host_finding(
             "warning",
             host,
             function.address,

@@ -20,7 +20,7 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_nic, managed_nics, state_evidence
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
@@ -59,13 +59,13 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     for link, device in managed_nics(host):
         if manager is None or manager.startup or global_addresses(link):
             continue
-        profile = host.profiles.tried(link)
+        profile = host.profiles.attempted(link)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
         failure = _dhcp_state(link, device)
         if failure is None:
             continue
-        yield about_link(
+        yield link_finding(
             failure[0],
             host,
             link,
@@ -118,7 +118,7 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
         if not asks or link.carrier is not True:
             continue
         file = state.network_file or entries[0].file
-        yield about_link(
+        yield link_finding(
             "warning" if has_address(link) else "critical",
             host,
             link,
@@ -162,11 +162,11 @@ def profile_failed(host: HostFacts) -> Outcomes:
     for link, device in managed_nics(host):
         if manager is None or manager.startup or device.state not in (FAILED, DISCONNECTED):
             continue
-        profile = host.profiles.tried(link)
+        profile = host.profiles.attempted(link)
         if profile is None or (device.state == DISCONNECTED and (profile.ipv4.method == "auto" or has_address(link))):
             continue
         lines = [command("journalctl", "-b", "-u", "NetworkManager", "--grep", link.name, "-n", "50")]
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             link,
@@ -197,7 +197,7 @@ def networkd_failed(host: HostFacts) -> Outcomes:
             continue
         netplan = "netplan-" in (state.network_file or "")
         again = command("netplan", "apply") if netplan else command("networkctl", "reconfigure", link.name)
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             link,

@@ -12,7 +12,7 @@ from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 MAX_METRIC_GAP = 10
@@ -68,7 +68,7 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         off = modify(host, active, "connection.autoconnect", "no")
         on = modify(host, active, "connection.autoconnect", "yes")
         fixes.append(Fix("here", "let its profile not come up by itself", (off,), True, (on,)))
-    return about_link(
+    return link_finding(
         "critical",
         host,
         link,
@@ -114,7 +114,7 @@ def second_default_route(host: HostFacts) -> Outcomes:
         )
         if link.ifindex == first.ifindex or not (equal or chosen):
             continue
-        yield about_link(
+        yield link_finding(
             "warning" if equal else "info",
             host,
             link,

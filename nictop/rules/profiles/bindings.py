@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nictop.model.managers.networkmanager_states import ACTIVATED, address_phrase
+from nictop.model.managers.networkmanager_states import ACTIVATED, ip_settings_text
 from nictop.model.managers.profile_match import ETHERNET, ProfileMatch
 from nictop.probe.records import Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -21,7 +21,7 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, without_profile
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import host_finding, link_finding
 
 FAMILY: Family = "profiles and names"
 
@@ -51,7 +51,7 @@ def two_profiles_compete(host: HostFacts) -> Outcomes:
         off = [modify(host, one, "connection.autoconnect", "no") for one in others]
         on = [modify(host, one, "connection.autoconnect", "yes") for one in others]
         gone = [command("nmcli", "con", "delete", *profile_arguments(host, one)) for one in others]
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -70,7 +70,7 @@ def _rivals(host: HostFacts, link: Link) -> list[Profile]:
     """Profiles of equal rank for a link, that differ, the first one first."""
     if sum(one.autoconnect for one in host.profiles.candidates(link)) < 2:
         return []
-    found = [one.profile for one in host.profiles.proper(link) if _connects(one)]
+    found = [one.profile for one in host.profiles.user_profiles(link) if _connects(one)]
     found = [one for one in found if one.autoconnect_priority == found[0].autoconnect_priority]
     first = found[:1]
     return first + [one for one in found[1:] if _settings(one) != _settings(first[0])]
@@ -79,7 +79,7 @@ def _rivals(host: HostFacts, link: Link) -> list[Profile]:
 def _connects(match: ProfileMatch) -> bool:
     profile = match.profile
     bound_or_busy = profile.interface_name is not None or profile.mac_address is not None
-    return not match.waits and profile.multi_connect != 3 and (bound_or_busy or profile.timestamp > 0)
+    return not match.wait_reason and profile.multi_connect != 3 and (bound_or_busy or profile.timestamp > 0)
 
 
 def _settings(profile: Profile) -> tuple[object, ...]:
@@ -94,7 +94,7 @@ def _rival_evidence(profile: Profile, active: Profile) -> Evidence:
         if profile.timestamp
         else "never up"
     )
-    text = f"{address_phrase(profile.ipv4, 'ipv4')}; priority {profile.autoconnect_priority}; {used}"
+    text = f"{ip_settings_text(profile.ipv4, 'ipv4')}; priority {profile.autoconnect_priority}; {used}"
     return Evidence(f"profile {quoted_name(profile.id)}", text, "nmcli con show " + profile.uuid)
 
 
@@ -184,7 +184,7 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
     if link is None:
         fix = Fix("here", "bind it to an interface", (_bind(host, profile, "<INTERFACE>"),), True)
         title = f"is a profile for {missing}, which is not there"
-        return about_host(
+        return host_finding(
             "critical",
             host,
             profile.id,
@@ -194,7 +194,7 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
             fixes=(fix,),
         )
     works = has_address(link)
-    return about_link(
+    return link_finding(
         "warning" if works else "critical",
         host,
         link,
@@ -208,7 +208,7 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
                 (_bind(host, profile, link.name), bring_up(host, profile)),
                 True,
                 (_unbind(host, profile),),
-                f"Its addresses: {address_phrase(profile.ipv4, 'ipv4')}.",
+                f"Its addresses: {ip_settings_text(profile.ipv4, 'ipv4')}.",
             ),
             new_profile(host, link, static=not works),
         ),

@@ -14,7 +14,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import NetworkPlace, carries_session, may_be_one_network, outward_addresses
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 MAX_NAMED_LINKS = 4
 """Links that a title or a line of evidence names."""
@@ -61,7 +61,7 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
 def _wanted_by_profiles(host: HostFacts) -> Iterator[NetworkPlace]:
     """Static addresses of NetworkManager's profiles that the link does not have, although it has a carrier."""
     for link, _ in managed_nics(host):
-        profile = host.profiles.tried(link) if link.carrier is True else None
+        profile = host.profiles.attempted(link) if link.carrier is True else None
         if profile is None or profile.external:
             continue
         have = {one.address for one in link.addresses}
@@ -91,7 +91,7 @@ def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
         else "In one network connections to it reach one host or the other, by turns, and those of these hosts to each "
         "other do not leave them. In two networks with the same numbers nothing is wrong."
     )
-    yield about_link(
+    yield link_finding(
         severity,
         place.host,
         place.link,
@@ -124,7 +124,7 @@ def _refused(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
         title = f"does not have {address}, which its profile sets: {_listed(others)} has it"
         how = (state_evidence(device),) if device is not None else ()
         why = "NetworkManager does not set an address for which another machine answers (duplicate address detection)."
-    return about_link(
+    return link_finding(
         "critical",
         host,
         link,

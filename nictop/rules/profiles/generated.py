@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, UNAVAILABLE, UNMANAGED
-from nictop.model.managers.profile_match import is_off_by_hand
+from nictop.model.managers.profile_match import is_disconnected_by_user
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.profiles import (
@@ -27,7 +27,7 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_waiting_vf, managed_nics, state_evidence
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 MADE_UP_NAME = re.compile(r"Wired connection \d{1,4}")
@@ -95,14 +95,14 @@ def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:
         active = host.profiles.active(link)
         if active is not None and active.uuid != profile.uuid and not active.external:
             continue
-        if active is None and (host.profiles.proper(link) or is_off_by_hand(device)):
+        if active is None and (host.profiles.user_profiles(link) or is_disconnected_by_user(device)):
             continue
         yield link, device, profile
 
 
 def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
     severity, title = _state(link, device, profile)
-    proper = host.profiles.proper(link)
+    proper = host.profiles.user_profiles(link)
     active = host.profiles.active(link)
     by_hand = active is not None and active.external
     if by_hand:
@@ -119,7 +119,7 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
             rename(host, link, profile, static=static),
             new_profile(host, link, static=static, replaced=profile),
         )
-    return about_link(
+    return link_finding(
         severity,
         host,
         link,
@@ -184,7 +184,7 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
         profile = _profile_of(host, link)
         if profile is None or profile.generated or MADE_UP_NAME.fullmatch(profile.id) is None:
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,
@@ -227,7 +227,7 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
             continue
         other = host.profiles.ids.get(link.name, 0) > 0
         effect = "would change another profile" if other else "finds no profile"
-        yield about_link(
+        yield link_finding(
             "warning" if other else "info",
             host,
             link,
@@ -243,4 +243,4 @@ def _profile_of(host: HostFacts, link: Link) -> Profile | None:
     active = host.profiles.active(link)
     if active is not None:
         return active
-    return next((match.profile for match in host.profiles.proper(link) if not match.waits), None)
+    return next((match.profile for match in host.profiles.user_profiles(link) if not match.wait_reason), None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nictop.model.managers.configuration import place
-from nictop.model.managers.device_specs import names_device
+from nictop.model.managers.configuration import file_and_line
+from nictop.model.managers.device_specs import matches_device
 from nictop.model.managers.networkmanager_states import DISCONNECTED, UNAVAILABLE, UNMANAGED
-from nictop.model.managers.profile_match import is_made_up, is_off_by_hand
+from nictop.model.managers.profile_match import is_disconnected_by_user, is_generated_default
 from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command
@@ -30,7 +30,7 @@ from nictop.rules.profiles.nics import (
     without_profile,
 )
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import host_finding, link_finding
 
 FAMILY: Family = "profiles and names"
 UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV = 75, 77
@@ -54,7 +54,7 @@ def networking_is_switched_off(host: HostFacts) -> Outcomes:
     idle = [link for link in nics(host) if not has_address(link) and not set_up_otherwise(host, link)]
     if manager.networking_enabled or not idle:
         return
-    yield about_host(
+    yield host_finding(
         "critical",
         host,
         "",
@@ -102,7 +102,7 @@ def link_is_unmanaged(host: HostFacts) -> Outcomes:
         device = manager.devices.get(link.ifindex)
         if device is None or device.state != UNMANAGED or not is_nic(host, link) or has_address(link):
             continue
-        bound = [one.profile for one in host.profiles.proper(link) if one.profile.interface_name == link.name]
+        bound = [one.profile for one in host.profiles.user_profiles(link) if one.profile.interface_name == link.name]
         if set_up_otherwise(host, link) or (is_waiting_vf(host, link) and not bound):
             continue
         origins = _origins(host, link, device, manager.configuration)
@@ -118,7 +118,7 @@ def link_is_unmanaged(host: HostFacts) -> Outcomes:
         if origins:
             note = f"Take the interface out of {origins[0].value}, then: systemctl reload NetworkManager."
             fixes.append(Fix("here", "remove the order", (), True, note=note))
-        yield about_link(
+        yield link_finding(
             "warning" if bound else "info",
             host,
             link,
@@ -139,11 +139,11 @@ def _origins(
     address = device.permanent_address or link.permanent_address
     for field, option in (("unmanaged_devices", "unmanaged-devices"), ("device_unmanaged", "managed=0")):
         specs: tuple[str, ...] = getattr(configuration, field)
-        if names_device(specs, name=link.name, address=address, driver=link_driver(link), kind=device.type):
+        if matches_device(specs, name=link.name, address=address, driver=link_driver(link), kind=device.type):
             where = configuration.origins.get(field, "NetworkManager.conf")
             found.append(Evidence("told by", f"{option} in {where}", "NetworkManager.conf"))
     found += [
-        Evidence("told by", f"NM_UNMANAGED in {place(entry)}", entry.file)
+        Evidence("told by", f"NM_UNMANAGED in {file_and_line(entry)}", entry.file)
         for entry in host.configuration.entries(link)
         if entry.ignores and entry.owner in ("udev", "other")
     ]
@@ -182,11 +182,11 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
             continue
         if host.profiles.fitting(link) or host.profiles.active(link) is not None or has_address(link):
             continue
-        if is_off_by_hand(device):
+        if is_disconnected_by_user(device):
             continue
         manager = host.profiles.manager
         configuration = manager.configuration if manager is not None else NetworkManagerConfiguration()
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -208,10 +208,10 @@ def _why_none_made(
     """Why NetworkManager did not make one up."""
     address = device.permanent_address or link.permanent_address
     facts = {"name": link.name, "address": address, "driver": link_driver(link), "kind": device.type}
-    if names_device(configuration.no_auto_default, **facts):  # type: ignore[arg-type]
+    if matches_device(configuration.no_auto_default, **facts):  # type: ignore[arg-type]
         where = configuration.origins.get("no_auto_default", "NetworkManager.conf")
         return (Evidence("none is made", f"no-auto-default={','.join(configuration.no_auto_default)}", where),)
-    if names_device(configuration.no_auto_default_state, **facts):  # type: ignore[arg-type]
+    if matches_device(configuration.no_auto_default_state, **facts):  # type: ignore[arg-type]
         where = "/var/lib/NetworkManager/no-auto-default.state"
         return (Evidence("none is made", "its made-up profile was deleted or edited", where),)
     return ()
@@ -233,9 +233,9 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
         if device.state != DISCONNECTED or link.carrier is not True or has_address(link):
             continue
         fitting = host.profiles.fitting(link)
-        if not fitting or any(not one.waits for one in fitting):
+        if not fitting or any(not one.wait_reason for one in fitting):
             continue
-        chosen = next((one for one in fitting if one.waits.startswith(("does not", "waits: "))), None)
+        chosen = next((one for one in fitting if one.wait_reason.startswith(("does not", "waits: "))), None)
         if chosen is None:
             continue
         profile = chosen.profile
@@ -243,8 +243,8 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
         if not profile.autoconnect:
             lines.insert(0, modify(host, profile, "connection.autoconnect", "yes"))
             undo.append(modify(host, profile, "connection.autoconnect", "no"))
-        by_hand = is_off_by_hand(device)
-        yield about_link(
+        by_hand = is_disconnected_by_user(device)
+        yield link_finding(
             "info",
             host,
             link,
@@ -252,7 +252,7 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
-                Evidence("it", chosen.waits, "nmcli con show"),
+                Evidence("it", chosen.wait_reason, "nmcli con show"),
             ),
             why="It has no address until somebody brings the profile up.",
             fixes=(Fix("here", "bring the profile up", tuple(lines), True, tuple(undo)),),
@@ -291,7 +291,7 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
         profile, severity, title = problem
         state = link.ethtool.state
         why_down = f", {state.extended_state}" if state is not None and state.extended_state else ""
-        yield about_link(
+        yield link_finding(
             severity,
             host,
             link,
@@ -311,17 +311,19 @@ def _without_carrier(host: HostFacts, link: Link, device: ManagedDevice) -> tupl
     """The profile that wants the NIC, how bad it is that it has no carrier, and the words for it."""
     active = host.profiles.active(link)
     if active is not None:
-        if active.external or is_made_up(active):
+        if active.external or is_generated_default(active):
             return None
         return active, "warning", f"has no carrier, although {quoted_name(active.id)} is up on it"
     if device.state != UNAVAILABLE:
         return None
-    used = [one for one in host.profiles.proper(link) if one.profile.timestamp or one.profile.ipv4.method != "auto"]
+    used = [
+        one for one in host.profiles.user_profiles(link) if one.profile.timestamp or one.profile.ipv4.method != "auto"
+    ]
     bound = [one for one in used if one.profile.interface_name or one.profile.mac_address]
     for one in bound:
-        if not one.waits:
+        if not one.wait_reason:
             return one.profile, "warning", f"has no carrier; {quoted_name(one.profile.id)} waits for it"
-    by_hand = [one.profile for one in bound if not one.profile.autoconnect or is_off_by_hand(device)]
+    by_hand = [one.profile for one in bound if not one.profile.autoconnect or is_disconnected_by_user(device)]
     if by_hand:
         return by_hand[0], "info", f"has no carrier; {quoted_name(by_hand[0].id)} connects by hand only"
     return None

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nictop.model.managers.networkmanager_states import UNMANAGED, state_phrase
-from nictop.model.managers.profile_match import is_made_up
+from nictop.model.managers.networkmanager_states import UNMANAGED, device_state_text
+from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, ManagedDevice
 from nictop.rules.finding import Evidence
@@ -73,7 +73,7 @@ def is_waiting_vf(host: HostFacts, link: Link) -> bool:
 def has_own_profile(host: HostFacts, link: Link) -> bool:
     """A profile that somebody wrote fits, or somebody else set the link up."""
     active = host.profiles.active(link)
-    return (active is not None and not is_made_up(active)) or bool(host.profiles.proper(link))
+    return (active is not None and not is_generated_default(active)) or bool(host.profiles.user_profiles(link))
 
 
 def without_profile(host: HostFacts) -> tuple[Link, ...]:
@@ -101,13 +101,13 @@ def nobody_sets_up(host: HostFacts) -> tuple[Link, ...]:
         if is_nic(host, link)
         and not has_address(link)
         and not is_waiting_vf(host, link)
-        and not host.profiles.proper(link)
+        and not host.profiles.user_profiles(link)
         and not set_up_otherwise(host, link)
     )
 
 
 def state_evidence(device: ManagedDevice) -> Evidence:
-    return Evidence("state", state_phrase(device.state, device.reason), "NetworkManager: Device.StateReason")
+    return Evidence("state", device_state_text(device.state, device.reason), "NetworkManager: Device.StateReason")
 
 
 def address_evidence(link: Link) -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nictop.model.managers.configuration import ADDRESSING, place
+from nictop.model.managers.configuration import ADDRESSING, file_and_line
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -13,7 +13,7 @@ from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_e
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, nobody_sets_up
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import host_finding, link_finding
 
 FAMILY: Family = "profiles and names"
 EXACT_NAME = re.compile(r"[^*?\[\]!]+")
@@ -42,7 +42,7 @@ def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
     """
     seen: set[int] = set()
     for link, _ in managed_nics(host):
-        if not any(map(host.profiles.is_named, link.altnames)) or host.profiles.proper(link):
+        if not any(map(host.profiles.is_named, link.altnames)) or host.profiles.user_profiles(link):
             continue
         finding = _old_profile(host, link)
         if finding is not None:
@@ -66,7 +66,7 @@ def _old_profile(host: HostFacts, link: Link) -> Finding | None:
     undo = ("connection.id", old) if profile.id == old else ()
     lines = [command("nmcli", "con", "mod", "uuid", profile.uuid, "connection.interface-name", link.name, *name)]
     lines.append(command("nmcli", "con", "up", "uuid", profile.uuid))
-    return about_link(
+    return link_finding(
         "warning" if has_address(link) else "critical",
         host,
         link,
@@ -111,12 +111,12 @@ def _old_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
 
 def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding:
     old = next(name for name in entry.names if name in link.altnames)
-    return about_link(
+    return link_finding(
         "critical",
         host,
         link,
         f"was {old} before, and {entry.owner} still says so",
-        evidence=(Evidence("stanza", old, place(entry)), _names(link), address_evidence(link)),
+        evidence=(Evidence("stanza", old, file_and_line(entry)), _names(link), address_evidence(link)),
         why="The stanza is for a name that only exists as an altname; the NIC has no address.",
         fixes=(_rewrite(entry, old, link), *_ifup(entry, link)),
     )
@@ -174,13 +174,13 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
         title = f"has no configuration: {entry.owner} is for {old}, which is not there"
         fixes = (_rewrite(entry, old, idle[0]), *_ifup(entry, idle[0]))
         evidence = (*_stanza(entry, old), address_evidence(idle[0]))
-        yield about_link("critical", host, idle[0], title, evidence=evidence, why=WHY_MISSING, fixes=fixes)
+        yield link_finding("critical", host, idle[0], title, evidence=evidence, why=WHY_MISSING, fixes=fixes)
         return
     for old, entry in list(missing.items())[:MAX_NAMES]:
         title = f"is configured by {entry.owner}, but does not exist"
         without = Evidence("NICs that nobody sets up", ", ".join(link.name for link in idle[:5]), "ip address")
         fix = Fix("here", f"put the name of the NIC that is meant into {entry.file}", (), True)
-        yield about_host(
+        yield host_finding(
             "critical",
             host,
             old,
@@ -196,4 +196,4 @@ def _is_of_a_nic(name: str) -> bool:
 
 
 def _stanza(entry: ConfigurationEntry, name: str) -> tuple[Evidence, ...]:
-    return Evidence("stanza", name, place(entry)), Evidence("interface", "does not exist", "ip link")
+    return Evidence("stanza", name, file_and_line(entry)), Evidence("interface", "does not exist", "ip link")

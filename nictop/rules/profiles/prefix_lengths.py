@@ -13,7 +13,7 @@ from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
@@ -55,7 +55,7 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
             continue
         done.add(key)
         length, right = place.address.prefix_length, other.address.prefix_length
-        yield about_link(
+        yield link_finding(
             "warning",
             place.host,
             place.link,

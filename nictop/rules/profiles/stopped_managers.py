@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nictop.model.managers.configuration import applies, place
+from nictop.model.managers.configuration import applies, file_and_line
 from nictop.probe.records import ConfigurationEntry, Link, StoppedManager
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
@@ -12,7 +12,7 @@ from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_waiting_vf, nics
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import about_host
+from nictop.rules.subjects import host_finding
 
 FAMILY: Family = "profiles and names"
 MAX_NAMED_NICS = 4
@@ -102,7 +102,7 @@ def _not_running(
         if bare
         else f"{stopped.name} does not run, and is to set up {_listed(named)}"
     )
-    yield about_host(
+    yield host_finding(
         severity,
         host,
         "",
@@ -110,7 +110,10 @@ def _not_running(
         evidence=(
             Evidence("unit", stopped.unit, f"systemctl is-enabled {stopped.name}"),
             Evidence("process", "none", "/proc/*/comm"),
-            *(Evidence(f"for {link.name}", place(entry), entry.file) for link, entry in wanted[:MAX_NAMED_NICS]),
+            *(
+                Evidence(f"for {link.name}", file_and_line(entry), entry.file)
+                for link, entry in wanted[:MAX_NAMED_NICS]
+            ),
         ),
         why="Nothing gives these NICs their addresses, renews leases, or brings them up after a lost link or a reboot."
         if bare or stopped.unit != "enabled"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
-from nictop.model.facts.hardware import NO_ADDRESS
+from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -18,7 +18,7 @@ from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_plac
 from nictop.rules.fixes.profiles import bring_up, modify
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import (
     function_of,
     is_port_of_netvsc,
@@ -55,7 +55,7 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
             own = function is not None and function.physical_function is not None
             if (own and not link.addresses) or is_port_of_netvsc(host, link):
                 continue
-            yield about_link(
+            yield link_finding(
                 "warning",
                 host,
                 link,
@@ -112,17 +112,17 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
         for port, one in host.used_virtual_functions:
             function = function_of(host, port, one.number)
             passed_on = function is not None and function.driver in PASSTHROUGH_DRIVERS
-            if passed_on and one.address == NO_ADDRESS and not port.switch_id:
+            if passed_on and one.address == ZERO_MAC_ADDRESS and not port.switch_id:
                 bare.setdefault(port.ifindex, []).append(one.number)
         for ifindex, numbers in bare.items():
             port = host.snapshot.links[ifindex]
             shown = ", ".join(f"VF {number}" for number in numbers[:4])
-            yield about_link(
+            yield link_finding(
                 "warning",
                 host,
                 port,
                 f"gave {shown} no MAC address: the guest makes one up",
-                evidence=(Evidence("address", f"{NO_ADDRESS}: {shown}", f"ip link show {port.name}"),),
+                evidence=(Evidence("address", f"{ZERO_MAC_ADDRESS}: {shown}", f"ip link show {port.name}"),),
                 why="The guest's driver takes a random address at every start: another DHCP lease, profiles that no "
                 "longer match.",
                 fixes=tuple(_choose_address(port, number) for number in numbers[:4]),
@@ -131,7 +131,7 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
 
 def _choose_address(port: Link, number: int) -> Fix:
     change, undo = (
-        command("ip", "link", "set", port.name, "vf", str(number), "mac", one) for one in ("<MAC>", NO_ADDRESS)
+        command("ip", "link", "set", port.name, "vf", str(number), "mac", one) for one in ("<MAC>", ZERO_MAC_ADDRESS)
     )
     note = "Any address that nobody else has, as 02:…; the guest takes it when it starts next."
     return Fix("here", f"set the address of VF {number}", (change,), False, (undo,), note)
@@ -164,7 +164,7 @@ def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
             continue
         names = ", ".join(f"{theirs.name} of {one.name}" for one, theirs in others)
         cloned = any(_have_one_machine_id(host, one) for one, _ in others)
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             link,
@@ -199,7 +199,7 @@ def _own_address(link: Link) -> tuple[Evidence, ...]:
 
 def _is_hardware_in_use(link: Link) -> bool:
     has_device = link.type == ARPHRD_ETHER and link.bus is not None and link.kind is None
-    return has_device and link.address != NO_ADDRESS and link.master is None and is_up(link)
+    return has_device and link.address != ZERO_MAC_ADDRESS and link.master is None and is_up(link)
 
 
 def _have_one_machine_id(one: HostFacts, other: HostFacts) -> bool:
@@ -271,7 +271,7 @@ def machine_id_is_cloned(hosts: Sequence[HostFacts]) -> Outcomes:
         if not others or any(_share_an_address(machines[0], host) for host in others):
             continue
         names = ", ".join(host.name for host in machines if host is not others[0])
-        yield about_host(
+        yield host_finding(
             "warning",
             others[0],
             "",

@@ -16,7 +16,7 @@ from nictop.rules.fixes.commands import ManualStep, command, joined
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import Pair, is_port_of_netvsc, is_up, pairs, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -40,7 +40,7 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
         if not numbers:
             continue
         shown = ", ".join(f"VF {number}" for number in numbers[:16])
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             port,
@@ -71,7 +71,7 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
         if not numbers:
             continue
         shown = ", ".join(f"VF {number}" for number in numbers[:MAX_FIXES])
-        yield about_link(
+        yield link_finding(
             "critical",
             host,
             port,
@@ -159,7 +159,7 @@ def _without_carrier(host: HostFacts, link: Link, pair: Pair | None) -> Finding:
         title = f"has no link: {cause}"
         text = f"{'up' if pair.port.carrier else 'down'}, link state of the VF: {pair.function.link_state}"
         evidence.append(Evidence("port", text, f"ip link show {pair.port.name}: {pair.port_text}"))
-    return about_link(
+    return link_finding(
         "critical",
         host,
         link,

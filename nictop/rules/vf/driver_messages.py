@@ -15,7 +15,7 @@ from nictop.probe.records import KernelMessage, Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import (
     RECENT_SECONDS,
     Pair,
@@ -190,7 +190,7 @@ def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: st
         for one in functions[:4]
     ]
     note = "A trusted VF may also listen to all traffic of the port: only for a guest that may."
-    return about_link(
+    return link_finding(
         "warning",
         host,
         port,
@@ -224,7 +224,7 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
         ]
         if not checked or message.time < host.inventory.time - RECENT_SECONDS:
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             port,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nictop.model.devices.virtual_functions import is_in_use, is_virtual_function, pci_function_of_vf
-from nictop.model.facts.hardware import NO_ADDRESS
+from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import is_same_machine as watched_twice
 from nictop.model.text.units import duration
 from nictop.model.text.words import IFF_UP
@@ -100,7 +100,7 @@ def _pairs(hosts: tuple[HostFacts, ...]) -> tuple[Pair, ...]:
             for function in port.virtual_functions:
                 own = own_links(host, port, function.number)
                 found += [Pair(host, link, host, port, function) for link in own]
-                if not own and function.address and function.address != NO_ADDRESS:
+                if not own and function.address and function.address != ZERO_MAC_ADDRESS:
                     claims.setdefault(function.address, []).append((host, port, function))
     if claims:
         found += _across(hosts, claims)

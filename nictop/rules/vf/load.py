@@ -15,7 +15,7 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo, joined
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, MIN_WINDOW_PACKETS, about_link
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, MIN_WINDOW_PACKETS, link_finding
 from nictop.rules.vf.facts import own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -53,7 +53,7 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
             for number, (packets, dropped, seconds) in list(bad.items())[:8]
         )
         which = ", ".join(f"VF {number}" for number in list(bad)[:4])
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             port,
@@ -119,7 +119,7 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
         full = [one for one, sent in functions if sent and sent >= (one.max_tx_rate or 0) * 1e6 * NEAR_LIMIT_SHARE]
         shown = ", ".join(f"VF {one.number}" for one in (full or [one for one, _ in functions])[:4])
         most = (full or [one for one, _ in functions])[0].max_tx_rate or 0
-        yield about_link(
+        yield link_finding(
             "warning" if full else "info",
             host,
             port,
@@ -191,7 +191,7 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         hottest = max(_softirq_shares(host), default=0.0) if packets >= BUSY_PACKETS_PER_SECOND else 0.0
         if hottest < BUSY_SOFTIRQ_SHARE:
             continue
-        yield about_link(
+        yield link_finding(
             "info",
             host,
             link,

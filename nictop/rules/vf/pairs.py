@@ -14,7 +14,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import Pair, is_up, pairs, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -39,7 +39,7 @@ def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
         checked, trusted = pair.function.spoof_check is True, pair.function.trust is not False
         if not is_filtered(pair):
             continue
-        yield about_link(
+        yield link_finding(
             "critical",
             pair.guest,
             pair.link,
@@ -108,7 +108,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
         if not inside or not vlan or pair.function.vlan_protocol == "802.1ad":
             continue
         remove = command("ip", "link", "del", inside[0].name)
-        yield about_link(
+        yield link_finding(
             "warning",
             pair.guest,
             pair.link,
@@ -163,7 +163,7 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
         larger = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.link.mtu))
         undo = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.port.mtu))
         note = "The switch behind the port must take frames of that size, too."
-        yield about_link(
+        yield link_finding(
             "warning",
             pair.guest,
             pair.link,

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from nictop.model.facts.hardware import NO_ADDRESS
+from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import function_of, is_up, is_used, own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -44,12 +44,12 @@ def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
     "Cannot assign requested address"), ixgbe_sriov.c and i40e_virtchnl_pf.c, which let it take the one that was set.
     """
     for port, function in host.used_virtual_functions:
-        if not function.address or function.address == NO_ADDRESS:
+        if not function.address or function.address == ZERO_MAC_ADDRESS:
             continue
         for link in own_links(host, port, function.number):
             if link.address in (function.address, None) or not is_up(link) or link.master is not None:
                 continue
-            yield about_link(
+            yield link_finding(
                 "warning",
                 host,
                 link,
@@ -121,7 +121,7 @@ def representor_is_down(host: HostFacts) -> Outcomes:
         function = function_of(host, link, number)
         if function is None or not is_used(host, link, number):
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             link,
@@ -176,7 +176,7 @@ def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
         missing = _unknown_addresses(host, port) if above is not None and above.kind == "bridge" else []
         if above is None or not missing:
             continue
-        yield about_link(
+        yield link_finding(
             "warning",
             host,
             port,

@@ -13,8 +13,8 @@ from nictop.model.devices.ceiling import (
     Framing,
     Limit,
     ceiling,
+    combined_framing,
     end_limits,
-    framing_of,
     payload_and_wire,
     transmit_rates,
 )
@@ -67,7 +67,7 @@ class RunLog:
 
 def result_of(log: RunLog) -> Result:
     """The result of a run; of one that failed, as far as it is known."""
-    plan, axis = log.plan, zero(log)
+    plan, axis = log.plan, axis_start(log)
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
     flows = tuple(_flow(log, side, axis) for side in plan.sending)
     if log.stopped is not None:
@@ -122,10 +122,10 @@ def run_framing(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Framing:
         snapshot = snapshots.get(endpoint.host)
         ends.append((snapshot if snapshot is not None else Snapshot.empty(endpoint.host), endpoint.ifindex or 0))
     tags = {one.guest: one.port_vlan for one in pairs(snapshots.values()).virtual_functions if one.port_vlan}
-    return framing_of(ends[0], ends[1], base, tags)
+    return combined_framing(ends[0], ends[1], base, tags)
 
 
-def zero(log: RunLog) -> float | None:
+def axis_start(log: RunLog) -> float | None:
     """Start of the axis, in seconds of this machine's CLOCK_MONOTONIC: as the client reports it, or else the server."""
     for side in ("client", "server"):
         end = log.ends[side]
@@ -135,14 +135,14 @@ def zero(log: RunLog) -> float | None:
     return None
 
 
-def first_after(host: RunHost, time: float) -> Counters | None:
+def first_record_since(host: RunHost, time: float) -> Counters | None:
     """The first counter record since a time on the clock of the host; None if there is none yet."""
     return next((record for record in host.records if record.time >= time), None)
 
 
-def has_told(host: RunHost, time: float) -> bool:
+def has_record_since(host: RunHost, time: float) -> bool:
     """That record was received, or will not be."""
-    return first_after(host, time) is not None or host.snapshot.state != "live"
+    return first_record_since(host, time) is not None or host.snapshot.state != "live"
 
 
 # ------------------------------------------------------------------------------------------------------- directions

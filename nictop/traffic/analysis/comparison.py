@@ -15,7 +15,7 @@ from typing import Literal
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.traffic.plan.variables import VARIABLES
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, set_ups
@@ -40,7 +40,7 @@ _STUDENT = (
 """0.975 quantile of Student's t by degrees of freedom, from 1; beyond 30 the last one is used, which is slightly too
 large."""
 
-Verdict = Literal["better", "worse", "same", "not settled", "refused"]
+ComparisonVerdict = Literal["better", "worse", "same", "not settled", "refused"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Cost:
 class Comparison:
     """Comparison of A with B."""
 
-    verdict: Verdict
+    verdict: ComparisonVerdict
     sentence: str
     goodput_a: Spread | None = None
     goodput_b: Spread | None = None
@@ -119,7 +119,7 @@ def compare(
         if what in MUST_AGREE and what not in compared
     )
     if len(a) != len(b):
-        refusals += (f"{counted(len(a), 'run')} of {names[0]} and {len(b)} of {names[1]} make no pairs",)
+        refusals += (f"{count_noun(len(a), 'run')} of {names[0]} and {len(b)} of {names[1]} make no pairs",)
     rates_a, rates_b = _goodputs(a), _goodputs(b)
     spreads = (spread(rates_a), spread(rates_b))
     if refusals:
@@ -153,7 +153,7 @@ def _exp(exponent: float) -> float:
     return math.exp(exponent) if exponent < 700 else math.inf
 
 
-def _verdict(ratio: Ratio) -> Verdict:
+def _verdict(ratio: Ratio) -> ComparisonVerdict:
     if ratio.low > 1:
         return "same" if ratio.high <= 1 + SAME_TOLERANCE else "better"
     if ratio.high < 1:
@@ -161,7 +161,7 @@ def _verdict(ratio: Ratio) -> Verdict:
     return "same" if ratio.low >= 1 - SAME_TOLERANCE and ratio.high <= 1 + SAME_TOLERANCE else "not settled"
 
 
-def _sentence(verdict: Verdict, ratio: Ratio, names: tuple[str, str]) -> str:
+def _sentence(verdict: ComparisonVerdict, ratio: Ratio, names: tuple[str, str]) -> str:
     a, b = map(clean, names)
     interval = f"95 % confidence interval {ratio.low:.2f} to {ratio.high:.2f}"
     text = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (geometric mean; {interval})"
@@ -236,10 +236,10 @@ def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[s
     if len(found) != 2:
         return None, ("A", "B")
     (name_a, a), (name_b, b) = found
-    return compared(a, b, (name_a, name_b)), (name_a, name_b)
+    return compare_stored_runs(a, b, (name_a, name_b)), (name_a, name_b)
 
 
-def compared(a: Sequence[StoredRun], b: Sequence[StoredRun], names: tuple[str, str]) -> Comparison:
+def compare_stored_runs(a: Sequence[StoredRun], b: Sequence[StoredRun], names: tuple[str, str]) -> Comparison:
     """Set-up A against B; what was varied by the experiment may differ."""
     variables = {one.variable for one in (*a, *b)} & VARIABLES.keys()
     varied_facts = [fact for name in sorted(variables) for fact in VARIABLES[name].facts]

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.traffic.analysis.cpu_load import NEARLY_FULL_SHARE, BusyCpu, HostLoad, ThreadLoad
 from nictop.traffic.analysis.judgement import Judgement, ends_of, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
-from nictop.traffic.results.result import MOST_STEAL, Flow, Result
+from nictop.traffic.results.result import MAX_STEAL_SHARE, Flow, Result
 
 BUSY_CPU_SHARE = 0.95
 """Of a CPU's time: a tick or two are always missing."""
@@ -50,7 +50,7 @@ def steal(result: Result, flow: Flow) -> Judgement:
             return Judgement(
                 f"the hypervisor of {where}: it gave {taken} of the time of CPU {full.cpu} to others (steal)"
             )
-        if busy.steal_share > MOST_STEAL:
+        if busy.steal_share > MAX_STEAL_SHARE:
             if busy.total + busy.steal >= FULL_HOST_SHARE * busy.cores or _is_full(load):
                 return Judgement(f"the hypervisor of {where}: it gave {share} of its CPU time to others (steal)")
             possible.append(f"steal on {where} ({share} of its CPU time)")
@@ -221,5 +221,5 @@ def _needs_more_cpus(load: HostLoad) -> bool:
 def _busy_text(load: HostLoad) -> str:
     busy = load.busy
     assert busy is not None
-    cores = f"{units.significant(busy.total)} of {counted(busy.cores, 'core')} are busy"
+    cores = f"{units.significant(busy.total)} of {count_noun(busy.cores, 'core')} are busy"
     return f"{cores}, CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"

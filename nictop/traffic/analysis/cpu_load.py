@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nictop.model.queues.cpu_consumers import spenders
+from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
@@ -268,7 +268,7 @@ def _backlog_drops(first: Counters, last: Counters) -> int | None:
 
 
 def _busiest_machines(window: Snapshot) -> tuple[Machine, ...]:
-    found = [one for one in spenders(window) if one.kind in ("machine", "vhost") and one.total]
+    found = [one for one in cpu_consumers(window) if one.kind in ("machine", "vhost") and one.total]
     return tuple(
         Machine(one.name, one.total or 0.0, one.total if one.kind == "vhost" else one.vhost, one.cpus)
         for one in found[:MAX_RESULT_MACHINES]

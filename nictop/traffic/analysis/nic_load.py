@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
+from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.map import queue_map
 from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
@@ -84,7 +84,7 @@ def _rate(old: tuple[int, ...], new: tuple[int, ...], index: int, seconds: float
 
 def carrying_queue(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
     """Queue and CPUs of a NIC. `window`: the host in a window (`snapshot_between`) that ends at `time`."""
-    known = [share for one in spenders(window) if (share := _vhost_cores(one)) is not None]
+    known = [share for one in cpu_consumers(window) if (share := _vhost_cores(one)) is not None]
     vhost = sum(known) if known else None
     link = window.links.get(ifindex or 0)
     if link is None:

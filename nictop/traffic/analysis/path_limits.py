@@ -16,10 +16,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nictop.model.devices.traffic_control import effect_words, qdisc_words
+from nictop.model.devices.traffic_control import effect_text, qdisc_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.probe.records import Qdisc
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.analysis.judgement import (
@@ -187,13 +187,13 @@ def _segments(result: Result, flow: Flow) -> Judgement:
     if computed > EXPLAINED_FACTOR * measured:
         return Judgement("", (f"{text} ({limit})", *drops))
     if _has_free_window(flow, figures):
-        window = f"congestion window of {counted(figures.congestion_window or 0, 'segment')}, not full"
+        window = f"congestion window of {count_noun(figures.congestion_window or 0, 'segment')}, not full"
         return Judgement("", (f"{text} ({window})", *drops))
     if computed < measured / EXPLAINED_FACTOR:
         return _not_excluded(drops, dropped, f"{text} (lost together: one by one, {limit})")
     if on_one_machine(result) or figures.congestion_window is None:
         return _not_excluded(drops, dropped, f"{text} ({limit})")
-    window = f"congestion window {counted(figures.congestion_window, 'segment')}"
+    window = f"congestion window {count_noun(figures.congestion_window, 'segment')}"
     return Judgement(
         f"{_loss_location(result, flow)}: {text}, {limit}; measured {units.bits_per_second(measured)}; {window}"
     )
@@ -218,12 +218,14 @@ def _loss_location(result: Result, flow: Flow) -> str:
     least = (flow.retransmits or 0) / 2
     receiver, sender = load_of(result, flow.receiver), load_of(result, flow.sender)
     if receiver is not None and least and (receiver.ring_drops or 0) >= least:
-        return f"the ring of {clean(flow.receiver)}: its NIC dropped {counted(receiver.ring_drops or 0, 'packet')}"
+        return f"the ring of {clean(flow.receiver)}: its NIC dropped {count_noun(receiver.ring_drops or 0, 'packet')}"
     if receiver is not None and least and (receiver.backlog_drops or 0) >= least:
-        dropped = counted(receiver.backlog_drops or 0, "packet")
+        dropped = count_noun(receiver.backlog_drops or 0, "packet")
         return f"the receive backlog of {clean(flow.receiver)} dropped {dropped} (net.core.netdev_max_backlog)"
     if sender is not None and least and (sender.send_drops or 0) >= least:
-        return f"{clean(flow.sender)}: its NIC dropped {counted(sender.send_drops or 0, 'packet')} instead of sending"
+        return (
+            f"{clean(flow.sender)}: its NIC dropped {count_noun(sender.send_drops or 0, 'packet')} instead of sending"
+        )
     return "packet loss"
 
 
@@ -264,9 +266,8 @@ def _datagram_loss(result: Result, flow: Flow, share: float) -> str:
     receiver, sender = clean(flow.receiver), clean(flow.sender)
     load = load_of(result, flow.receiver)
     if load is not None and flow.received is not None and (load.ring_drops or 0) >= (flow.received.lost or 0) / 2:
-        return (
-            f", dropped by the NIC of {receiver} ({counted(load.ring_drops or 0, 'packet')} without a free descriptor)"
-        )
+        packets = count_noun(load.ring_drops or 0, "packet")
+        return f", dropped by the NIC of {receiver} ({packets} without a free descriptor)"
     out, into = _chosen_nic(result, flow.sender), _chosen_nic(result, flow.receiver)
     if out is None or into is None or not out.sent or into.received is None or on_one_machine(result):
         return ""
@@ -318,9 +319,9 @@ def _location(host: str, link: str) -> tuple[str, str]:
 
 def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> Judgement:
     where, command = _location(host, link)
-    phrase = f"qdisc {clean(qdisc_words(qdisc))} of {where}"
+    phrase = f"qdisc {clean(qdisc_text(qdisc))} of {where}"
     if _changes_packets(qdisc) or qdisc.rate is None:
-        return Judgement("", (), (f"{phrase}, which {effect_words(replace(qdisc, rate=None))}{command}",))
+        return Judgement("", (), (f"{phrase}, which {effect_text(replace(qdisc, rate=None))}{command}",))
     measured = flow.goodput or 0.0
     if host != flow.sender:
         enough = qdisc.rate >= MIN_ACK_RATE_SHARE * measured
@@ -328,7 +329,7 @@ def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> J
     qdisc_rate = qdisc.rate * (result.plan.streams if qdisc.per_flow else 1)
     share = f"{units.bits_per_second(measured)} arrived"
     if qdisc.limits_all and AT_RATE_SHARE * qdisc_rate <= measured <= qdisc_rate:
-        return Judgement(f"the {phrase}: {effect_words(qdisc)}, headers included; {share}{command}")
+        return Judgement(f"the {phrase}: {effect_text(qdisc)}, headers included; {share}{command}")
     if qdisc_rate > EXPLAINED_FACTOR * measured:
         return Judgement("", (phrase,))
     return Judgement("", (), (f"{phrase} ({share}){command}",))

@@ -35,7 +35,7 @@ BACKGROUND_BYTES = 4 << 20
 FOREIGN_FACTOR = 1.15
 """With a larger share, headers included, there was other traffic; acknowledgements and retransmissions stay below."""
 
-Verdict = Literal["proven", "failed", "unknown"]
+ProofVerdict = Literal["proven", "failed", "unknown"]
 NetworkPath = Literal[
     "physical", "virtual function", "accelerated", "synthetic", "mixed", "virtual", "loopback", "other"
 ]
@@ -72,7 +72,7 @@ class HostProof:
     """Proof of one end of the run."""
 
     host: str
-    verdict: Verdict
+    verdict: ProofVerdict
     path: NetworkPath | None
     sentence: str
     carried: tuple[Carried, ...] = ()
@@ -85,7 +85,7 @@ class HostProof:
 class PathProof:
     """Proof of both ends, and netdevs of other hosts."""
 
-    verdict: Verdict
+    verdict: ProofVerdict
     """proven: both ends are; failed: one has failed."""
     sentence: str
     hosts: tuple[HostProof, ...] = ()
@@ -119,7 +119,7 @@ def prove_path(
     if not failed:
         ends = tuple(_checked_with_sender(one, ends, expected, headers) for one in ends)
     verdicts = {one.verdict for one in ends}
-    verdict: Verdict = "failed" if "failed" in verdicts else "unknown" if "unknown" in verdicts else "proven"
+    verdict: ProofVerdict = "failed" if "failed" in verdicts else "unknown" if "unknown" in verdicts else "proven"
     highest = max((max(pair) for pair in expected.values()), default=0.0)
     others = [host for host in hosts if host not in (plan.client.host, plan.server.host)]
     observed = [one for host in others for one in _observed(hosts[host], highest)]

@@ -14,7 +14,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, Qdisc, TrafficTools
 from nictop.traffic.generators import Side
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.plan.tools import iperf3_version, version_words
+from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 
 MAX_LOWER_LINKS = 64
 """Links that a link sends through: a bridge may have thousands of ports."""
@@ -46,7 +46,7 @@ def setup_facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping
     sides: tuple[Side, Side] = ("client", "server")
     for side, endpoint, cpu in zip(sides, (plan.client, plan.server), (plan.client_cpu, plan.server_cpu), strict=True):
         if plan.generator == "iperf3" and side in tools:
-            found[f"{side} iperf3"] = version_words(iperf3_version(tools[side].version))
+            found[f"{side} iperf3"] = iperf3_text(iperf3_version(tools[side].version))
         found[f"{side} affinity"] = _value_text(cpu)
         snapshot = snapshots.get(endpoint.host)
         if snapshot is None:

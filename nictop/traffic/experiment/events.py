@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nictop.traffic.experiment.steps import Step
+from nictop.traffic.experiment.steps import ExperimentStep
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import Event
+from nictop.traffic.run.events import RunEvent
 
 
 @dataclass(frozen=True)
-class StepBegan:
+class StepStarted:
     """A step starts. Repeated for the same step if its NICs differ after a change."""
 
     number: int
     """Number of the step, from 1."""
     total: int
-    step: Step
+    step: ExperimentStep
     seconds_left: float
     """Estimate for the whole experiment, without the time that manual changes take."""
 
 
 @dataclass(frozen=True)
-class Resting:
+class PauseStarted:
     """A pause before the next step."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class ChangeWanted:
+class ChangeRequired:
     """The user must make a change; the experiment continues when the callback `change` returns."""
 
-    step: Step
+    step: ExperimentStep
     sentence: str
     """The required state, and the current one if it is known; without control characters."""
 
@@ -42,11 +42,11 @@ class StepEnded:
     """A run has ended, or a step could not be run: its result has a failure then."""
 
     number: int
-    kept: StoredRun
+    run: StoredRun
 
 
 @dataclass(frozen=True)
-class NotKept:
+class SaveFailed:
     """A result could not be stored; the experiment continues with the result in memory."""
 
     number: int
@@ -58,8 +58,8 @@ class ExperimentEnded:
     """The last event."""
 
     results: tuple[StoredRun, ...]
-    why: str = ""
+    reason: str = ""
     """Why it ended before its last step; "" if it did not. Without control characters."""
 
 
-ExperimentEvent = StepBegan | Event | Resting | ChangeWanted | StepEnded | NotKept | ExperimentEnded
+ExperimentEvent = StepStarted | RunEvent | PauseStarted | ChangeRequired | StepEnded | SaveFailed | ExperimentEnded

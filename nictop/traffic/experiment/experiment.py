@@ -1,7 +1,7 @@
 """One run or several that belong together: repeats, a sweep, a comparison.
 
-`carry_out` runs the steps of an `Experiment` between watched hosts, waits for manual changes, and yields an event for
-each step and result. However it ends, the settings of the hosts' probes are restored.
+`run_experiment` runs the steps of an `Experiment` between watched hosts, waits for manual changes, and yields an event
+for each step and result. However it ends, the settings of the hosts' probes are restored.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from nictop import __version__
 from nictop.errors import NictopError
 from nictop.traffic.experiment.events import (
-    ChangeWanted,
+    ChangeRequired,
     ExperimentEnded,
     ExperimentEvent,
-    NotKept,
-    Resting,
-    StepBegan,
+    PauseStarted,
+    SaveFailed,
     StepEnded,
+    StepStarted,
 )
 from nictop.traffic.experiment.hook import run_hook
 from nictop.traffic.experiment.manual_changes import (
@@ -34,30 +34,36 @@ from nictop.traffic.experiment.manual_changes import (
     wait_for_change,
     wait_for_ends,
 )
-from nictop.traffic.experiment.steps import RUN_OVERHEAD_SECONDS, Experiment, Step, experiment_of, prepared
+from nictop.traffic.experiment.steps import (
+    RUN_OVERHEAD_SECONDS,
+    Experiment,
+    ExperimentStep,
+    experiment_of,
+    prepare_experiment,
+)
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import Event, Finished, RunTimeouts, Stage
+from nictop.traffic.run.events import RunEvent, RunFinished, RunTimeouts, Stage
 from nictop.traffic.run.failures import Failure, Kind
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
 from nictop.wire.timeout import EventSetError, run_until
 
 __all__ = [
-    "ChangeWanted",
+    "ChangeRequired",
     "Experiment",
     "ExperimentEnded",
     "ExperimentEvent",
+    "ExperimentStep",
     "ManualChangeTimeouts",
-    "NotKept",
-    "Resting",
-    "Step",
-    "StepBegan",
+    "PauseStarted",
+    "SaveFailed",
     "StepEnded",
-    "carry_out",
+    "StepStarted",
     "experiment_of",
-    "prepared",
+    "prepare_experiment",
+    "run_experiment",
 ]
 
 STOPPED = "stopped"
@@ -67,11 +73,11 @@ COUNTER_INTERVAL_SECONDS = 0.2
 RETRIED_KINDS: tuple[Kind, ...] = ("control_message", "refused", "busy", "start", "tools")
 """Kinds of failures that generators or slow hosts occasionally cause."""
 
-Change = Callable[[Step], Coroutine[Any, Any, bool]]
+Change = Callable[[ExperimentStep], Coroutine[Any, Any, bool]]
 Keep = Callable[[StoredRun], object]
 
 
-async def carry_out(
+async def run_experiment(
     experiment: Experiment,
     hosts: Mapping[str, RunHost],
     *,
@@ -142,7 +148,7 @@ class _RunningExperiment:
         try:
             for number, step in enumerate(self._experiment.steps, 1):
                 if number > 1 and self._experiment.rest > 0:
-                    yield Resting(self._experiment.rest)
+                    yield PauseStarted(self._experiment.rest)
                     await run_until(self._stop, asyncio.sleep(self._experiment.rest))
                 async with aclosing(self._step(number, step)) as events:
                     async for event in events:
@@ -163,7 +169,7 @@ class _RunningExperiment:
 
     # ------------------------------------------------------------------------------------------------------ a step
 
-    async def _step(self, number: int, step: Step) -> AsyncGenerator[ExperimentEvent, None]:
+    async def _step(self, number: int, step: ExperimentStep) -> AsyncGenerator[ExperimentEvent, None]:
         self._result, self._refusal = None, ""
         wall = time.time()
         yield self._step_began(number, step)
@@ -175,7 +181,7 @@ class _RunningExperiment:
             async with aclosing(changing) as changes:
                 async for change in changes:
                     yield change
-                    step = change.step if isinstance(change, StepBegan) else step
+                    step = change.step if isinstance(change, StepStarted) else step
         if self._refusal:
             self._result = Result(step.plan, wall, failure=Failure("other", self._refusal))
         else:
@@ -191,15 +197,15 @@ class _RunningExperiment:
             try:
                 await asyncio.to_thread(self._keep, run)
             except NictopError as error:
-                yield NotKept(number, error.message)
+                yield SaveFailed(number, error.message)
         yield StepEnded(number, run)
 
-    def _step_began(self, number: int, step: Step) -> StepBegan:
+    def _step_began(self, number: int, step: ExperimentStep) -> StepStarted:
         overhead = mean(self._overheads) if self._overheads else RUN_OVERHEAD_SECONDS
         seconds_left = self._experiment.seconds_from(number, overhead)
-        return StepBegan(number, len(self._experiment.steps), step, seconds_left)
+        return StepStarted(number, len(self._experiment.steps), step, seconds_left)
 
-    async def _attempts(self, step: Step) -> AsyncGenerator[Event, None]:
+    async def _attempts(self, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
         """Run the step. If there are other steps, a run that failed with one of `RETRIED_KINDS` is repeated once."""
         async with aclosing(self._run(step)) as events:
             async for event in events:
@@ -217,7 +223,7 @@ class _RunningExperiment:
             assert self._result is not None
             self._result = replace(self._result, notes=(*self._result.notes, f"the first attempt failed: {reason}"))
 
-    async def _run(self, step: Step) -> AsyncGenerator[Event, None]:
+    async def _run(self, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
         for host in self._hosts.values():
             ifindexes = (one.ifindex for one in (step.plan.client, step.plan.server) if one.host == host.name)
             await host.session.join_run(COUNTER_INTERVAL_SECONDS, next(ifindexes, None))
@@ -227,7 +233,7 @@ class _RunningExperiment:
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
-                    if isinstance(event, Finished):
+                    if isinstance(event, RunFinished):
                         self._result = event.result
                     yield event
         finally:
@@ -239,7 +245,7 @@ class _RunningExperiment:
         await self._stop.wait()
         run.stop()
 
-    def _stored_run(self, number: int, step: Step, result: Result) -> StoredRun:
+    def _stored_run(self, number: int, step: ExperimentStep, result: Result) -> StoredRun:
         return StoredRun(
             f"{self._experiment.identity}-{number}",
             self._experiment.identity,
@@ -256,7 +262,7 @@ class _RunningExperiment:
 
     # --------------------------------------------------------------------------------------------- before a step
 
-    async def _wait_for_ends(self, step: Step) -> AsyncGenerator[Event, None]:
+    async def _wait_for_ends(self, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
         """Wait until both ends are live; raise _ExperimentStopped if they are not."""
         reason = unavailable_end(step.plan, self._hosts)
         if reason:
@@ -265,7 +271,7 @@ class _RunningExperiment:
         if reason:
             raise _ExperimentStopped(reason)
 
-    async def _make_change(self, number: int, step: Step) -> AsyncGenerator[ExperimentEvent, None]:
+    async def _make_change(self, number: int, step: ExperimentStep) -> AsyncGenerator[ExperimentEvent, None]:
         """Have the change made if it is not in force yet, and check that it is."""
         variable = self._experiment.variable
         yield Stage("changing", f"looking whether it is so: {step.change}")
@@ -291,7 +297,9 @@ class _RunningExperiment:
         if plan != step.plan:
             yield self._step_began(number, replace(step, plan=plan))
 
-    async def _request_change(self, number: int, step: Step, reason: str) -> AsyncGenerator[ExperimentEvent, None]:
+    async def _request_change(
+        self, number: int, step: ExperimentStep, reason: str
+    ) -> AsyncGenerator[ExperimentEvent, None]:
         """By the command between the runs, or by the user."""
         if self._experiment.between:
             yield Stage("changing", f"the command between the runs makes it so: {step.change}")
@@ -299,13 +307,13 @@ class _RunningExperiment:
             running = run_hook(self._experiment.between, environment, self._change_timeouts.between)
             self._refusal = await run_until(self._stop, running)
             return
-        yield ChangeWanted(step, f"{step.change} (now: {reason})" if reason else step.change)
+        yield ChangeRequired(step, f"{step.change} (now: {reason})" if reason else step.change)
         if self._change is None:
             raise _ExperimentStopped(f"somebody has to change something, and nobody can be asked: {step.change}")
         if not await run_until(self._stop, self._change(step)):
             raise _ExperimentStopped(f"nobody makes the change: {step.change}")
 
-    def _environment(self, number: int, step: Step) -> dict[str, str]:
+    def _environment(self, number: int, step: ExperimentStep) -> dict[str, str]:
         """Environment of the command between the runs. Host names are those of the watched hosts."""
         return {
             "NICTOP_VARIABLE": self._experiment.variable,

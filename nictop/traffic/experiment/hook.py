@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import duration
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 MAX_OUTPUT_BYTES = 2000
 """Of each stream; the end is kept, as it has the error message."""
@@ -111,7 +111,7 @@ class _OutputTail:
 
 async def _ends_within(process: asyncio.subprocess.Process, seconds: float) -> bool:
     try:
-        await within(seconds, process.wait())
+        await with_timeout(seconds, process.wait())
     except asyncio.TimeoutError:
         return False
     return True

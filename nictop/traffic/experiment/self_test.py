@@ -49,7 +49,7 @@ class SelfTest:
     """Client and server; over loopback one source is both."""
     request: RunRequest
     """A run between them."""
-    sentence: str
+    description: str
     """What it measures."""
 
 

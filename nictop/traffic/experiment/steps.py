@@ -1,8 +1,8 @@
 """The runs that a request means, in order, between existing endpoints and with a generator that can run them.
 
-Reads nothing; `experiment_of` takes endpoint pairs, snapshots and tools, `prepared` gets them from the hosts. Values of
-a sweep or a comparison alternate forwards and backwards (A B B A, 1 2 4 4 2 1), so that drift affects all of them alike
-and manual changes are as rare as possible.
+Reads nothing; `experiment_of` takes endpoint pairs, snapshots and tools, `prepare_experiment` gets them from the hosts.
+Values of a sweep or a comparison alternate forwards and backwards (A B B A, 1 2 4 4 2 1), so that drift affects all of
+them alike and manual changes are as rare as possible.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
 from nictop.traffic.plan.endpoints import select_pair
-from nictop.traffic.plan.plan import EndpointPair, RunPlan, offers, problems
+from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs, plan_problems
 from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.request import RunRequest, generator_of, plan_of
 from nictop.traffic.plan.tools import iperf3_differences, refusals
-from nictop.traffic.plan.validation import ValidatedRequest, asked_for, reasons_by_value
+from nictop.traffic.plan.validation import ValidatedRequest, reasons_by_value, validate_request
 from nictop.traffic.plan.variables import change_text, variable_of
 from nictop.traffic.results.selection import ExperimentKind
 from nictop.traffic.run.host import RunHost
@@ -35,7 +35,7 @@ counters."""
 
 
 @dataclass(frozen=True)
-class Step:
+class ExperimentStep:
     """One run of an experiment."""
 
     plan: RunPlan
@@ -56,7 +56,7 @@ class Experiment:
     """Runs to make, in order."""
 
     identity: str
-    steps: tuple[Step, ...]
+    steps: tuple[ExperimentStep, ...]
     kind: ExperimentKind = "run"
     variable: str = ""
     rest: float = 2.0
@@ -82,14 +82,14 @@ class Experiment:
         return sum(step.plan.seconds + overhead for step in left) + self.rest * max(0, len(left) - 1)
 
 
-async def prepared(request: RunRequest, hosts: Mapping[str, RunHost]) -> Experiment:
+async def prepare_experiment(request: RunRequest, hosts: Mapping[str, RunHost]) -> Experiment:
     """Request the generators of both ends, then `experiment_of`. Every host must have an inventory."""
     tools = {}
     for name in dict.fromkeys((request.client, request.server)):
         if name in hosts:
             tools[name] = await hosts[name].tools()
     snapshots = {name: host.snapshot for name, host in hosts.items()}
-    found = offers(pairs(snapshots.values()).subnets, snapshots.values())
+    found = endpoint_pairs(pairs(snapshots.values()).subnets, snapshots.values())
     return experiment_of(request, found, snapshots, tools)
 
 
@@ -101,7 +101,7 @@ def experiment_of(
 ) -> Experiment:
     """The experiment that a request means. `snapshots` and `tools`: by host. Raises NictopError with every reason if it
     cannot be run."""
-    checked = asked_for(request)
+    checked = validate_request(request)
     pair, plans = _plans(checked, candidates, snapshots)
     missing = [clean(name) for name in (request.client, request.server) if name not in tools]
     if missing:
@@ -169,7 +169,7 @@ def _with_nics(request: RunRequest, value: str, snapshots: Mapping[str, Snapshot
 
 def _refuse(variable: str, plans: Mapping[str, RunPlan], client: TrafficTools, server: TrafficTools) -> None:
     reasons = reasons_by_value(
-        variable, {value: (*problems(plan), *refusals(plan, client, server)) for value, plan in plans.items()}
+        variable, {value: (*plan_problems(plan), *refusals(plan, client, server)) for value, plan in plans.items()}
     )
     if reasons:
         lacking = any(plan.generator == "iperf3" for plan in plans.values()) and None in (client.path, server.path)
@@ -180,7 +180,7 @@ def _refuse(variable: str, plans: Mapping[str, RunPlan], client: TrafficTools, s
 
 def _steps(
     checked: ValidatedRequest, plans: Mapping[str, RunPlan], snapshots: Mapping[str, Snapshot]
-) -> Iterable[Step]:
+) -> Iterable[ExperimentStep]:
     variable, values, request = checked.variable, checked.values, checked.request
     row = variable_of(variable) if variable else None
     for number, index in enumerate(_order(checked.kind, len(values), request.repeat)):
@@ -189,7 +189,7 @@ def _steps(
         text = clean(value if variable == "setup" else f"{row.title} {value}") if row is not None else ""
         round_ = f"{number // len(values) + 1} of {request.repeat}" if request.repeat > 1 else ""
         change = change_text(variable, value, plans[value], snapshots) if checked.is_manual else ""
-        yield Step(
+        yield ExperimentStep(
             plans[value],
             ", ".join(filter(None, (f"{name}: {text}" if name else text, round_))),
             name or (value if checked.kind == "sweep" else ""),

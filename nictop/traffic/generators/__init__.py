@@ -24,13 +24,13 @@ class OutputParser(Protocol):
         """What is still incomplete when the output has ended."""
 
 
-def arguments(plan: RunPlan, side: Side, tools: TrafficTools) -> tuple[str, ...]:
+def generator_arguments(plan: RunPlan, side: Side, tools: TrafficTools) -> tuple[str, ...]:
     """Command line arguments of one end, without those that the probe adds itself."""
     if plan.generator == "builtin":
         return builtin_client_arguments(plan) if side == "client" else builtin_server_arguments(plan)
     return iperf3_client_arguments(plan, tools) if side == "client" else iperf3_server_arguments(plan, tools)
 
 
-def output(plan: RunPlan, tools: TrafficTools) -> OutputParser:
+def output_parser(plan: RunPlan, tools: TrafficTools) -> OutputParser:
     """The parser for the output of one end."""
     return BuiltInOutput(plan.interval) if plan.generator == "builtin" else iperf3_output(plan, tools)

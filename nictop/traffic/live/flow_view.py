@@ -67,7 +67,7 @@ class FlowView:
     """The sending end."""
     arrivals: tuple[Arrival, ...] = ()
     """In order of time; omitted intervals end at 0 or before."""
-    sendings: tuple[SenderState, ...] = ()
+    sender_states: tuple[SenderState, ...] = ()
     """In order of time."""
     by_sockets: bool = False
     """`arrivals` come from TCP_INFO, because the generator reports no intervals."""
@@ -77,7 +77,7 @@ class FlowView:
     """Figures of the sender's connections in the measured seconds, once the run has ended."""
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """``a → b``, without control characters."""
         return f"{clean(self.sender)} → {clean(self.receiver)}"
 
@@ -164,7 +164,7 @@ class FlowWatch:
         """The current view. `final`: view of the same direction in the result, whose points are the final ones."""
         reported = self._arrived.all or self._sent.all
         arrivals = (final.arrivals if final is not None else ()) or reported or self._arrived_by_sockets.all
-        sendings = (final.sendings if final is not None else ()) or self._from_sockets.all or self._reported.all
+        sendings = (final.sender_states if final is not None else ()) or self._from_sockets.all or self._reported.all
         return FlowView(
             self.sender,
             self.receiver,

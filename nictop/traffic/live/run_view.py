@@ -1,7 +1,7 @@
 """View of a run, the same while it runs and when it was stored: series on one axis, ceiling, every host.
 
 Reads nothing. `LiveRun` takes the events of a run and the counters of its hosts and gives the current view;
-`picture_of` gives the view of a result; `moment` gives the values of a view at one time.
+`result_view` gives the view of a result; `sample_at` gives the values of a view at one time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nictop.traffic.live.flow_view import BY_TIME, Arrival, FlowView, FlowWatch,
 from nictop.traffic.live.host_view import HostLoadView, HostWatch, result_host_view
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Sockets, Stage
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, SocketSample, Stage
 
 if TYPE_CHECKING:
     from nictop.traffic.run.host import RunHost
@@ -49,18 +49,18 @@ class RunView:
     """Once the run has ended."""
 
     @property
-    def begins(self) -> float:
+    def start(self) -> float:
         return -float(self.plan.omit)
 
     @property
-    def ends(self) -> float:
+    def end(self) -> float:
         """The planned end, or the end of the last interval if that is later."""
         last = max((flow.arrivals[-1].time for flow in self.flows if flow.arrivals), default=0.0)
         return max(float(self.plan.time), last)
 
 
 @dataclass(frozen=True)
-class FlowMoment:
+class FlowSample:
     """One direction at one time. None: not reported."""
 
     flow: FlowView
@@ -69,7 +69,7 @@ class FlowMoment:
 
 
 @dataclass(frozen=True)
-class HostMoment:
+class HostSample:
     """One host at one time. None: not counted."""
 
     host: HostLoadView
@@ -79,13 +79,13 @@ class HostMoment:
 
 
 @dataclass(frozen=True)
-class RunMoment:
+class RunSample:
     """All directions and hosts at one time."""
 
     time: float
     """Seconds on the axis of the run."""
-    flows: tuple[FlowMoment, ...]
-    hosts: tuple[HostMoment, ...]
+    flows: tuple[FlowSample, ...]
+    hosts: tuple[HostSample, ...]
 
 
 class LiveRun:
@@ -114,20 +114,20 @@ class LiveRun:
         self._result: Result | None = None
         self._ended: float | None = None
 
-    def take(self, event: Event, now: float | None = None) -> None:
+    def process(self, event: RunEvent, now: float | None = None) -> None:
         """Add one event of the run. `now`: seconds of this machine's CLOCK_MONOTONIC when it was received."""
         now = clock.monotonic() if now is None else now
         if isinstance(event, Stage):
             self._stage = event.sentence
         elif isinstance(event, IntervalMeasured):
             self._add_interval(event, now)
-        elif isinstance(event, Sockets):
+        elif isinstance(event, SocketSample):
             self._add_sockets(event, now)
-        elif isinstance(event, Finished):
+        elif isinstance(event, RunFinished):
             self._result, self._ended = event.result, now
             self.plan = event.result.plan
 
-    def picture(self, now: float | None = None) -> RunView:
+    def view(self, now: float | None = None) -> RunView:
         """The current view."""
         now = clock.monotonic() if now is None else now
         if self._axis is not None:
@@ -148,7 +148,7 @@ class LiveRun:
 
     def _final_view(self, result: Result) -> RunView:
         """The view with the final figures, and those that only the live view has."""
-        final = picture_of(result)
+        final = result_view(result)
         flows = {flow.side: flow for flow in final.flows}
         hosts = {host.host: host for host in final.hosts}
         return RunView(
@@ -172,7 +172,7 @@ class LiveRun:
             if (flow.side == event.side) == one.sends:
                 flow.add_interval(time, one)
 
-    def _add_sockets(self, event: Sockets, now: float) -> None:
+    def _add_sockets(self, event: SocketSample, now: float) -> None:
         if event.time is not None:
             self._set_axis(now - event.time, exact=True)
         elif self._axis is None and any(one.bytes_acked or one.bytes_received for one in event.sockets):
@@ -193,7 +193,7 @@ class LiveRun:
             self._axis = axis
 
 
-def picture_of(result: Result) -> RunView:
+def result_view(result: Result) -> RunView:
     """The view of a run that has ended."""
     plan = result.plan
     flows = tuple(
@@ -205,13 +205,13 @@ def picture_of(result: Result) -> RunView:
     return RunView(plan, "", end, flows, hosts, result.ceiling, result)
 
 
-def moment(view: RunView, time: float | None = None) -> RunMoment:
+def sample_at(view: RunView, time: float | None = None) -> RunSample:
     """The values of all directions and hosts at one time; None: the newest ones."""
-    return RunMoment(
+    return RunSample(
         view.seconds if time is None else time,
-        tuple(FlowMoment(flow, _at(flow.arrivals, time), _at(flow.sendings, time)) for flow in view.flows),
+        tuple(FlowSample(flow, _at(flow.arrivals, time), _at(flow.sender_states, time)) for flow in view.flows),
         tuple(
-            HostMoment(host, _at(host.series, time), _at(host.packets, time), _at(host.carrying, time))
+            HostSample(host, _at(host.series, time), _at(host.packets, time), _at(host.carrying, time))
             for host in view.hosts
         ),
     )
@@ -230,14 +230,14 @@ def _at(points: Sequence[TimedT], time: float | None) -> TimedT | None:
     return point if time > max(before, point.time - length) - ROUNDING_SECONDS else None
 
 
-def whole(view: RunView) -> RunMoment | None:
+def run_totals(view: RunView) -> RunSample | None:
     """The measured seconds of a run that has ended, as values at one time: means of rates, sums of counts. None if the
     run has not ended."""
     if view.result is None:
         return None
-    flows = tuple(FlowMoment(flow, *_flow_total(flow, view.plan)) for flow in view.flows)
+    flows = tuple(FlowSample(flow, *_flow_total(flow, view.plan)) for flow in view.flows)
     hosts = tuple(
-        HostMoment(
+        HostSample(
             host,
             host.load.busy if host.load is not None else None,
             _packets_total(host, view.plan),
@@ -245,7 +245,7 @@ def whole(view: RunView) -> RunMoment | None:
         )
         for host in view.hosts
     )
-    return RunMoment(view.seconds, flows, hosts)
+    return RunSample(view.seconds, flows, hosts)
 
 
 def _flow_total(one: FlowView, plan: RunPlan) -> tuple[Arrival | None, SenderState | None]:

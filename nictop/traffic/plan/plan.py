@@ -136,7 +136,7 @@ class EndpointPair:
     """Settings in which the two ends differ."""
 
 
-def offers(subnets: Iterable[SharedSubnet], snapshots: Iterable[Snapshot]) -> tuple[EndpointPair, ...]:
+def endpoint_pairs(subnets: Iterable[SharedSubnet], snapshots: Iterable[Snapshot]) -> tuple[EndpointPair, ...]:
     """Every pair of endpoints in a shared subnet, in both directions: devices before virtual links, then in the order
     of the subnets. Addresses that several netdevs have are left out, and pairs of two names of one machine."""
     by_host = {snapshot.host: snapshot for snapshot in snapshots}
@@ -183,7 +183,7 @@ def dscp_number(text: str) -> int | None:
     return number if 0 <= number < 64 else None
 
 
-def problems(plan: RunPlan) -> tuple[str, ...]:
+def plan_problems(plan: RunPlan) -> tuple[str, ...]:
     """What is invalid in a plan, whatever the hosts support; () if nothing is."""
     return (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
 

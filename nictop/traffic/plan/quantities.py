@@ -21,7 +21,7 @@ _RATE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(b/s|bit/s|bps)?", re.IG
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def amount(text: str, what: str = "size") -> int:
+def parse_byte_count(text: str, what: str = "size") -> int:
     """Bytes: ``128K``, ``1M``, ``1460``, ``0.5M``."""
     match = _AMOUNT.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     value = _scaled(match, 1024) if match is not None else None
@@ -30,7 +30,7 @@ def amount(text: str, what: str = "size") -> int:
     return value
 
 
-def bit_rate(text: str, what: str = "bitrate") -> int:
+def parse_bit_rate(text: str, what: str = "bitrate") -> int:
     """Bits per second: ``1G``, ``500M``, ``2.5G``."""
     match = _RATE.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     value = _scaled(match, 1000) if match is not None else None
@@ -52,26 +52,26 @@ def _scaled(match: re.Match[str], factor: int) -> int | None:
     return value
 
 
-def whole_number(text: str, what: str = "number") -> int:
+def parse_whole_number(text: str, what: str = "number") -> int:
     """``4`` → 4"""
     if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,15}", text.strip(), re.ASCII) is None:
         raise NictopError(f"{what}: {quoted(text)} is no whole number")
     return int(text.strip())
 
 
-def seconds(text: str, what: str = "time") -> float:
+def parse_seconds(text: str, what: str = "time") -> float:
     """``2``, ``0.5`` → seconds"""
     if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip(), re.ASCII) is None:
         raise NictopError(f"{what}: {quoted(text)} is no number of seconds")
     return float(text.strip())
 
 
-def cpu(text: str, what: str = "CPU") -> int:
+def parse_cpu(text: str, what: str = "CPU") -> int:
     """Number of a CPU."""
-    return whole_number(text, what)
+    return parse_whole_number(text, what)
 
 
-def dscp(text: str, what: str = "DSCP") -> int:
+def parse_dscp(text: str, what: str = "DSCP") -> int:
     """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63."""
     number = dscp_number(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     if number is None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, problems
+from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, plan_problems
 from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.plan.variables import MAX_VALUES, check_value, variable_of
@@ -50,7 +50,7 @@ class RunRequest(RunOptions):
     """Names of watched hosts whose CPUs and NICs are measured too."""
 
 
-def values(text: str) -> Values:
+def parse_values(text: str) -> Values:
     """``length=512,4K,8M`` → ("length", ("512", "4K", "8M")). Raises NictopError if a value is invalid for the
     variable."""
     name, equals, listed = text.partition("=")
@@ -106,5 +106,5 @@ def _refusal_reasons(
     found: dict[str, None] = {}
     for plan in plans:
         candidate = replace(plan, generator=generator)
-        found |= dict.fromkeys((*problems(candidate), *refusals(candidate, client_tools, server_tools)))
+        found |= dict.fromkeys((*plan_problems(candidate), *refusals(candidate, client_tools, server_tools)))
     return list(found)

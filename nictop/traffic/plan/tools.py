@@ -33,7 +33,7 @@ def iperf3_version(text: str) -> Version | None:
     return tuple(int(part) for part in found.groups() if part is not None) if found else None
 
 
-def version_words(version: Version | None) -> str:
+def iperf3_text(version: Version | None) -> str:
     return "iperf3 of an unknown version" if version is None else f"iperf3 {'.'.join(map(str, version))}"
 
 
@@ -79,7 +79,7 @@ def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterable[str]:
         why = tools.unreadable.get("version") or tools.unreadable.get("options")
         yield f"{clean(tools.path)} does not answer as iperf3 does" + (f": {clean(why.detail)}" if why else "")
         return
-    name = version_words(version)
+    name = iperf3_text(version)
     if version < MIN_IPERF3_VERSION:
         oldest = ".".join(map(str, MIN_IPERF3_VERSION))
         yield f"{name} is older than {oldest}, which is the oldest that nictop can follow"
@@ -109,7 +109,7 @@ def iperf3_differences(client: TrafficTools, server: TrafficTools) -> tuple[str,
     ours, theirs = iperf3_version(client.version), iperf3_version(server.version)
     if ours == theirs:
         return ()
-    texts = (version_words(ours), version_words(theirs))
+    texts = (iperf3_text(ours), iperf3_text(theirs))
     more = "; only one of them runs every stream in a thread of its own" if _threaded(ours) != _threaded(theirs) else ""
     return (f"client {texts[0]}, server {texts[1]}{more}: {RESULTS_DIFFER}",)
 

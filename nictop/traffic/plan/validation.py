@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
-from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator, problems
+from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator, plan_problems
 from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.request import RunRequest, plan_of
 from nictop.traffic.plan.variables import check_value, variable_of
@@ -41,7 +41,7 @@ class ValidatedRequest:
         return bool(self.variable) and variable_of(self.variable).manual
 
 
-def asked_for(request: RunRequest) -> ValidatedRequest:
+def validate_request(request: RunRequest) -> ValidatedRequest:
     """Check a request. Raises NictopError if it cannot be run between any hosts."""
     validated = _classify(request)
     for value in validated.values if validated.variable else ():
@@ -93,7 +93,7 @@ def _check_plans(validated: ValidatedRequest) -> None:
     for generator in generators:
         plan = plan_of(validated.request, EXAMPLE_PAIR, generator)
         plans = {value: into_plan(plan, value) if into_plan is not None else plan for value in validated.values}
-        found.append({value: problems(plan) for value, plan in plans.items()})
+        found.append({value: plan_problems(plan) for value, plan in plans.items()})
     by_generator = [reasons_by_value(validated.variable, reasons) for reasons in found]
     if not all(by_generator):
         return

@@ -16,7 +16,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
-from nictop.traffic.plan.quantities import amount, bit_rate, parse_yes_or_no, quoted, whole_number
+from nictop.traffic.plan.quantities import parse_bit_rate, parse_byte_count, parse_whole_number, parse_yes_or_no, quoted
 
 DEFAULT = "default"
 MAX_VALUES = 64
@@ -43,23 +43,23 @@ class Variable:
 
 
 def _length(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, length=None if value == DEFAULT else amount(value, "length"))
+    return replace(plan, length=None if value == DEFAULT else parse_byte_count(value, "length"))
 
 
 def _mss(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, mss=None if value == DEFAULT else amount(value, "mss"))
+    return replace(plan, mss=None if value == DEFAULT else parse_byte_count(value, "mss"))
 
 
 def _window(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, window=None if value == DEFAULT else amount(value, "window"))
+    return replace(plan, window=None if value == DEFAULT else parse_byte_count(value, "window"))
 
 
 def _streams(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, streams=1 if value == DEFAULT else whole_number(value, "streams"))
+    return replace(plan, streams=1 if value == DEFAULT else parse_whole_number(value, "streams"))
 
 
 def _bitrate(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, bitrate=None if value == DEFAULT else bit_rate(value))
+    return replace(plan, bitrate=None if value == DEFAULT else parse_bit_rate(value))
 
 
 def _congestion(plan: RunPlan, value: str) -> RunPlan:
@@ -107,8 +107,8 @@ VARIABLES: dict[str, Variable] = {
 """By name."""
 
 _NUMBERS: dict[str, Callable[[str], int]] = {
-    "length": amount, "mss": amount, "window": amount, "streams": whole_number, "bitrate": bit_rate,
-    "queues": whole_number, "mtu": whole_number,
+    "length": parse_byte_count, "mss": parse_byte_count, "window": parse_byte_count, "streams": parse_whole_number,
+    "bitrate": parse_bit_rate, "queues": parse_whole_number, "mtu": parse_whole_number,
 }  # fmt: skip
 
 
@@ -145,7 +145,9 @@ def axis_position(name: str, value: str) -> float | None:
 def both_ends(name: str, value: str) -> tuple[int | None, int | None]:
     """Values of client and server: ``4`` both, ``4/`` and ``/4`` one of them, ``4/2`` different ones."""
     client, slash, server = value.partition("/")
-    wanted = tuple(whole_number(part, name) if part.strip() else None for part in (client, server if slash else client))
+    wanted = tuple(
+        parse_whole_number(part, name) if part.strip() else None for part in (client, server if slash else client)
+    )
     if wanted == (None, None) or 0 in wanted:
         raise NictopError(f"{name}: {quoted(value)} is no value", f"write it like {VARIABLES[name].example}")
     return wanted[0], wanted[1]

@@ -22,7 +22,7 @@ from nictop.traffic.run.failures import Failure
 RESULT_SCHEMA = 1
 """Increased when the meaning of a field changes."""
 
-MOST_STEAL = 0.05
+MAX_STEAL_SHARE = 0.05
 """Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
 
@@ -153,6 +153,6 @@ def _ranking_objections(result: Result) -> Sequence[str]:
             continue
         if load.busy is None:
             found.append(f"{host}: its CPUs were not counted")
-        elif load.busy.steal_share > MOST_STEAL:
+        elif load.busy.steal_share > MAX_STEAL_SHARE:
             found.append(f"{host}: the hypervisor took {percentage(load.busy.steal_share)} of its CPU time (steal)")
     return found

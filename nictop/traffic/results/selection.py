@@ -1,8 +1,8 @@
 """Select stored results by the arguments of a command line: two set-ups to compare.
 
-`chosen` reads files (see `store`), `found` and `set_ups` are pure. An argument is a path (of a file or a directory),
-the identity of a run or of an experiment (or its beginning), or a label; ``ARGUMENT:VALUE`` is one value of a sweep or
-of a comparison.
+`select_set_ups` reads files (see `store`), `select_runs` and `set_ups` are pure. An argument is a path (of a file or a
+directory), the identity of a run or of an experiment (or its beginning), or a label; ``ARGUMENT:VALUE`` is one value of
+a sweep or of a comparison.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.results.store import (
-    SCHEMA,
+    RUN_FILE_SCHEMA,
     ExperimentKind,
-    KeptRuns,
     StoredRun,
+    StoredRuns,
     directory,
-    keep,
-    kept_runs,
-    parse_kept,
-    read,
+    parse_run,
+    read_run,
+    save_run,
+    stored_runs,
 )
 
 __all__ = [
-    "SCHEMA",
+    "RUN_FILE_SCHEMA",
     "ExperimentKind",
-    "KeptRuns",
     "SetUp",
     "StoredRun",
-    "chosen",
+    "StoredRuns",
     "directory",
-    "found",
-    "keep",
-    "kept_runs",
-    "parse_kept",
-    "read",
+    "parse_run",
+    "read_run",
+    "save_run",
+    "select_runs",
+    "select_set_ups",
     "set_ups",
+    "stored_runs",
 ]
 
 SetUp = tuple[str, list[StoredRun]]
 """Its name, escaped for a terminal, and its runs in the order in which they were made."""
 
-MOST_LISTED = 8
+MAX_NAMES_IN_MESSAGE = 8
 
 
-def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
+def select_set_ups(words: Sequence[str], directory: Path) -> list[SetUp]:
     """The two set-ups of these arguments, in their order. Raises NictopError if there are not two, or an argument
     selects nothing."""
     kept: list[StoredRun] | None = None
     runs: dict[str, StoredRun] = {}
     for word in words:
         if _is_path(word):
-            here = [read(Path(word))] if not os.path.isdir(word) else _all(Path(word))
+            here = [read_run(Path(word))] if not os.path.isdir(word) else _all(Path(word))
         else:
             kept = _all(directory) if kept is None else kept
-            here = found(word, kept)
+            here = select_runs(word, kept)
         for run in here:
             runs.setdefault(run.identity, run)
     result = set_ups(runs.values())
@@ -67,7 +67,7 @@ def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
     return result
 
 
-def found(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
+def select_runs(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
     """The runs that an argument selects. Raises NictopError if there are none, or if it is the beginning of several
     identities."""
     kept = list(kept)
@@ -77,7 +77,7 @@ def found(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
         runs = [run for run in _found(name, kept) if run.value == value]
     if not runs:
         labels = dict.fromkeys(clean(run.label) for run in kept if run.label)
-        listed = ", ".join(list(labels)[:MOST_LISTED])
+        listed = ", ".join(list(labels)[:MAX_NAMES_IN_MESSAGE])
         raise NictopError(
             f"no kept result is called {quoted(word)}",
             f"labels: {listed}" if listed else "nictop traffic --list shows what is kept",
@@ -97,7 +97,7 @@ def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
     experiments = dict.fromkeys(run.experiment for run in beginning)
     by_run = [run for run in beginning if not run.experiment.startswith(word)]
     if len(experiments) > 1 or len(by_run) > 1:
-        listed = ", ".join(map(clean, list(experiments)[:MOST_LISTED]))
+        listed = ", ".join(map(clean, list(experiments)[:MAX_NAMES_IN_MESSAGE]))
         raise NictopError(f"{quoted(word)} begins several identities", f"{listed}: write more of it")
     return beginning
 
@@ -129,14 +129,16 @@ def _is_path(word: str) -> bool:
 
 def _all(directory: Path) -> list[StoredRun]:
     """Oldest first."""
-    return [run for _, run in reversed(kept_runs(directory).runs)]
+    return [run for _, run in reversed(stored_runs(directory).runs)]
 
 
 def _counted(result: Sequence[SetUp]) -> str:
     if not result:
         return "none"
-    listed = ", ".join(f"{name} ({len(runs)} runs)" if len(runs) > 1 else name for name, runs in result[:MOST_LISTED])
-    more = ", …" if len(result) > MOST_LISTED else ""
+    listed = ", ".join(
+        f"{name} ({len(runs)} runs)" if len(runs) > 1 else name for name, runs in result[:MAX_NAMES_IN_MESSAGE]
+    )
+    more = ", …" if len(result) > MAX_NAMES_IN_MESSAGE else ""
     return f"{len(result)}: {listed}{more}" if len(result) > 1 else f"one: {listed}"
 
 

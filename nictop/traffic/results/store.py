@@ -1,8 +1,8 @@
 """Stored results: one JSON file each in ``$XDG_STATE_HOME/nictop/runs``, written atomically.
 
-`keep`, `read` and `kept_runs` access the file system; `encoded` and `parse_kept` are pure. A file may be truncated,
-damaged, of a newer nictop or not a result at all: reading it raises NictopError, listing reports it beside the others.
-Texts in a file are not trusted: they are escaped where they are shown.
+`save_run`, `read_run` and `stored_runs` access the file system; `encode_run` and `parse_run` are pure. A file may be
+truncated, damaged, of a newer nictop or not a result at all: reading it raises NictopError, listing reports it beside
+the others. Texts in a file are not trusted: they are escaped where they are shown.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from nictop.traffic.results.result import RESULT_SCHEMA, Result
 if TYPE_CHECKING:
     import msgspec
 
-SCHEMA = 1
+RUN_FILE_SCHEMA = 1
 """Increased when the meaning of a field changes; the result in it has a schema of its own."""
 
-LARGEST = 64 << 20
+MAX_RUN_FILE_BYTES = 64 << 20
 """Bytes of a file; a run of a day with two lines per second is smaller."""
-MOST_RUNS = 1000
-MOST_BYTES = 256 << 20
+MAX_LISTED_RUNS = 1000
+MAX_LISTED_BYTES = 256 << 20
 """Read for a list; older files are left out."""
 IDENTITY = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 """Of a run; it is part of the file name."""
@@ -61,11 +61,11 @@ class StoredRun:
     """Variable of the experiment and its value in this run; "" if nothing was varied."""
     number: int = 1
     """Number of the step in its experiment, from 1."""
-    schema: int = SCHEMA
+    schema: int = RUN_FILE_SCHEMA
 
 
 @dataclass(frozen=True)
-class KeptRuns:
+class StoredRuns:
     """The results in a directory."""
 
     runs: tuple[tuple[Path, StoredRun], ...] = ()
@@ -98,7 +98,7 @@ def directory(environment: Mapping[str, str]) -> Path:
     return Path(state, "runs")
 
 
-def encoded(kept: StoredRun) -> bytes:
+def encode_run(kept: StoredRun) -> bytes:
     """A result as JSON. Raises NictopError if it could not be decoded again or is too large."""
     import msgspec
 
@@ -107,19 +107,21 @@ def encoded(kept: StoredRun) -> bytes:
         _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise NictopError(f"the result cannot be kept: {clean(str(error))}") from None
-    if len(data) > LARGEST:
-        raise NictopError(f"the result cannot be kept: it has {bytes_(len(data))}, more than {bytes_(LARGEST)}")
+    if len(data) > MAX_RUN_FILE_BYTES:
+        raise NictopError(
+            f"the result cannot be kept: it has {bytes_(len(data))}, more than {bytes_(MAX_RUN_FILE_BYTES)}"
+        )
     return data
 
 
-def parse_kept(data: bytes) -> StoredRun:
+def parse_run(data: bytes) -> StoredRun:
     """Decode a result. Raises NictopError with the reason if it is not valid."""
     import msgspec
 
     try:
         outline = msgspec.json.decode(data, type=_Outline)
-        if outline.schema > SCHEMA or outline.result.schema > RESULT_SCHEMA:
-            theirs, ours = f"{outline.schema}.{outline.result.schema}", f"{SCHEMA}.{RESULT_SCHEMA}"
+        if outline.schema > RUN_FILE_SCHEMA or outline.result.schema > RESULT_SCHEMA:
+            theirs, ours = f"{outline.schema}.{outline.result.schema}", f"{RUN_FILE_SCHEMA}.{RESULT_SCHEMA}"
             raise NictopError(f"it is of a newer nictop (schema {theirs}, this one reads {ours})", "update nictop")
         return _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -133,12 +135,12 @@ def _decoder() -> msgspec.json.Decoder[StoredRun]:
     return msgspec.json.Decoder(StoredRun)
 
 
-def keep(kept: StoredRun, directory: Path) -> Path:
+def save_run(kept: StoredRun, directory: Path) -> Path:
     """Write one result; return its path. Raises NictopError if that fails; no part of the file is left then. A missing
     directory is created, readable by its owner only, as results name hosts and addresses."""
     if IDENTITY.fullmatch(kept.identity) is None:
         raise NictopError("the result cannot be kept: its identity is no name for a file")
-    data = encoded(kept)
+    data = encode_run(kept)
     timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.written))
     path = directory / f"{timestamp}-{kept.identity}.json"
     try:
@@ -151,10 +153,10 @@ def keep(kept: StoredRun, directory: Path) -> Path:
     return path
 
 
-def read(path: Path) -> StoredRun:
+def read_run(path: Path) -> StoredRun:
     """Read a file. Raises NictopError with the reason if it is not a result."""
     try:
-        return parse_kept(_read_file(path))
+        return parse_run(_read_file(path))
     except OSError as error:
         reason = error.strerror or str(error)
     except NictopError as error:
@@ -166,41 +168,41 @@ def _read_file(path: Path) -> bytes:
     """Raises OSError, and NictopError for a file that is too large or not a regular file."""
     try:
         with open(open_regular_file(path), "rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_RUN_FILE_BYTES + 1)
     except NotRegularFileError:
         raise NictopError("it is no file with a result") from None
-    if len(data) > LARGEST:
-        raise NictopError(f"it is larger than {bytes_(LARGEST)}")
+    if len(data) > MAX_RUN_FILE_BYTES:
+        raise NictopError(f"it is larger than {bytes_(MAX_RUN_FILE_BYTES)}")
     return data
 
 
-def kept_runs(directory: Path) -> KeptRuns:
+def stored_runs(directory: Path) -> StoredRuns:
     """The results in a directory, none if it does not exist; files that cannot be read are listed with the reason."""
     try:
         names = sorted((entry.name for entry in os.scandir(directory) if _is_run_file(entry.name)), reverse=True)
     except FileNotFoundError:
-        return KeptRuns()
+        return StoredRuns()
     except OSError as error:
-        return KeptRuns(unreadable=((directory, error.strerror or str(error)),))
+        return StoredRuns(unreadable=((directory, error.strerror or str(error)),))
     runs: list[tuple[Path, StoredRun]] = []
     unreadable: list[tuple[Path, str]] = []
-    remaining = MOST_BYTES
+    remaining = MAX_LISTED_BYTES
     examined = 0
-    for name in names[:MOST_RUNS]:
+    for name in names[:MAX_LISTED_RUNS]:
         path = directory / name
         try:
             data = _read_file(path)
             remaining -= len(data)
             if remaining < 0:
                 break
-            runs.append((path, parse_kept(data)))
+            runs.append((path, parse_run(data)))
         except OSError as error:
             unreadable.append((path, error.strerror or str(error)))
         except NictopError as error:
             unreadable.append((path, error.message))
         examined += 1
     runs.sort(key=lambda run: run[1].written, reverse=True)
-    return KeptRuns(tuple(runs), tuple(unreadable), len(names) - examined)
+    return StoredRuns(tuple(runs), tuple(unreadable), len(names) - examined)
 
 
 def _is_run_file(name: str) -> bool:

@@ -52,7 +52,7 @@ class RunEnd:
         """Samples of the busiest threads of its host."""
         self.pid: int | None = None
 
-    def take(self, line: TrafficLine) -> tuple[Interval, ...]:
+    def add_line(self, line: TrafficLine) -> tuple[Interval, ...]:
         """Add a line of its child process; return the intervals that it completes."""
         if line.kind == "started":
             self.started, self.pid = line.time, line.pid

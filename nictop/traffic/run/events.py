@@ -59,7 +59,7 @@ class IntervalMeasured:
 
 
 @dataclass(frozen=True)
-class Sockets:
+class SocketSample:
     """The TCP connections of one end at one time."""
 
     host: str
@@ -69,13 +69,13 @@ class Sockets:
 
 
 @dataclass(frozen=True)
-class Finished:
+class RunFinished:
     """The last event."""
 
     result: Result
 
 
-Event = Stage | IntervalMeasured | Sockets | Finished
+RunEvent = Stage | IntervalMeasured | SocketSample | RunFinished
 
 
 class RunStopped(Exception):

@@ -15,7 +15,7 @@ from nictop.probe.records import TrafficLine
 from nictop.traffic.run.events import RunFailed, RunStopped
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost, TrafficItem
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 
 class TrafficInbox:
@@ -54,7 +54,7 @@ class TrafficInbox:
             while not self._pending and not self._stopped:
                 self._changed.clear()
                 try:
-                    await within(deadline - time.monotonic(), self._changed.wait())
+                    await with_timeout(deadline - time.monotonic(), self._changed.wait())
                 except asyncio.TimeoutError:
                     return None
             if self._stopped:

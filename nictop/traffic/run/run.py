@@ -17,19 +17,19 @@ from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.analysis.assemble import RunLog, first_after, has_told, result_of, zero
-from nictop.traffic.generators import Side, arguments, output
-from nictop.traffic.plan.plan import RunPlan, problems
+from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
+from nictop.traffic.generators import Side, generator_arguments, output_parser
+from nictop.traffic.plan.plan import RunPlan, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import (
-    Event,
-    Finished,
     IntervalMeasured,
+    RunEvent,
     RunFailed,
+    RunFinished,
     RunStopped,
     RunTimeouts,
-    Sockets,
+    SocketSample,
     Stage,
 )
 from nictop.traffic.run.failure_cause import (
@@ -74,7 +74,7 @@ class Run:
         end."""
         self._inbox.stop()
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    async def events(self) -> AsyncGenerator[RunEvent, None]:
         """To be iterated once; close it (`contextlib.aclosing`) if it is left early."""
         self._inbox.open()
         try:
@@ -84,18 +84,18 @@ class Run:
             except RunFailed as error:
                 self._failure = error.failure
             except RunStopped:
-                axis = zero(self._log())
+                axis = axis_start(self._log())
                 self._stopped = 0.0 if axis is None else min(max(0.0, time.monotonic() - axis), float(self.plan.time))
             finally:
                 await self._end_children()
-            yield Finished(result_of(await self._complete_log()))
+            yield RunFinished(result_of(await self._complete_log()))
         finally:
             self._inbox.close()
 
     # -------------------------------------------------------------------------------------------------------- stages
 
-    async def _stages(self) -> AsyncGenerator[Event, None]:
-        wrong = problems(self.plan) + tuple(
+    async def _stages(self) -> AsyncGenerator[RunEvent, None]:
+        wrong = plan_problems(self.plan) + tuple(
             f"{clean(end.host)} is not watched" for end in self._ends.values() if end.host not in self._hosts
         )
         if wrong:
@@ -129,7 +129,7 @@ class Run:
                     raise RunFailed(Failure("tools", f"{clean(end.host)}: {clean(item.text)}"))
                 if item.id == f"{end.identity}-check" and item.tools is not None:
                     end.tools = item.tools
-                    end.output = output(self.plan, item.tools)
+                    end.output = output_parser(self.plan, item.tools)
         client, server = self._ends["client"].tools, self._ends["server"].tools
         assert client is not None and server is not None
         refused = refusals(self.plan, client, server)
@@ -143,7 +143,7 @@ class Run:
             state = clean(host.snapshot.message) or f"it is {host.snapshot.state}"
             raise RunFailed(Failure("unreachable", f"{clean(host.name)}: {state}"))
 
-    async def _start_server(self) -> AsyncGenerator[Event, None]:
+    async def _start_server(self) -> AsyncGenerator[RunEvent, None]:
         first = self.plan.port
         end = self._ends["server"]
         for attempt in range(self._limits.ports):
@@ -166,7 +166,7 @@ class Run:
             tools = end.tools
             end = self._ends["server"] = RunEnd("server", end.host, f"{self._identity}-s{attempt + 2}", self.plan.omit)
             assert tools is not None
-            end.tools, end.output = tools, output(self.plan, tools)
+            end.tools, end.output = tools, output_parser(self.plan, tools)
             self._started.discard("server")
         last = self.plan.port
         raise RunFailed(Failure("address_in_use", f"ports {first} to {last} are all taken on {clean(end.host)}"))
@@ -182,7 +182,7 @@ class Run:
                 "start",
                 role=side,
                 generator=self.plan.generator,
-                arguments=arguments(self.plan, side, end.tools),
+                arguments=generator_arguments(self.plan, side, end.tools),
                 port=self.plan.port,
                 address=self.plan.server.address,
                 deadline=self.plan.seconds + self._limits.grace + self._limits.listen,
@@ -192,7 +192,7 @@ class Run:
             )
         )
 
-    async def _watch(self) -> AsyncGenerator[Event, None]:
+    async def _watch(self) -> AsyncGenerator[RunEvent, None]:
         """Yield events until both child processes have ended. Raises RunFailed if the run hangs or fails."""
         started = time.monotonic()
         deadline = started + self.plan.seconds + self._limits.grace
@@ -284,21 +284,21 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------- received lines
 
-    def _pass_on(self, line: TrafficLine) -> list[Event]:
+    def _pass_on(self, line: TrafficLine) -> list[RunEvent]:
         """Pass a line to the end that it belongs to."""
         end = next((one for one in self._ends.values() if one.identity == line.id), None)
         if end is None:
             return []
-        intervals = end.take(line)
-        events: list[Event] = [
+        intervals = end.add_line(line)
+        events: list[RunEvent] = [
             IntervalMeasured(end.host, self._time(end, line.time), one, end.side) for one in intervals
         ]
         if line.kind == "sockets":
-            events.append(Sockets(end.host, self._time(end, line.time), line.sockets, end.side))
+            events.append(SocketSample(end.host, self._time(end, line.time), line.sockets, end.side))
         return events
 
     def _time(self, end: RunEnd, there: float) -> float | None:
-        axis = zero(self._log())
+        axis = axis_start(self._log())
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
     def _log(self) -> RunLog:
@@ -332,8 +332,8 @@ class Run:
         deadline = time.monotonic() + self._limits.counters
         for name, host in self._hosts.items():
             if name not in self._inbox.lost:
-                await host.session.until(partial(has_told, host, finish[name]), deadline - time.monotonic())
-        after = {name: first_after(host, finish[name]) for name, host in self._hosts.items()}
+                await host.session.until(partial(has_record_since, host, finish[name]), deadline - time.monotonic())
+        after = {name: first_record_since(host, finish[name]) for name, host in self._hosts.items()}
         return replace(self._log(), after=after)
 
     def _end_on(self, host: RunHost) -> float:

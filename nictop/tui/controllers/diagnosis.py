@@ -85,10 +85,10 @@ class DiagnosisScheduler:
     async def _diagnose(self) -> None:
         from nictop.hosts.observe import diagnose_in_slices
         from nictop.rules import HostFacts
-        from nictop.rules.registry import is_known
+        from nictop.rules.registry import has_platform
 
         try:
-            known = [one for one in self._sessions.values() if is_known(one.snapshot)]
+            known = [one for one in self._sessions.values() if has_platform(one.snapshot)]
             snapshots = tuple(one.snapshot for one in known)
             took = 0.0
             if snapshots != self._diagnosed:

@@ -53,9 +53,9 @@ class Nictop:
 
         def source_of(host: Host) -> Source:
             """Every source is recorded while a recording is made."""
-            from nictop.recording.writer import recorded
+            from nictop.recording.writer import recorded_source
 
-            return recorded(connect(host, ask), self.recording)
+            return recorded_source(connect(host, ask), self.recording)
 
         self.hosts = WatchedHosts(sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval)
         self.traffic = TrafficController(self.hosts, scheduler)
@@ -103,11 +103,11 @@ class Nictop:
 
     def copy_command(self, finding: Finding, fix: Fix) -> None:
         """Copy the commands of `fix`, and show a notice of what was copied."""
-        from nictop.rules.wording import place_words, placeholders
+        from nictop.rules.wording import place_text, placeholders
 
         lines = [str(step) for step in fix.commands]
         notes = [lines[0] if len(lines) == 1 else f"{lines[0]} …"]
-        notes.append(f"to be typed {place_words(finding, fix).partition(',')[0]}")
+        notes.append(f"to be typed {place_text(finding, fix).partition(',')[0]}")
         fill_in = placeholders(lines)
         if fill_in:
             notes.append(f"fill in {', '.join(fill_in)}")

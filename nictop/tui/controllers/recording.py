@@ -61,10 +61,10 @@ class LiveRecording:
         trouble = " !" if self._recorder.trouble else ""
         return f"● REC {units.bytes_(self._recorder.size)}{trouble}"
 
-    def hear(self, host: str, item: Line | SourceState | Request, now: float) -> None:
+    def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
         """One item of a host, or a request to it."""
         if self._recorder is not None:
-            self._recorder.hear(host, item, now)
+            self._recorder.record(host, item, now)
 
     async def start(self, path: str) -> str:
         """Create a file and record to it. Returns why that is not possible, "" if it is. Cancelled: no file is left."""
@@ -99,7 +99,7 @@ class LiveRecording:
         self._recorder, self._reported = recorder, ""
         for one in self._sessions.values():
             for item in known(one.snapshot):
-                recorder.hear(one.name, item, monotonic())
+                recorder.record(one.name, item, monotonic())
         self._timer = self._scheduler.set_interval(RECORDING_STATUS_SECONDS, self._check, name="recording")
         self.changed.publish()
         return ""
@@ -107,10 +107,10 @@ class LiveRecording:
     async def end(self, *, notify: bool = True) -> None:
         """Write what waits, and show a notice where it is. A file that is being created is waited for."""
         from nictop.model.text import units
-        from nictop.recording.writer import LAST_WORDS
+        from nictop.recording.writer import CLOSE_TIMEOUT
 
         if self._opening is not None:
-            await asyncio.wait({self._opening}, timeout=LAST_WORDS)
+            await asyncio.wait({self._opening}, timeout=CLOSE_TIMEOUT)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
@@ -130,7 +130,7 @@ class LiveRecording:
         recorder = self._recorder
         if recorder is None:
             return
-        if recorder.given_up:
+        if recorder.has_failed:
             self._scheduler.run_worker(self.end, "end recording", "recording")
         elif recorder.trouble != self._reported:
             self._reported = recorder.trouble

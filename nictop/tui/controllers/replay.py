@@ -14,9 +14,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import RECORDED, Host
-from nictop.replay.position import PlaybackPosition, wall_words
+from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.replay.run_index import RunMarks, run_marks
-from nictop.replay.search import Happening, happening_after, happening_before
+from nictop.replay.search import RecordingEvent, event_after, event_before
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Replay:
         from nictop.hosts.session import HostSession
 
         source = self.playback.source(name, window)
-        return HostSession(Host(name, RECORDED), source, clock=source.said_at, history=True), source
+        return HostSession(Host(name, RECORDED), source, clock=source.last_item_time, history=True), source
 
     def _hold(self) -> None:
         """Publish nothing before every host has been read up to the position."""
@@ -123,7 +123,7 @@ class Replay:
         self._update_interval()
 
     async def _caught_up(self) -> None:
-        await asyncio.gather(*(source.caught_up() for source in self._sources.values()))
+        await asyncio.gather(*(source.wait_until_caught_up() for source in self._sources.values()))
 
     async def _settle(self) -> None:
         """The whole window was read: charts and rules have their history."""
@@ -177,10 +177,10 @@ class Replay:
             now=playback.now(),
             begin=recording.begin,
             end=recording.end,
-            wall=recording.wall(0.0),
-            grows=not recording.closed,
+            wall=recording.wall_time(0.0),
+            is_growing=not recording.closed,
             runs=tuple((run.begin, recording.end if run.end is None else run.end) for run in runs),
-            says=self._searching or self._banner,
+            note=self._searching or self._banner,
         )
 
     def _jumped(self) -> None:
@@ -252,16 +252,16 @@ class Replay:
     async def _search(self, direction: int) -> None:
         self.playback.pause()
         recording, now = self.playback.recording, self.playback.now()
-        look = happening_after if direction > 0 else happening_before
+        look = event_after if direction > 0 else event_before
         which = "next" if direction > 0 else "previous"
 
         def show(moment: float) -> None:
             self._searching = (
-                f"looking for the {which} finding or run: {wall_words(recording.wall(moment))}, esc ends it"
+                f"looking for the {which} finding or run: {wall_clock_text(recording.wall_time(moment))}, esc ends it"
             )
             self.changed.publish()
 
-        found: Happening | None = None
+        found: RecordingEvent | None = None
         try:
             show(now)
             found = await look(recording, now, show)
@@ -272,4 +272,4 @@ class Replay:
             self._notify(f"There is no {which} one in this recording.", "Findings and runs")
             return
         self.seek(found.time)
-        self._notify(found.sentence, wall_words(recording.wall(found.time)))
+        self._notify(found.sentence, wall_clock_text(recording.wall_time(found.time)))

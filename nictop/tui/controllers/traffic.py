@@ -17,7 +17,7 @@ from nictop.tui.controllers.signal import Signal
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.probe.records import TrafficTools
-    from nictop.traffic.experiment.experiment import ChangeWanted, Step, StepBegan
+    from nictop.traffic.experiment.experiment import ChangeRequired, ExperimentStep, StepStarted
     from nictop.traffic.live.run_view import LiveRun, RunView
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
@@ -63,10 +63,10 @@ class TrafficController:
     def _clear(self) -> None:
         self.request: RunRequest | None = None
         self.session: RunSession | None = None
-        self.began: StepBegan | None = None
+        self.began: StepStarted | None = None
         """The step that runs now, or ran last."""
         self.began_at = 0.0
-        self.wanted: ChangeWanted | None = None
+        self.wanted: ChangeRequired | None = None
         """What the user has to change before the next step."""
         self.sentence = ""
         """What it does now."""
@@ -165,26 +165,26 @@ class TrafficController:
 
     def _take(self, event: SessionEvent, session: RunSession) -> None:
         from nictop.traffic.experiment.experiment import (
-            ChangeWanted,
+            ChangeRequired,
             ExperimentEnded,
-            NotKept,
-            Resting,
-            StepBegan,
+            PauseStarted,
+            SaveFailed,
             StepEnded,
+            StepStarted,
         )
         from nictop.traffic.live.run_view import LiveRun
         from nictop.traffic.run.events import IntervalMeasured, Stage
         from nictop.traffic.session import Note
 
-        if isinstance(event, StepBegan):
+        if isinstance(event, StepStarted):
             self.began, self.began_at, self.wanted = event, monotonic(), None
             self._live = LiveRun(event.step.plan, session.hosts)
-        elif isinstance(event, Resting):
+        elif isinstance(event, PauseStarted):
             self.sentence = f"resting for {event.seconds:g} s"
-        elif isinstance(event, ChangeWanted):
+        elif isinstance(event, ChangeRequired):
             self.wanted = event
             self.sentence = event.sentence
-        elif isinstance(event, (Note, NotKept)):
+        elif isinstance(event, (Note, SaveFailed)):
             self.notes.append(event.sentence)
         elif not isinstance(event, (StepEnded, ExperimentEnded)):
             if isinstance(event, Stage):
@@ -192,10 +192,10 @@ class TrafficController:
             elif isinstance(event, IntervalMeasured):
                 self.sentence = ""
             if self._live is not None:
-                self._live.take(event)
+                self._live.process(event)
         self._publish_soon()
 
-    async def _change(self, step: Step) -> bool:
+    async def _change(self, step: ExperimentStep) -> bool:
         """Wait for `answer`."""
         self._answer = asyncio.get_running_loop().create_future()
         self.publish()
@@ -211,7 +211,7 @@ class TrafficController:
 
     def view(self) -> RunView | None:
         """The step that runs now, or ran last."""
-        return None if self._live is None else self._live.picture(self._stopped_at)
+        return None if self._live is None else self._live.view(self._stopped_at)
 
     @property
     def seconds_left(self) -> float | None:

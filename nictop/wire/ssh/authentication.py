@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from nictop.wire.errors import plain
+from nictop.wire.errors import sanitize
 
 if TYPE_CHECKING:
     import asyncssh
@@ -120,7 +120,7 @@ class Login:
         self._passwords += 1
         if self._passwords > MAX_ANSWER_ATTEMPTS:
             return None
-        question = Question("password", self._host, f"Password of {plain(self._user)} on {plain(self._host)}")
+        question = Question("password", self._host, f"Password of {sanitize(self._user)} on {sanitize(self._host)}")
         return await self._credentials.stored_or_asked(question, self._tried)
 
     async def kbdint_auth_requested(self) -> str | None:
@@ -131,10 +131,10 @@ class Login:
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> Sequence[str] | None:
         """Several challenges may follow each other; one without prompts is only a message."""
-        message = plain(f"{name} {instructions}")
+        message = sanitize(f"{name} {instructions}")
         answers = []
         for prompt, shown in prompts[:8]:
-            text = plain(f"{message}: {prompt}" if message else prompt) or "The other side asks"
+            text = sanitize(f"{message}: {prompt}" if message else prompt) or "The other side asks"
             question = Question("prompt", self._host, text, secret=not shown)
             reusable = any(word in text.lower() for word in REUSABLE_PROMPT_WORDS)
             answer = await (
@@ -155,10 +155,12 @@ class Login:
         if not await loop.run_in_executor(None, is_encrypted, path):
             return None
         if find_spec("bcrypt") is None:
-            self.key_problem = f"the key {plain(path)} is encrypted, which needs the Python package bcrypt"
+            self.key_problem = f"the key {sanitize(path)} is encrypted, which needs the Python package bcrypt"
             return None
         for _ in range(MAX_ANSWER_ATTEMPTS):
-            passphrase = await self._credentials.ask(Question("passphrase", self._host, f"Passphrase of {plain(path)}"))
+            passphrase = await self._credentials.ask(
+                Question("passphrase", self._host, f"Passphrase of {sanitize(path)}")
+            )
             if passphrase is None:
                 return None
             keys = await loop.run_in_executor(None, decrypt, path, passphrase)

@@ -47,7 +47,7 @@ _PYTHON = (
     "mark += ' ' + sys.modules['_frozen_importlib_external'].MAGIC_NUMBER.hex(); "
     "os.write(1, (chr(10) + mark + chr(10)).encode()); "
     "exec(zlib.decompress(io.BufferedReader(io.FileIO(0, closefd=False), 1).read(int(sys.argv[5])))); "
-    "sys.exit(arrive(int(sys.argv[6]), sys.argv[7:]))"
+    "sys.exit(run_probe(int(sys.argv[6]), sys.argv[7:]))"
 )
 """A buffer of one byte reads exactly the requested bytes: the frames that follow stay in stdin."""
 
@@ -75,7 +75,7 @@ class RemoteCommand:
         rights = {"": [], "quiet": ["sudo", "-n", "--"], "password": ["sudo", "-S", "-p", self.prompt, "--"]}[sudo]
         return " ".join(["exec", *map(shlex.quote, [*rights, *words])])
 
-    def answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
+    def parse_answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
         """(Python version, magic number of its byte code, bytes after the marker) once the marker is in `noise`, else
         None; raises PermanentError when there is no Python that is new enough."""
         words = self.second.encode(), self.first.encode()

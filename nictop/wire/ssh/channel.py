@@ -11,7 +11,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from nictop.wire.errors import PermanentError, TransientError, plain
+from nictop.wire.errors import PermanentError, TransientError, sanitize
 
 if TYPE_CHECKING:
     import asyncssh
@@ -56,9 +56,9 @@ async def open_channel(
             window=CHANNEL_WINDOW_BYTES,
         )
     except asyncssh.ChannelOpenError as error:
-        raise PermanentError(f"{host} runs no commands: {plain(error.reason)}", "see ForceCommand there") from None
+        raise PermanentError(f"{host} runs no commands: {sanitize(error.reason)}", "see ForceCommand there") from None
     except (asyncssh.Error, OSError) as error:
-        raise TransientError(f"{host} has broken off the connection: {plain(str(error))}") from None
+        raise TransientError(f"{host} has broken off the connection: {sanitize(str(error))}") from None
     finally:
         quickack.cancel()
     return channel

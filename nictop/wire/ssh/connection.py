@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nictop.errors import HostUnreachable
-from nictop.wire.errors import PermanentError, TransientError, plain, unreachable_error
+from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
 from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
 from nictop.wire.ssh.host_keys import (
     DEFAULT_PORT,
@@ -29,13 +29,13 @@ from nictop.wire.ssh.host_keys import (
     Policy,
     UnknownKey,
 )
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
     import asyncssh
 
 USER_CONFIG = "~/.ssh/config"
-CONNECT = 15.0
+CONNECT_TIMEOUT = 15.0
 """Seconds until connected and authenticated, without the time in which the user is asked something."""
 MAX_HOPS = 8
 PLAIN_KEY_ALGORITHMS = (
@@ -93,11 +93,13 @@ class Connection:
             hop = self.hops.pop()
             hop.close()
             with contextlib.suppress(asyncio.TimeoutError, OSError):
-                await within(timeout, hop.wait_closed())
+                await with_timeout(timeout, hop.wait_closed())
             hop.abort()
 
 
-async def connect(target: SshTarget, credentials: Credentials, policy: Policy, timeout: float = CONNECT) -> Connection:
+async def connect(
+    target: SshTarget, credentials: Credentials, policy: Policy, timeout: float = CONNECT_TIMEOUT
+) -> Connection:
     """Open a connection; raises PermanentError or TransientError. `timeout`: seconds, without the time in which the
     user is asked something."""
     await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "asyncssh")
@@ -146,12 +148,12 @@ class _Hop:
     async def open(self, depth: int = 0) -> None:
         import asyncssh
 
-        shown = plain(self._target.name)
+        shown = sanitize(self._target.name)
         try:
             settings = await asyncssh.SSHClientConnectionOptions.construct(**self._given_options(), client_keys=None)
         except (asyncssh.ConfigParseError, OSError, ValueError) as error:
             raise PermanentError(
-                f"the settings for {shown} make no sense: {plain(str(error))}", "correct ~/.ssh/config"
+                f"the settings for {shown} make no sense: {sanitize(str(error))}", "correct ~/.ssh/config"
             ) from None
         if isinstance(settings.tunnel, str) and not self._connection.hops:
             await self._open_jumps(settings.tunnel, depth)
@@ -176,7 +178,7 @@ class _Hop:
             except asyncssh.HostKeyNotVerifiable as error:
                 if login.offered_key is None:
                     raise PermanentError(
-                        f"the host key of {shown} cannot be trusted: {plain(str(error))}",
+                        f"the host key of {shown} cannot be trusted: {sanitize(str(error))}",
                         "ask who runs the host for its present key or certificate",
                     ) from None
                 await keys.judge(name, port, login.offered_key)
@@ -186,7 +188,7 @@ class _Hop:
         for jump in jumps.split(","):
             if depth >= MAX_HOPS or len(self._connection.hops) >= MAX_HOPS:
                 raise PermanentError(
-                    f"more than {MAX_HOPS} jump hosts on the way to {plain(self._target.name)}", "see ProxyJump"
+                    f"more than {MAX_HOPS} jump hosts on the way to {sanitize(self._target.name)}", "see ProxyJump"
                 )
             user, _, host = jump.strip().rpartition("@")
             host, port = split_port(host)
@@ -236,7 +238,7 @@ class _Hop:
                 spent, seen = spent + (0.0 if self._credentials.open_questions else min(now - seen, 1.0)), now
                 if spent >= self._timeout and not work.done():
                     raise TransientError(
-                        f"{plain(self._target.name)} does not let us in within {self._timeout:g} s",
+                        f"{sanitize(self._target.name)} does not let us in within {self._timeout:g} s",
                         "is it very busy, or is something else than sshd on this port?",
                     )
             is_taken = True
@@ -268,7 +270,7 @@ class _Hop:
 
     async def _confirm(self, unknown: UnknownKey) -> bool:
         fingerprint = unknown.key.get_fingerprint()
-        shown = f"{plain(unknown.key.get_algorithm())} {fingerprint}"
+        shown = f"{sanitize(unknown.key.get_algorithm())} {fingerprint}"
         text = f"The host key of {unknown.address} is not known. Is {shown} its key?"
         question = Question("host_key", self._target.name, text, secret=False, fingerprint=fingerprint)
         return await self._credentials.ask(question) is not None
@@ -276,27 +278,27 @@ class _Hop:
     def _connect_error(self, error: Exception, settings: Any, key_problem: str) -> HostUnreachable:
         import asyncssh
 
-        shown, user = plain(self._target.name), plain(settings.username or getpass.getuser())
+        shown, user = sanitize(self._target.name), sanitize(settings.username or getpass.getuser())
         if isinstance(error, HostUnreachable):
             return error
         if isinstance(error, OSError):
             return unreachable_error(
-                error, shown if self._connection.hops else plain(f"{settings.host} port {settings.port}")
+                error, shown if self._connection.hops else sanitize(f"{settings.host} port {settings.port}")
             )
         if isinstance(error, asyncssh.PermissionDenied):
             hint = key_problem or "is the key in the agent, and its public part in authorized_keys there? try ssh to it"
             return PermanentError(f"{shown} does not let {user} in", hint)
         if isinstance(error, asyncssh.ChannelOpenError):
-            return TransientError(f"the jump host cannot reach {shown}: {plain(error.reason)}", "try ssh from there")
+            return TransientError(f"the jump host cannot reach {shown}: {sanitize(error.reason)}", "try ssh from there")
         if isinstance(error, asyncssh.ConnectionLost):
             return TransientError(
                 f"{shown} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)"
             )
         if isinstance(error, (asyncssh.KeyExchangeFailed, asyncssh.ProtocolNotSupported, asyncssh.ProtocolError)):
             return PermanentError(
-                f"no common language with {shown}: {plain(str(error))}", "is an sshd on this port, and a recent one?"
+                f"no common language with {shown}: {sanitize(str(error))}", "is an sshd on this port, and a recent one?"
             )
-        return PermanentError(f"no connection to {shown}: {plain(str(error))}", "try ssh to it")
+        return PermanentError(f"no connection to {shown}: {sanitize(str(error))}", "try ssh to it")
 
 
 def host_key_algorithms(known: KnownKeys) -> list[str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from nictop.wire.errors import PermanentError, plain
+from nictop.wire.errors import PermanentError, sanitize
 
 if TYPE_CHECKING:
     from asyncssh import SSHKey, SSHKnownHosts
@@ -87,8 +87,8 @@ class HostKeys:
     async def judge(self, host: str, port: int, key: SSHKey) -> None:
         """Return if `key`, which the connection did not find among the known keys, may be trusted from now on; raise
         PermanentError otherwise."""
-        known, address = self.known(host, port), plain(host_name(host, port))
-        shown = f"{plain(key.get_algorithm())} {key.get_fingerprint()}"
+        known, address = self.known(host, port), sanitize(host_name(host, port))
+        shown = f"{sanitize(key.get_algorithm())} {key.get_fingerprint()}"
         if key in known.revoked:
             raise PermanentError(f"the host key of {address} has been revoked ({shown})", "do not connect to it")
         if key in known.keys:
@@ -96,7 +96,7 @@ class HostKeys:
         if known.keys and not known.from_default_port:
             raise PermanentError(
                 f"the host key of {address} has changed or is of a new type (now {shown}): it may be another machine",
-                f"if that is expected: ssh-keygen -R {shlex.quote(plain(host_name(host, port)))}",
+                f"if that is expected: ssh-keygen -R {shlex.quote(sanitize(host_name(host, port)))}",
             )
         if self._policy == "ask" and self._confirm is not None:
             if not await self._confirm(UnknownKey(address, key)):

@@ -18,7 +18,7 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.errors import PermanentError, TransientError, last_line, plain
+from nictop.wire.errors import PermanentError, TransientError, last_line, sanitize
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
@@ -26,7 +26,7 @@ from nictop.wire.ssh.bootstrap_command import MAX_NOISE_BYTES, RemoteCommand
 from nictop.wire.ssh.bundle import Bundle
 from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
 from nictop.wire.ssh.ping_clock import PingClock
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
     import asyncssh
@@ -36,11 +36,11 @@ PING_SECONDS = 2.5
 FIRST_PING_COUNT, FIRST_PING_SECONDS = 4, 0.25
 """Number of pings at the start that are sent at a shorter interval, and that interval in seconds: the clock offset is
 known sooner."""
-HEARTBEAT = 10.0
+HEARTBEAT_SECONDS = 10.0
 """Seconds without a request after which the remote probe ends itself."""
-DEAF = 4
+MAX_UNANSWERED_PINGS = 4
 """Pings in a row without any received data after which the host counts as gone."""
-FIRST_WORD = 15.0
+STARTUP_TIMEOUT = 15.0
 """Seconds from the command to the marker (login shells may be slow), and from the marker to the hello."""
 MAX_REMOTE_STDERR_BYTES = 2000
 """Bytes of stderr that are stored."""
@@ -84,7 +84,7 @@ class RemoteProbe:
         """Run the command and send the sources, then `requests`. Raises TransientError or PermanentError."""
         self.rights = rights
         self._queued_requests = b"".join(map(encode_request, requests))
-        self._channel = await open_channel(ssh, self.command.line(rights), self, plain(self._host))
+        self._channel = await open_channel(ssh, self.command.line(rights), self, sanitize(self._host))
         if rights != "password":  # sudo would read the sources as the password
             self._write(self._bundle.first)
         self._stage_started = time.monotonic()
@@ -148,16 +148,16 @@ class RemoteProbe:
             if self._paused:
                 self._channel.resume_reading()
         with contextlib.suppress(asyncio.TimeoutError):
-            await within(timeout, self._is_gone.wait())
+            await with_timeout(timeout, self._is_gone.wait())
         self._channel.abort()
 
-    async def awaken(self, ssh: asyncssh.SSHClientConnection, timeout: float = 1.0) -> None:
+    async def resume_stopped(self, ssh: asyncssh.SSHClientConnection, timeout: float = 1.0) -> None:
         """Send SIGCONT: a probe that was stopped (SIGSTOP) does not notice the end of its stdin otherwise."""
         import asyncssh
 
         if self.is_unresponsive and self.pid > 1 and not self._is_gone.is_set():
             with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
-                await within(timeout, ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None))
+                await with_timeout(timeout, ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None))
 
     # ------------------------------------------------------------------------------- received from the channel
 
@@ -192,7 +192,7 @@ class RemoteProbe:
     def _receive_noise(self, data: bytes) -> None:
         assert self._noise is not None
         self._noise += data
-        found = self.command.answer(bytes(self._noise[: 2 * MAX_NOISE_BYTES]))
+        found = self.command.parse_answer(bytes(self._noise[: 2 * MAX_NOISE_BYTES]))
         if found is not None:
             self._noise = None
             self._stderr.clear()
@@ -203,7 +203,7 @@ class RemoteProbe:
             self._receive_lines(found[2])
         elif len(self._noise) > MAX_NOISE_BYTES:
             raise PermanentError(
-                f"{plain(self._host)} prints more than {MAX_NOISE_BYTES} bytes before any command",
+                f"{sanitize(self._host)} prints more than {MAX_NOISE_BYTES} bytes before any command",
                 "see what the login shell's start files say there",
             )
 
@@ -222,7 +222,7 @@ class RemoteProbe:
     async def _wait_for_exit_status(self) -> None:
         """After the end of stdout: wait for the exit status, `REMOTE_END_TIMEOUT` seconds at most."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await within(REMOTE_END_TIMEOUT, self._is_gone.wait())
+            await with_timeout(REMOTE_END_TIMEOUT, self._is_gone.wait())
         self._fail(self._exit_reason(None))
 
     def channel_closed(self, error: Exception | None) -> None:
@@ -259,30 +259,36 @@ class RemoteProbe:
         """Send pings, and give the probe up when the time limits are over."""
         while not self._ended:
             await asyncio.sleep(PING_SECONDS)
-            if self.inbox.hearing.heard or self.inbox.size:
-                self.is_unresponsive = self._unanswered >= DEAF and not self._paused
+            if self.inbox.reader.line_count or self.inbox.size:
+                self.is_unresponsive = self._unanswered >= MAX_UNANSWERED_PINGS and not self._paused
                 if self.is_unresponsive:
                     self._fail(
-                        TransientError(f"{plain(self._host)} has fallen silent", "is it up, and the network between?")
+                        TransientError(
+                            f"{sanitize(self._host)} has fallen silent", "is it up, and the network between?"
+                        )
                     )
                 self._ping()
             elif self._credentials.open_questions:
                 self._stage_started = time.monotonic()
-            elif time.monotonic() - self._stage_started > FIRST_WORD:
+            elif time.monotonic() - self._stage_started > STARTUP_TIMEOUT:
                 stage = "its shell started no Python" if self._noise is not None else "the probe did not say anything"
                 self._fail(
-                    TransientError(f"{plain(self._host)}: {stage} within {FIRST_WORD:g} s", self._last_stderr_line())
+                    TransientError(
+                        f"{sanitize(self._host)}: {stage} within {STARTUP_TIMEOUT:g} s", self._last_stderr_line()
+                    )
                 )
 
     async def _send_password(self) -> None:
-        question = Question("sudo", self._host, f"Password for sudo on {plain(self._host)}")
+        question = Question("sudo", self._host, f"Password for sudo on {sanitize(self._host)}")
         answer = None
         if len(self._passwords) < MAX_ANSWER_ATTEMPTS:
             answer = await self._credentials.stored_or_asked(question, self._passwords)
         self._stage_started = time.monotonic()
         if answer is None:
             self._fail(
-                PermanentError(f"sudo on {plain(self._host)} got no password", "leave --sudo out, or see sudoers there")
+                PermanentError(
+                    f"sudo on {sanitize(self._host)} got no password", "leave --sudo out, or see sudoers there"
+                )
             )
         else:
             self._write(answer.replace("\n", "").encode() + b"\n")
@@ -290,7 +296,7 @@ class RemoteProbe:
     # ------------------------------------------------------------------------------- the end
 
     @property
-    def wants_password(self) -> bool:
+    def needs_password(self) -> bool:
         """sudo ended without starting the command, and a user can be asked for the password."""
         return self.rights == "quiet" and self._noise is not None and self._status == 1 and self._credentials.can_ask
 
@@ -304,11 +310,11 @@ class RemoteProbe:
         return last_line(self._stderr.decode("utf-8", "replace"))
 
     def _exit_reason(self, error: Exception | None) -> HostUnreachable:
-        host, detail = plain(self._host), self._last_stderr_line()
+        host, detail = sanitize(self._host), self._last_stderr_line()
         if self._signal:
-            return TransientError(f"the probe on {host} was ended by {plain(self._signal)}", detail)
+            return TransientError(f"the probe on {host} was ended by {sanitize(self._signal)}", detail)
         if error is not None and self._status is None:
-            return TransientError(f"the connection to {host} is gone: {plain(str(error))}")
+            return TransientError(f"the connection to {host} is gone: {sanitize(str(error))}")
         if self._noise is not None and self._status is not None:
             detail = detail or last_line(self._noise.decode("utf-8", "replace")) or f"status {self._status}"
             if self.rights:

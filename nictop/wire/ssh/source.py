@@ -19,9 +19,9 @@ from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Ask, Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import Bundle, bundle
-from nictop.wire.ssh.connection import CONNECT, Connection, SshTarget, connect
+from nictop.wire.ssh.connection import CONNECT_TIMEOUT, Connection, SshTarget, connect
 from nictop.wire.ssh.host_keys import Policy
-from nictop.wire.ssh.remote_probe import HEARTBEAT, RemoteProbe, Rights
+from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
 
 __all__ = ["SshSource", "SshTarget"]
 
@@ -49,7 +49,7 @@ class SshSource(ReconnectingSource):
         ask: Ask | None = None,
         host_keys: Policy | None = None,
         retry: tuple[float, float] = (MIN_RETRY_SECONDS, MAX_RETRY_SECONDS),
-        timeout: float = CONNECT,
+        timeout: float = CONNECT_TIMEOUT,
     ) -> None:
         super().__init__(target.name, interval, retry)
         self.clock: Clock | None = None
@@ -68,7 +68,7 @@ class SshSource(ReconnectingSource):
             probe = await self._unless_closed(self._connected())
             while True:
                 item = await probe.next()
-                if item is None and probe.wants_password and not self._closed.is_set():
+                if item is None and probe.needs_password and not self._closed.is_set():
                     await probe.end(0.0)
                     probe = await self._unless_closed(self._started("password"))
                     continue
@@ -104,7 +104,7 @@ class SshSource(ReconnectingSource):
 
     async def _started(self, rights: Rights) -> RemoteProbe:
         packed = self._packed()
-        arguments = ["--interval", f"{self._settings.interval:g}", "--heartbeat", f"{HEARTBEAT:g}"]
+        arguments = ["--interval", f"{self._settings.interval:g}", "--heartbeat", f"{HEARTBEAT_SECONDS:g}"]
         arguments += self._options
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers, self._budget)
@@ -136,7 +136,7 @@ class SshSource(ReconnectingSource):
             if probe is not None:
                 await probe.end()
                 if connection.hops:
-                    await probe.awaken(connection.ssh)
+                    await probe.resume_stopped(connection.ssh)
             await connection.close()
 
 

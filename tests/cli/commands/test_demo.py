@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.demo import DEMO_FILE, START
+from nictop.cli.commands.demo import DEMO_FILE, DEMO_START_SECONDS
 from nictop.cli.hosts import read_recorded_hosts
 from nictop.hosts.observe import Unreachable
 from nictop.recording.reader import Recording
@@ -34,13 +34,13 @@ WIDE, NARROW = (120, 36), (80, 24)
 def test_the_recording_is_small_and_complete() -> None:
     assert os.path.getsize(DEMO) < MAX_DEMO_BYTES
     with Recording.open(DEMO) as recording:
-        assert recording.closed and recording.damages == 0
+        assert recording.closed and recording.damage_count == 0
         assert len(recording.hosts) == 2
-        assert recording.end - recording.begin > 2 * START
+        assert recording.end - recording.begin > 2 * DEMO_START_SECONDS
 
 
 def test_the_recording_has_data_for_every_screen() -> None:
-    for moment in (f"+{START:g}", "end"):
+    for moment in (f"+{DEMO_START_SECONDS:g}", "end"):
         for answer in read_recorded_hosts(DEMO, moment):
             assert not isinstance(answer, Unreachable)
             snapshot, _ = answer

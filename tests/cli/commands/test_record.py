@@ -16,10 +16,17 @@ import pytest
 
 from nictop.cli.hosts import NOT_RECORDED_MESSAGE
 from nictop.cli.main import main
-from nictop.recording.file.frames import HEADER, HEADER_SIZE, PREFIX, RecordingError, pack, parse_header
+from nictop.recording.file.frames import (
+    HEADER_FRAME,
+    HEADER_SIZE,
+    RECORDING_PREFIX,
+    RecordingError,
+    pack_frame,
+    parse_header,
+)
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.reader import Recording
-from nictop.recording.time_spec import moment
+from nictop.recording.time_spec import parse_time
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT
 from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
@@ -244,10 +251,10 @@ def test_names_with_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixt
 def set_clocks(path: Path, monotonic: float, wall: float) -> None:
     """Set the clocks in the header of a recording."""
     data = path.read_bytes()
-    first = parse_header(data[len(PREFIX) : len(PREFIX) + HEADER_SIZE])
+    first = parse_header(data[len(RECORDING_PREFIX) : len(RECORDING_PREFIX) + HEADER_SIZE])
     assert first is not None
-    header = pack(HEADER, msgspec.json.encode(RecordingHeader("0", 1, monotonic, wall, "")))
-    path.write_bytes(PREFIX + header + data[len(PREFIX) + first.size :])
+    header = pack_frame(HEADER_FRAME, msgspec.json.encode(RecordingHeader("0", 1, monotonic, wall, "")))
+    path.write_bytes(RECORDING_PREFIX + header + data[len(RECORDING_PREFIX) + first.size :])
 
 
 INVALID_CLOCKS = [
@@ -301,7 +308,7 @@ def test_times_of_day(tmp_path: Path) -> None:
             "2026-03-15 01:59:00": 7170.0,
             "end": 7200.0,
         }
-        assert {text: moment(text, recording) - BEGIN for text in places} == pytest.approx(places, abs=2e-3)
+        assert {text: parse_time(text, recording) - BEGIN for text in places} == pytest.approx(places, abs=2e-3)
         for text in ("23:59:20", "2026-03-14T23:59:00", "03:00"):
             with pytest.raises(RecordingError, match="is not in the recording"):
-                moment(text, recording)
+                parse_time(text, recording)

@@ -9,19 +9,19 @@ from nictop.cli.traffic.options import request_of
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.errors import NictopError
 from nictop.traffic.experiment.experiment import (
-    ChangeWanted,
+    ChangeRequired,
     Experiment,
     ExperimentEnded,
     ExperimentEvent,
-    NotKept,
-    Resting,
-    Step,
-    StepBegan,
+    ExperimentStep,
+    PauseStarted,
+    SaveFailed,
     StepEnded,
+    StepStarted,
 )
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.run.events import Event, IntervalMeasured, Sockets, Stage
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, SocketSample, Stage
 from nictop.traffic.run.failures import Failure
 from tests.cli.test_run_report import HOSTILE, kept
 from tests.traffic.plans import PLAN
@@ -116,19 +116,21 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
 
 def said(*events: ExperimentEvent, steps: int = 2) -> list[str]:
     """Lines about these events of an experiment with so many steps."""
-    progress = ProgressLines(Experiment("x", (Step(PLAN, ""),) * steps))
+    progress = ProgressLines(Experiment("x", (ExperimentStep(PLAN, ""),) * steps))
     return [line for event in events for line in progress.lines(event)]
 
 
-def arrived(start: float, **more: object) -> Event:
+def arrived(start: float, **more: object) -> RunEvent:
     return IntervalMeasured("b", start + 1, Interval(start, start + 1, 5e9, False, **more), "server")  # type: ignore[arg-type]
 
 
 def test_a_line_per_interval_with_what_the_sender_lost() -> None:
-    began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
-    lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10, 11)]
+    began = StepStarted(1, 1, ExperimentStep(PLAN, ""), 10.0)
+    lost = [
+        SocketSample("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10, 11)
+    ]
     sends = IntervalMeasured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
-    foreign = Sockets("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
+    foreign = SocketSample("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
     later = [event for number in (1, 2, 3) for event in (lost[number], arrived(number))]
     told = said(began, lost[0], sends, foreign, arrived(0), *later, steps=1)
     assert told == [
@@ -141,23 +143,23 @@ def test_a_line_per_interval_with_what_the_sender_lost() -> None:
 
 
 def test_datagrams_and_seconds_that_do_not_count() -> None:
-    began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
+    began = StepStarted(1, 1, ExperimentStep(PLAN, ""), 10.0)
     *_, line = said(began, arrived(0, packets=1000, lost=12, omitted=True))
     assert line == "      1.0 s  5.00 Gb/s  12 of 1000 lost  (does not count)"
 
 
 def test_steps_of_an_experiment() -> None:
-    step = Step(PLAN, "B: MSS 100, 2 of 3", change="x")
+    step = ExperimentStep(PLAN, "B: MSS 100, 2 of 3", change="x")
     failed = kept(result(failure=Failure("stall", "nothing arrived")))
     told = said(
-        StepBegan(2, 2, step, 95.4),
+        StepStarted(2, 2, step, 95.4),
         Stage("starting", "starting the server"),
         Stage("changing", "waiting until it is so"),
         StepEnded(2, kept(result(5.0))),
         StepEnded(2, failed),
-        Resting(2.0),
-        ChangeWanted(step, "queues of ens4 on a: 4"),
-        NotKept(2, "the disk is full"),
+        PauseStarted(2.0),
+        ChangeRequired(step, "queues of ens4 on a: 4"),
+        SaveFailed(2, "the disk is full"),
         ExperimentEnded((), "nobody makes the change"),
     )
     assert told == [
@@ -173,12 +175,12 @@ def test_steps_of_an_experiment() -> None:
 
 
 def test_nothing_hostile_is_said() -> None:
-    step = Step(PLAN, HOSTILE)
+    step = ExperimentStep(PLAN, HOSTILE)
     for line in said(
-        StepBegan(1, 2, step, 1.0),
+        StepStarted(1, 2, step, 1.0),
         Stage("x", HOSTILE),
-        ChangeWanted(step, HOSTILE),
-        NotKept(1, HOSTILE),
+        ChangeRequired(step, HOSTILE),
+        SaveFailed(1, HOSTILE),
         ExperimentEnded((), HOSTILE),
         StepEnded(1, kept(result(failure=Failure("other", HOSTILE)))),
     ):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.columns.column import fit_columns, natural
-from nictop.model.columns.overview import BY_KEY, COLUMNS, Order, arranged, ordered_by
+from nictop.model.columns.column import fit_columns, natural_sort_key
+from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, RowOrder, make_row_order, order_rows
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.overview import NO_NIC, WORST_FIRST, HostNow, NicRow, overview
+from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Address, Line, Link, ManagedDevice, NetworkManager, Profile
@@ -65,7 +65,11 @@ def test_virtual_links_on_request() -> None:
 
 def test_a_host_without_nics_has_a_row() -> None:
     rows = rows_of(Snapshot.empty("new"), with_state(Snapshot.empty("bad"), "failed", "no key"), host("bare"))
-    assert [row.end for row in rows] == [End("new", NO_NIC), End("bad", NO_NIC), End("bare", NO_NIC)]
+    assert [row.end for row in rows] == [
+        End("new", NO_NIC_IFINDEX),
+        End("bad", NO_NIC_IFINDEX),
+        End("bare", NO_NIC_IFINDEX),
+    ]
     assert [row.host_state for row in rows] == ["connecting", "failed", "live"]
     for row in rows:
         assert cells(row)["host"] == row.end.host
@@ -80,7 +84,7 @@ def test_cells() -> None:
         "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500", "pci": "0000:02:00.0",
         "mac": "52:54:00:82:57:01",
     }  # fmt: skip
-    assert BY_KEY["drops"].cell(row)[1] == "warn"
+    assert COLUMNS_BY_KEY["drops"].cell(row)[1] == "warn"
 
 
 def test_findings_and_peers() -> None:
@@ -90,13 +94,13 @@ def test_findings_and_peers() -> None:
     by_end = {row.end: row for row in rows}
     assert by_end[End("alma-load-001", 4)].peers == ("vm ens2",)
     assert cells(by_end[End("vm", 2)])["peer"] == "alma-load-001 ens224"
-    assert BY_KEY["finding"].cell(by_end[End("vm", 2)]) == ("critical", "bad")
+    assert COLUMNS_BY_KEY["finding"].cell(by_end[End("vm", 2)]) == ("critical", "bad")
     many = replace(by_end[End("vm", 2)], peers=("a x", "b y", "c z"))
     assert cells(many)["peer"] == "a x +2"
 
 
 def test_severities_are_those_of_the_rules() -> None:
-    assert WORST_FIRST == SEVERITIES
+    assert SEVERITIES_WORST_FIRST == SEVERITIES
 
 
 def test_active_profile() -> None:
@@ -141,69 +145,75 @@ def test_a_live_host_has_no_age() -> None:
 
 def test_rows_can_be_sorted_by_a_column() -> None:
     rows = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1")))
-    order = ordered_by(rows, "name")
-    assert names(arranged(rows, order)) == ["a/ens1", "b/ens9", "b/ens10"]
-    assert names(arranged(rows, ordered_by(rows, "name", descending=True))) == ["b/ens10", "b/ens9", "a/ens1"]
+    order = make_row_order(rows, "name")
+    assert names(order_rows(rows, order)) == ["a/ens1", "b/ens9", "b/ens10"]
+    assert names(order_rows(rows, make_row_order(rows, "name", descending=True))) == ["b/ens10", "b/ens9", "a/ens1"]
     more = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1"), nic(5, "ens5")))
-    assert names(arranged(more, order)) == ["a/ens1", "a/ens5", "b/ens9", "b/ens10"]
+    assert names(order_rows(more, order)) == ["a/ens1", "a/ens5", "b/ens9", "b/ens10"]
 
 
 def test_addresses_are_sorted_as_numbers() -> None:
     rows = rows_of(host("a", nic(2, "x", "10.0.0.9"), nic(3, "y"), nic(4, "z", "9.0.0.1"), nic(5, "w", "10.0.0.10")))
-    assert names(arranged(rows, ordered_by(rows, "address"))) == ["a/z", "a/x", "a/w", "a/y"]
+    assert names(order_rows(rows, make_row_order(rows, "address"))) == ["a/z", "a/x", "a/w", "a/y"]
 
 
 def test_the_order_does_not_depend_on_rates() -> None:
     links = (nic(2, "x"), nic(3, "y"))
     rows = rows_of(host("a", *links, rates={2: 1000, 3: 9000}))
-    order = ordered_by(rows, "in", descending=True)
-    assert names(arranged(rows, order)) == ["a/y", "a/x"]
+    order = make_row_order(rows, "in", descending=True)
+    assert names(order_rows(rows, order)) == ["a/y", "a/x"]
     later = rows_of(host("a", *links, nic(1, "new"), rates={2: 9000, 3: 1000, 1: 99999}))
-    assert names(arranged(later, order)) == ["a/y", "a/x", "a/new"], "until asked again"
-    assert names(arranged(later, ordered_by(later, "in", descending=True))) == ["a/new", "a/x", "a/y"]
-    assert names(arranged(later[:1], order)) == ["a/new"]
+    assert names(order_rows(later, order)) == ["a/y", "a/x", "a/new"], "until asked again"
+    assert names(order_rows(later, make_row_order(later, "in", descending=True))) == ["a/new", "a/x", "a/y"]
+    assert names(order_rows(later[:1], order)) == ["a/new"]
 
 
 def test_unknown_values_are_last_in_both_directions() -> None:
     rows = rows_of(host("a", nic(2, "x"), nic(3, "y"), rates={3: 1000}))
     for descending in (False, True):
-        assert names(arranged(rows, ordered_by(rows, "in", descending=descending))) == ["a/y", "a/x"]
+        assert names(order_rows(rows, make_row_order(rows, "in", descending=descending))) == ["a/y", "a/x"]
 
 
 def test_sorting_by_severity_and_host_state() -> None:
     links = [nic(number, f"x{number}") for number in (2, 3, 4, 5)]
     severities = {End("a", 2): "info", End("a", 3): "critical", End("a", 5): "warning"}
     rows = overview([HostNow(host("a", *links))], severities=severities)
-    assert names(arranged(rows, ordered_by(rows, "finding", descending=True))) == ["a/x3", "a/x5", "a/x2", "a/x4"]
+    assert names(order_rows(rows, make_row_order(rows, "finding", descending=True))) == ["a/x3", "a/x5", "a/x2", "a/x4"]
     hosts = [HostNow(host("live", links[0])), HostNow(with_state(host("young", links[0]), "lost", ""), 1.0),
              HostNow(with_state(host("old", links[0]), "lost", ""), 9.0), HostNow(Snapshot.empty("new")),
              HostNow(with_state(Snapshot.empty("bad"), "failed", ""))]  # fmt: skip
     rows = overview(hosts)
-    assert [row.end.host for row in arranged(rows, ordered_by(rows, "state"))] == ["bad", "old", "young", "new", "live"]
+    assert [row.end.host for row in order_rows(rows, make_row_order(rows, "state"))] == [
+        "bad",
+        "old",
+        "young",
+        "new",
+        "live",
+    ]
 
 
 def test_links_are_sorted_by_state_and_speed() -> None:
     rows = rows_of(LIVE, host("b", nic(2, "off", flags=0), nic(3, "cut", carrier=False)))
-    up = arranged(rows, ordered_by(rows, "link"))
+    up = order_rows(rows, make_row_order(rows, "link"))
     assert names(up)[:2] == ["b/off", "b/cut"]
     assert names(up)[-1] == "alma-load-001/ens224"
 
 
 def test_hosts_are_in_the_order_of_the_command_line() -> None:
     rows = rows_of(host("b", nic(2, "x")), host("a", nic(2, "x")))
-    assert arranged(rows, Order()) == rows
-    assert arranged(rows, Order(descending=True)) == rows[::-1]
+    assert order_rows(rows, RowOrder()) == rows
+    assert order_rows(rows, RowOrder(descending=True)) == rows[::-1]
 
 
 @given(st.lists(st.text(alphabet="ens0123456789.é²\x00", max_size=8)))
 def test_natural_order_is_a_total_order(texts: list[str]) -> None:
-    ordered = sorted(texts, key=natural)
+    ordered = sorted(texts, key=natural_sort_key)
     shuffled = [*ordered[1::2], *ordered[::2]]
-    assert sorted(shuffled, key=natural) == ordered
+    assert sorted(shuffled, key=natural_sort_key) == ordered
 
 
 def test_numbers_in_names_are_sorted_as_numbers() -> None:
-    assert sorted(("ens10", "ens9", "Ens1", "ens"), key=natural) == ["ens", "Ens1", "ens9", "ens10"]
+    assert sorted(("ens10", "ens9", "Ens1", "ens"), key=natural_sort_key) == ["ens", "Ens1", "ens9", "ens10"]
 
 
 HOSTILE = st.text(max_size=6) | st.sampled_from(["ev\x1b[2J", "[/x]", "\u202e"])
@@ -231,7 +241,7 @@ def test_any_snapshots(snapshots: list[Snapshot], age: float | None) -> None:
             assert tone in ("normal", "dim", "good", "warn", "bad")
             assert not column.is_rate or width(text) in (0, 6)
         for descending in (False, True):
-            stood = arranged(rows, ordered_by(rows, column.key, descending=descending))
+            stood = order_rows(rows, make_row_order(rows, column.key, descending=descending))
             assert sorted(map(id, stood)) == sorted(map(id, rows))
 
 
@@ -239,7 +249,7 @@ def test_any_snapshots(snapshots: list[Snapshot], age: float | None) -> None:
 
 
 def test_keys_and_titles_are_unique_and_fit() -> None:
-    assert len(BY_KEY) == len({column.title for column in COLUMNS}) == len(COLUMNS)
+    assert len(COLUMNS_BY_KEY) == len({column.title for column in COLUMNS}) == len(COLUMNS)
     assert all(len(column.title) <= column.width for column in COLUMNS)
 
 

@@ -47,7 +47,7 @@ ALL = {"ens256", "ens224", "ens224v0", "eth0", "Ens2", ""}
 
 def accepted(text: str) -> set[str]:
     found = row_filter(text)
-    assert found.complaints == ()
+    assert found.errors == ()
     return {row.link.name if row.link is not None else "" for row in found.accepted(ROWS)}
 
 
@@ -134,13 +134,13 @@ def test_filters(text: str, names: set[str]) -> None:
     ],
 )
 def test_invalid_words_are_reported(text: str, error: str) -> None:
-    (error,) = row_filter(text).complaints
+    (error,) = row_filter(text).errors
     assert error.startswith(error)
 
 
 def test_incomplete_words_are_ignored() -> None:
     found = row_filter("speed> driver=igb adr:7")
-    assert len(found.complaints) == 2
+    assert len(found.errors) == 2
     assert [row.end.ifindex for row in found.accepted(ROWS)] == [4]
 
 
@@ -169,7 +169,7 @@ def test_any_text(text: str) -> None:
     found = row_filter(text)
     accepted_rows = found.accepted(ROWS)
     assert [row for row in ROWS if row in accepted_rows] == list(accepted_rows)
-    for error in found.complaints:
+    for error in found.errors:
         assert error.isprintable()
 
 

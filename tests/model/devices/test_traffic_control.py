@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nictop.model.devices.traffic_control import effect_words, impairs, qdisc_words
+from nictop.model.devices.traffic_control import effect_text, impairs, qdisc_text
 from nictop.probe.records import Qdisc
 
 
@@ -28,7 +28,7 @@ from nictop.probe.records import Qdisc
     ],
 )
 def test_qdisc_and_effect_text(qdisc: Qdisc, text: str, effect: str) -> None:
-    assert (qdisc_words(qdisc), effect_words(qdisc)) == (text, effect)
+    assert (qdisc_text(qdisc), effect_text(qdisc)) == (text, effect)
 
 
 def test_a_limit_above_the_link_speed_does_not_impair() -> None:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.managers.device_specs import names_device
+from nictop.model.managers.device_specs import matches_device
 
 ETHERNET = 1
 
 
 def named(*specs: str, name: str = "ens224") -> bool:
-    return names_device(specs, name=name, address="00:50:56:00:00:02", driver="igb", kind=ETHERNET)
+    return matches_device(specs, name=name, address="00:50:56:00:00:02", driver="igb", kind=ETHERNET)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_hostile_pattern_is_matched_fast(name: str) -> None:
 
 @given(st.lists(st.text()), st.text(), st.none() | st.text(), st.none() | st.text(), st.integers())
 def test_any_text(specs: list[str], name: str, address: str | None, driver: str | None, kind: int) -> None:
-    assert names_device(specs, name=name, address=address, driver=driver, kind=kind) in (True, False)
-    assert names_device([*specs, "*"], name=name, address=address, driver=driver, kind=kind) or any(
+    assert matches_device(specs, name=name, address=address, driver=driver, kind=kind) in (True, False)
+    assert matches_device([*specs, "*"], name=name, address=address, driver=driver, kind=kind) or any(
         spec.startswith("except:") for spec in specs
     )

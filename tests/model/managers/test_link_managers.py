@@ -13,7 +13,7 @@ from nictop.model.facts.profiles import host_profile_sections, profile_sections
 from nictop.model.facts.sections import Section
 from nictop.model.managers.configuration import LinkConfiguration, applies
 from nictop.model.managers.link_managers import LinkManager, link_manager
-from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS, state_phrase
+from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS, device_state_text
 from nictop.probe.records import ConfigurationEntry
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -74,8 +74,8 @@ def test_texts_of_states_and_reasons_are_unique() -> None:
     assert set(STATE_TEXTS) == {0, *range(10, 130, 10)}
     assert set(REASON_TEXTS) == set(range(1, 80))
     assert len(set(REASON_TEXTS.values())) == len(REASON_TEXTS)
-    assert state_phrase(30, 0) == "disconnected"
-    assert state_phrase(777, 999) == "state 777 (reason 999)"
+    assert device_state_text(30, 0) == "disconnected"
+    assert device_state_text(777, 999) == "state 777 (reason 999)"
 
 
 @pytest.mark.parametrize(

@@ -98,15 +98,15 @@ def test_a_device_without_any_address_fits_no_profile_with_one() -> None:
 )
 def test_fitting_profiles_that_are_not_activated(fields: dict[str, Any], waits: str) -> None:
     one = profile(**fields)
-    assert matches(one).match(one, NIC).waits == waits
+    assert matches(one).match(one, NIC).wait_reason == waits
 
 
 def test_a_profile_that_is_active_elsewhere_waits() -> None:
     one = profile()
     other = {9: replace(DEVICE, interface="ens256", active_profile="u")}
-    assert matches(one, more=other).match(one, NIC).waits == "is up on ens256"
+    assert matches(one, more=other).match(one, NIC).wait_reason == "is up on ens256"
     several = replace(one, multi_connect=3)
-    assert matches(several, more=other).match(several, NIC).waits == ""
+    assert matches(several, more=other).match(several, NIC).wait_reason == ""
 
 
 def test_order_of_networkmanager() -> None:
@@ -121,7 +121,7 @@ def test_order_of_networkmanager() -> None:
     assert [one.uuid for one in sorted(found.profiles, key=autoconnect_order)] == [one.uuid for one in found.profiles]
     made = found.generated(NIC)
     assert made is not None and made.uuid == "b"
-    assert "b" not in [one.profile.uuid for one in found.proper(NIC)]
+    assert "b" not in [one.profile.uuid for one in found.user_profiles(NIC)]
 
 
 def test_missing_bindings() -> None:

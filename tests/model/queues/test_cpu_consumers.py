@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
+from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Thread
 from tests.model.hosts import HELLO, counters, inventory, snapshot_of
@@ -36,7 +36,7 @@ def busy_host() -> Snapshot:
 
 
 def test_virtual_machines_and_kernel_threads() -> None:
-    found = spenders(busy_host())
+    found = cpu_consumers(busy_host())
     assert [(one.kind, one.name, one.pid) for one in found] == [
         ("machine", "web", 1000),
         ("ksoftirqd", "ksoftirqd/0", 15),
@@ -58,12 +58,12 @@ def test_every_thread_is_counted_once() -> None:
     snapshot = busy_host()
     assert snapshot.rates is not None
     spent = sum(share.total for share in snapshot.rates.threads.values())
-    assert sum(one.total or 0 for one in spenders(snapshot)) == pytest.approx(spent)
-    assert sum(one.threads for one in spenders(snapshot)) == len(THREADS)
+    assert sum(one.total or 0 for one in cpu_consumers(snapshot)) == pytest.approx(spent)
+    assert sum(one.threads for one in cpu_consumers(snapshot)) == len(THREADS)
 
 
 def test_names_before_the_first_rates() -> None:
-    found = spenders(snapshot_of(HELLO, replace(inventory(), threads=THREADS)))
+    found = cpu_consumers(snapshot_of(HELLO, replace(inventory(), threads=THREADS)))
     assert {one.name for one in found} == {"web", "ksoftirqd/0", "vhost-3000", "napi/eth0-8193"}
     assert all(one.total is None for one in found)
 
@@ -71,8 +71,8 @@ def test_names_before_the_first_rates() -> None:
 def test_a_machine_without_a_name_and_without_vhost() -> None:
     threads = (Thread(500, 500, "qemu-system-x86", "vm"),)
     snapshot = snapshot_of(HELLO, replace(inventory(), threads=threads))
-    assert spenders(snapshot) == (CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),)
+    assert cpu_consumers(snapshot) == (CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),)
 
 
 def test_empty_snapshot() -> None:
-    assert spenders(Snapshot.empty("nobody")) == ()
+    assert cpu_consumers(Snapshot.empty("nobody")) == ()

@@ -14,7 +14,7 @@ from nictop.model.queues.plan import queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.links.queues import read_queue
 from nictop.probe.inventory.machine.interrupts import read_interrupts
-from nictop.probe.kernel.sysfs import Folder
+from nictop.probe.kernel.sysfs import SysfsDirectory
 from nictop.probe.records import Channel, DriverInfo, Ethtool, Interrupt, Inventory, Link, Napi, Queue
 from tests.model.captured import captured_counters, captured_interrupts, captured_inventory
 from tests.model.hosts import HELLO, PLATFORM, counters, inventory, make_link, make_pci, snapshot_of
@@ -116,7 +116,7 @@ def with_queues(link: Link, root: Path) -> Link:
     (folder,) = root.glob(f"sys/devices/pci*/**/net/{link.name}/queues")
     names = sorted(path.name for path in folder.iterdir())
     found = [
-        read_queue(Folder(str(folder.parent)), "rx" if name.startswith("rx") else "tx", int(name[3:]), None)
+        read_queue(SysfsDirectory(str(folder.parent)), "rx" if name.startswith("rx") else "tx", int(name[3:]), None)
         for name in names
     ]
     return replace(link, queues=tuple(found))

@@ -24,9 +24,9 @@ from nictop.probe.changes.networkmanager.files import (
     restore_no_auto_default,
 )
 from nictop.probe.changes.networkmanager.settings import packed, unpacked, with_secrets
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState, parse_now, settings_equal
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState, parse_state, settings_equal
 from nictop.probe.changes.plan.link_addresses import parse_addresses, parse_routes
-from nictop.probe.inventory.managers.networkmanager import plain_objects
+from nictop.probe.inventory.managers.networkmanager import untyped_objects
 from nictop.probe.kernel.dbus_calls import DbusReply
 
 UUIDS = st.sampled_from(["u1", "u2", "u3", ""])
@@ -180,8 +180,8 @@ def test_settings_keep_their_dbus_types(
 
 @given(JSON, JSON)
 def test_any_dbus_objects_are_parsed(tree: object, settings: object) -> None:
-    objects = plain_objects({"/d": {"org.freedesktop.NetworkManager.Device": tree}, "/p": tree})
-    assert isinstance(parse_now(":1.1", objects, {"/p": DbusReply((settings,))}), NmState)
+    objects = untyped_objects({"/d": {"org.freedesktop.NetworkManager.Device": tree}, "/p": tree})
+    assert isinstance(parse_state(":1.1", objects, {"/p": DbusReply((settings,))}), NmState)
 
 
 def device(name: str, active: str = "", *lower_paths: str) -> Device:

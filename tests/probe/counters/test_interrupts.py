@@ -21,7 +21,7 @@ from nictop.probe.counters.interrupts import (
     parse_counts,
     parse_cpu_list,
 )
-from nictop.probe.kernel.open_files import PAGE, OpenFileCache
+from nictop.probe.kernel.open_files import PAGE_BYTES, OpenFileCache
 from tests.conftest import DATA
 
 
@@ -155,7 +155,7 @@ def test_changed_span(old: bytes, data: st.DataObject) -> None:
 
 def test_successive_passes(machine: Machine) -> None:
     paths = [machine.vector(number, "0,0,0,0\n") for number in (40, 41, 42)]
-    machine.reader.learn([40, 41])
+    machine.reader.set_targets([40, 41])
     assert machine.read() == {40: {}, 41: {}}
     paths[0].write_text("0,0,9,0\n")
     first = machine.read()
@@ -164,14 +164,14 @@ def test_successive_passes(machine: Machine) -> None:
     assert machine.read() == {40: {2: 10, 3: 4}, 41: {}}
     assert first == {40: {2: 9}, 41: {}}  # earlier results are not modified
     assert machine.failures == []
-    machine.reader.learn([42])
+    machine.reader.set_targets([42])
     assert machine.read() == {42: {}}
 
 
 def test_a_vector_that_is_garbled_in_one_pass(machine: Machine) -> None:
     path = machine.vector(40, "1,2,3,4\n")
     machine.vector(41, "5,0,0,0\n")
-    machine.reader.learn([40, 41])
+    machine.reader.set_targets([40, 41])
     machine.read()
     path.write_text("1,2,x,4\n")
     assert machine.read() == {41: {0: 5}}
@@ -185,7 +185,7 @@ def test_a_vanished_vector_is_left_out_without_error(machine: Machine) -> None:
     """Renumbered by ``ethtool -L``, or its driver was unloaded; until the next inventory."""
     for number in (40, 41):
         machine.vector(number, "1,0,0,0\n")
-    machine.reader.learn([40, 41, 42])
+    machine.reader.set_targets([40, 41, 42])
     assert set(machine.read()) == {40, 41}
     assert machine.failures == []
     shutil.rmtree(machine.sys / "kernel/irq/41")
@@ -195,14 +195,14 @@ def test_a_vanished_vector_is_left_out_without_error(machine: Machine) -> None:
         assert machine.failures == []
     machine.vector(41, "0,0,0,7\n")
     assert set(machine.read()) == {40}
-    machine.reader.learn([40, 41])
+    machine.reader.set_targets([40, 41])
     assert machine.read() == {40: {0: 1}, 41: {3: 7}}
 
 
 def test_other_errors_are_reported_and_other_vectors_are_read(machine: Machine) -> None:
     machine.vector(40, "1,0,0,0\n")
     (machine.sys / "kernel/irq/41/per_cpu_count").mkdir(parents=True)
-    machine.reader.learn([41, 40])
+    machine.reader.set_targets([41, 40])
     for _ in range(2):
         assert machine.read() == {40: {0: 1}}
         assert [type(error) for error, _ in machine.failures] == [IsADirectoryError]
@@ -214,7 +214,7 @@ def guest_interrupts() -> bytes:
 
 def test_proc_interrupts_is_used_on_a_kernel_without_the_files(machine: Machine) -> None:
     (machine.proc / "interrupts").write_bytes(guest_interrupts())
-    machine.reader.learn([41, 53, 45, 999])
+    machine.reader.set_targets([41, 53, 45, 999])
     expected = {41: {0: 232, 2: 40384}, 53: {0: 40867, 2: 11, 3: 11}, 45: {}}
     assert machine.read() == expected
     (machine.proc / "interrupts").write_bytes(guest_interrupts().replace(b"40867  ", b"40999  "))
@@ -225,12 +225,12 @@ def test_proc_interrupts_is_used_on_a_kernel_without_the_files(machine: Machine)
 
 def test_a_reassigned_number_is_left_out(machine: Machine) -> None:
     (machine.proc / "interrupts").write_bytes(guest_interrupts())
-    machine.reader.learn([41, 42])
+    machine.reader.set_targets([41, 42])
     assert set(machine.read()) == {41, 42}
     (machine.proc / "interrupts").write_bytes(guest_interrupts().replace(b"ens224-TxRx-0", b"virtio9-req.0"))
     for _ in range(2):
         assert set(machine.read()) == {42}
-    machine.reader.learn([41, 42])
+    machine.reader.set_targets([41, 42])
     assert set(machine.read()) == {41, 42}
     assert machine.failures == []
 
@@ -239,7 +239,7 @@ def test_a_reassigned_number_is_left_out(machine: Machine) -> None:
 def test_failure_of_both_sources_is_reported(machine: Machine, text: bytes | None) -> None:
     if text is not None:
         (machine.proc / "interrupts").write_bytes(text)
-    machine.reader.learn([41])
+    machine.reader.set_targets([41])
     for _ in range(2):
         assert machine.read() == {}
         assert [(type(error), where) for error, where in machine.failures] == [
@@ -251,15 +251,15 @@ def test_failure_of_both_sources_is_reported(machine: Machine, text: bytes | Non
 
 def test_more_cpus_than_fit_into_a_sysfs_page(tmp_path: Path) -> None:
     """The kernel truncates the file at one page, possibly within a number; /proc/interrupts is complete."""
-    cpus = PAGE // 8
+    cpus = PAGE_BYTES // 8
     machine = Machine(tmp_path, f"0-{cpus - 1}")
     whole = ",".join(str(10**8 + cpu) for cpu in range(cpus))
-    machine.vector(40, whole[: PAGE - 1])
+    machine.vector(40, whole[: PAGE_BYTES - 1])
     machine.vector(41, ",".join(["0"] * cpus) + "\n")
     head = " " * 9 + "".join(f"CPU{cpu:<8}" for cpu in range(cpus))
     row = " 40:" + "".join(f"{10**8 + cpu:>11}" for cpu in range(cpus))
     (machine.proc / "interrupts").write_text(f"{head}\n{row}  chip 1-edge eth0-rx-0\n")
-    machine.reader.learn([40, 41])
+    machine.reader.set_targets([40, 41])
     for _ in range(2):
         assert machine.read() == {40: {cpu: 10**8 + cpu for cpu in range(cpus)}, 41: {}}
         assert machine.failures == []
@@ -306,8 +306,8 @@ def test_this_machine_agrees_with_proc_interrupts() -> None:
     by_file, by_table = (InterruptCounterReader(files, sys=root) for root in ("/sys", "/nowhere"))
     failures: list[Exception] = []
     numbers = sorted(proc_interrupts())
-    by_file.learn(numbers)
-    by_table.learn(numbers)
+    by_file.set_targets(numbers)
+    by_table.set_targets(numbers)
     totals = []
     for _ in range(2):
         before = proc_interrupts()

@@ -101,8 +101,8 @@ def test_the_probe_process_imports_no_large_module() -> None:
 def stats(
     ifindex: int, numbers: tuple[int, ...], *, sequence: int = DUMP_SEQUENCE, padded: bool = False, flags: int = 2
 ) -> bytes:
-    attributes = netlink.pack(0, b"") if padded else b""
-    attributes += netlink.pack(link_counters.IFLA_STATS_LINK_64, struct.pack(f"={len(numbers)}Q", *numbers))
+    attributes = netlink.pack_attribute(0, b"") if padded else b""
+    attributes += netlink.pack_attribute(link_counters.IFLA_STATS_LINK_64, struct.pack(f"={len(numbers)}Q", *numbers))
     payload = link_counters.STATS_MESSAGE.pack(0, ifindex, 1) + attributes
     return netlink.HEADER.pack(16 + len(payload), link_counters.RTM_NEWSTATS, flags, sequence, 0) + payload
 
@@ -174,7 +174,7 @@ def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
     body = netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_IFINDEX, 2)
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_QUEUE_TYPE, 1)
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_QUEUE_ID, 5)
-    body += netlink.pack(queue_counters.NETDEV_A_QSTATS_TX_PACKETS, struct.pack("=Q", 2**40))
+    body += netlink.pack_attribute(queue_counters.NETDEV_A_QSTATS_TX_PACKETS, struct.pack("=Q", 2**40))
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_TX_BYTES, 9)
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_TX_HW_DROPS, 0)
     assert queue_counters.parse_queue(body) == ("tx", 5, (None, None, 2**40, 9, None, 0))
@@ -184,16 +184,16 @@ def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
 
 
 def virtual_function(number: int, counters: dict[int, int] | None) -> bytes:
-    body = netlink.pack(if_link.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
+    body = netlink.pack_attribute(if_link.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
     if counters is not None:
-        numbers = b"".join(netlink.pack(kind, struct.pack("=Q", value)) for kind, value in counters.items())
-        body += netlink.pack(if_link.IFLA_VF_STATS, numbers)
-    return netlink.pack(if_link.IFLA_VF_INFO, body)
+        numbers = b"".join(netlink.pack_attribute(kind, struct.pack("=Q", value)) for kind, value in counters.items())
+        body += netlink.pack_attribute(if_link.IFLA_VF_STATS, numbers)
+    return netlink.pack_attribute(if_link.IFLA_VF_INFO, body)
 
 
 def link_with_vfs(total: int, *functions: bytes) -> bytes:
     body = netlink.pack_u32(if_link.IFLA_NUM_VF, total)
-    return bytes(16) + body + netlink.pack(if_link.IFLA_VFINFO_LIST, b"".join(functions))
+    return bytes(16) + body + netlink.pack_attribute(if_link.IFLA_VFINFO_LIST, b"".join(functions))
 
 
 def test_vf_counters_by_number() -> None:
@@ -546,6 +546,6 @@ def test_vf_counters_at_most_once_a_second(tmp_path: Path, reader: CounterReader
     (device / "sriov_numvfs").write_text("2\n")
     (device.parent / "ifindex").write_text("1\n")
     counters = CounterReader(sys=str(tmp_path))
-    counters.learn_physical_functions()
+    counters.find_physical_functions()
     assert [set(counters.read().vfs) for _ in range(3)] == [{1}, set(), set()]
     counters.close()

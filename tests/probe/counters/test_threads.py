@@ -311,7 +311,7 @@ def test_a_sample_with_all_targets(tmp_path: Path) -> None:
     reader = CounterReader(sys=str(sys_root))
     assert reader.read().interrupts == {}
     own = (os.getpid(), os.getpid())
-    reader.learn(
+    reader.set_targets(
         {**NOTHING, "interrupts": [41], "threads": [own], "started_by": FOREVER, "channels": [(2, "guid-1", [14])]}
     )
     reader.watch_machine(True)
@@ -325,7 +325,7 @@ def test_a_sample_with_all_targets(tmp_path: Path) -> None:
     assert any(sum(line.counts.values()) > 0 for line in counters.machine)
     reader.watch_machine(False)
     assert reader.read().machine is None
-    reader.learn(NOTHING)
+    reader.set_targets(NOTHING)
     last = reader.read()
     assert (last.interrupts, last.threads, last.channels) == ({}, {}, {})
     reader.close()

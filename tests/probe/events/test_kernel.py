@@ -19,7 +19,7 @@ from nictop.probe.events.kernel import (
     parse_address,
     parse_link_change,
     parse_uevent,
-    parse_uevent_matters,
+    parse_uevent_relevance,
 )
 from nictop.probe.kernel import if_link, netlink, rtnetlink
 from nictop.probe.records import LinkChange
@@ -33,8 +33,8 @@ def link_message(*, family: int = 0, ifindex: int = 7, flags: int = UP, **attrib
     given = {
         "name": netlink.pack_text(if_link.IFLA_IFNAME, "eth0"),
         "mtu": netlink.pack_u32(if_link.IFLA_MTU, 1500),
-        "operstate": netlink.pack(if_link.IFLA_OPERSTATE, b"\6"),
-        "carrier": netlink.pack(if_link.IFLA_CARRIER, b"\1"),
+        "operstate": netlink.pack_attribute(if_link.IFLA_OPERSTATE, b"\6"),
+        "carrier": netlink.pack_attribute(if_link.IFLA_CARRIER, b"\1"),
         **attributes,
     }
     return rtnetlink.IFINFOMSG.pack(family, 1, ifindex, flags, 0) + b"".join(given.values())
@@ -49,12 +49,12 @@ def test_a_change_has_the_fields_of_the_record() -> None:
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate([*if_link.OPERSTATES, "unknown"])))
 def test_operstate_names(number: int, name: str) -> None:
-    state = netlink.pack(if_link.IFLA_OPERSTATE, bytes([number]))
+    state = netlink.pack_attribute(if_link.IFLA_OPERSTATE, bytes([number]))
     change = parse_link_change(link_message(operstate=state), gone=False, time=0.0)
     assert change is not None and change["operstate"] == name
 
 
-NO_CARRIER = netlink.pack(if_link.IFLA_CARRIER, b"\0")
+NO_CARRIER = netlink.pack_attribute(if_link.IFLA_CARRIER, b"\0")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_carrier_is_unknown_while_the_link_is_down(flags: int, attribute: bytes,
     "body",
     [
         link_message(family=socket.AF_BRIDGE),
-        link_message(wireless=netlink.pack(if_link.IFLA_WIRELESS, b"scan")),
+        link_message(wireless=netlink.pack_attribute(if_link.IFLA_WIRELESS, b"scan")),
         link_message(mtu=b"", operstate=b""),
         link_message(ifindex=0),
         link_message()[:15],
@@ -85,7 +85,9 @@ def test_messages_that_are_not_about_a_link(body: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b"tap[/x]", b'q"uote\\', "ünï".encode(), b"\x1b[2J\x07", b"\xff\xfe"])
 def test_any_bytes_are_a_link_name(name: bytes) -> None:
-    change = parse_link_change(link_message(name=netlink.pack(if_link.IFLA_IFNAME, name + b"\0")), gone=False, time=0.0)
+    change = parse_link_change(
+        link_message(name=netlink.pack_attribute(if_link.IFLA_IFNAME, name + b"\0")), gone=False, time=0.0
+    )
     assert change is not None and change["name"] == name.decode("utf-8", "replace")
 
 
@@ -95,13 +97,13 @@ def test_any_bytes_can_be_parsed(data: bytes) -> None:
     assert change is None or (isinstance(change["mtu"], int) and isinstance(change["name"], str))
     assert isinstance(parse_address(data), bytes)
     assert all(isinstance(value, str) for value in parse_uevent(data).values())
-    assert parse_uevent_matters(data) in (True, False)
+    assert parse_uevent_relevance(data) in (True, False)
 
 
 def address_message(*, remaining: int, flags: int = 0x80, prefix: int = 64) -> bytes:
     body = rtnetlink.IFADDRMSG.pack(socket.AF_INET6, prefix, flags, 0, 3)
-    body += netlink.pack(rtnetlink.IFA_ADDRESS, bytes(15) + b"\1")
-    return body + netlink.pack(6, struct.pack("=4I", remaining, remaining, 0, 0))
+    body += netlink.pack_attribute(rtnetlink.IFA_ADDRESS, bytes(15) + b"\1")
+    return body + netlink.pack_attribute(6, struct.pack("=4I", remaining, remaining, 0, 0))
 
 
 def test_a_renewed_lifetime_is_not_a_change() -> None:
@@ -140,7 +142,7 @@ def from_udev(**properties: str) -> bytes:
 )
 def test_relevant_uevents(make: Callable[..., bytes], properties: dict[str, str], matters: bool) -> None:
     assert parse_uevent(make(**properties)).items() >= properties.items()
-    assert parse_uevent_matters(make(**properties)) is matters
+    assert parse_uevent_relevance(make(**properties)) is matters
 
 
 def test_a_uevent_with_wrong_offsets_is_empty() -> None:

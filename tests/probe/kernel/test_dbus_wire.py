@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.events import networkmanager as events
-from nictop.probe.events.networkmanager import ROOT, SERVICE, NetworkManagerSignals, parse_signal_matters
+from nictop.probe.events.networkmanager import ROOT, SERVICE, NetworkManagerSignals, parse_signal_relevance
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.records import Line
 from tests.support.namespaces import ROOT as SOURCES
@@ -56,13 +56,13 @@ def test_jeepney_decodes_the_method_calls() -> None:
         assert (message.header.serial, message.header.flags) == (5, jeepney.MessageFlag.no_reply_expected)
         assert fields[jeepney.HeaderFields.path] == "/org/freedesktop/DBus"
         assert fields[jeepney.HeaderFields.member] == "AddMatch"
-        assert fields[jeepney.HeaderFields.destination] == fields[jeepney.HeaderFields.interface] == bus.BUS
+        assert fields[jeepney.HeaderFields.destination] == fields[jeepney.HeaderFields.interface] == bus.BUS_NAME
         assert message.body == (() if argument is None else (argument,))
 
 
 def test_signals_encoded_by_jeepney_are_parsed() -> None:
     data = signal_message(f"{ROOT}/Devices/3", PROPERTIES, "PropertiesChanged", "sa{sv}as", ("x.y", {}, []))
-    kind, fields, first = bus.parse_header(data)
+    kind, fields, first = bus.parse_message(data)
     assert (kind, first) == (bus.SIGNAL, "x.y")
     assert (fields[bus.PATH], fields[bus.MEMBER]) == (f"{ROOT}/Devices/3", "PropertiesChanged")
     assert bus.message_length(data + b"more") == len(data)
@@ -101,7 +101,7 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
     else:
         data[given[0]] = given[1]
     try:
-        assert parse_signal_matters(bytes(data)) in (True, False)
+        assert parse_signal_relevance(bytes(data)) in (True, False)
     except (ValueError, IndexError):
         return
 
@@ -123,18 +123,18 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
         (f"{ROOT}/AccessPoint/9", PROPERTIES, "PropertiesChanged", f"{SERVICE}.AccessPoint", False),
         (f"{ROOT}/IP4Config/9", PROPERTIES, "PropertiesChanged", f"{SERVICE}.IP4Config", False),
         ("/org/freedesktop/NetworkManagerX", PROPERTIES, "PropertiesChanged", "", False),
-        ("/org/freedesktop/DBus", bus.BUS, "NameOwnerChanged", SERVICE, True),
-        ("/org/freedesktop/DBus", bus.BUS, "NameOwnerChanged", "org.other", False),
-        ("/org/freedesktop/DBus", bus.BUS, "NameAcquired", ":1.5", False),
+        ("/org/freedesktop/DBus", bus.BUS_NAME, "NameOwnerChanged", SERVICE, True),
+        ("/org/freedesktop/DBus", bus.BUS_NAME, "NameOwnerChanged", "org.other", False),
+        ("/org/freedesktop/DBus", bus.BUS_NAME, "NameAcquired", ":1.5", False),
     ],
 )
 def test_relevant_signals(path: str, interface: str, member: str, first: str, matters: bool) -> None:
     data = signal_message(path, interface, member, "s" if first else "", (first,) if first else ())
-    assert parse_signal_matters(data) is matters
+    assert parse_signal_relevance(data) is matters
 
 
 def test_method_calls_are_not_signals() -> None:
-    assert not parse_signal_matters(bus.bus_method_call("Hello", 1))
+    assert not parse_signal_relevance(bus.bus_method_call("Hello", 1))
 
 
 # ------------------------------------------------------------------------------------ a real bus

@@ -40,13 +40,16 @@ def test_a_malformed_tail_does_not_affect_the_messages_before_it(payload: bytes,
 @given(st.binary())
 def test_any_bytes_can_be_parsed(data: bytes) -> None:
     assert all(0 <= start <= end <= len(data) for *_, start, end in netlink.messages(data))
-    assert sum(4 + len(value) for _, value in netlink.iterate(data)) <= len(data)
+    assert sum(4 + len(value) for _, value in netlink.iter_attributes(data)) <= len(data)
     assert "\0" not in netlink.text(data)
 
 
 @given(st.lists(st.tuples(st.integers(0, netlink.NLA_TYPE_MASK), st.binary(max_size=300))))
 def test_packed_attributes_are_parsed_back(attributes: list[tuple[int, bytes]]) -> None:
-    assert list(netlink.iterate(b"".join(netlink.pack(kind, value) for kind, value in attributes))) == attributes
+    assert (
+        list(netlink.iter_attributes(b"".join(netlink.pack_attribute(kind, value) for kind, value in attributes)))
+        == attributes
+    )
 
 
 @given(st.integers(0, 2**64 - 1), st.sampled_from([1, 2, 4, 8]))
@@ -57,7 +60,7 @@ def test_unsigned_numbers_of_every_width(number: int, width: int) -> None:
 
 
 def test_flag_bits_are_not_part_of_the_attribute_type() -> None:
-    assert list(netlink.iterate(netlink.pack(0x8000 | 22, b"x"))) == [(22, b"x")]
+    assert list(netlink.iter_attributes(netlink.pack_attribute(0x8000 | 22, b"x"))) == [(22, b"x")]
 
 
 @pytest.mark.parametrize("capped", [True, False])
@@ -94,7 +97,7 @@ def test_request_of_one_link() -> None:
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink:
         replies = rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0))
     assert [kind for kind, _ in replies] == [RTM_NEWLINK]
-    fields = dict(netlink.iterate(replies[0][1][LINK_BY_INDEX.size :]))
+    fields = dict(netlink.iter_attributes(replies[0][1][LINK_BY_INDEX.size :]))
     assert netlink.text(fields[IFLA_IFNAME]) == "lo"
 
 
@@ -104,7 +107,7 @@ def test_the_socket_is_usable_after_an_error() -> None:
             rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, 2**30, 0, 0))
         assert caught.value.errno == errno.ENODEV
         names = {
-            netlink.text(dict(netlink.iterate(body[LINK_BY_INDEX.size :]))[IFLA_IFNAME])
+            netlink.text(dict(netlink.iter_attributes(body[LINK_BY_INDEX.size :]))[IFLA_IFNAME])
             for _, body in rtnetlink.dump(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, 0, 0, 0))
         }
     assert names == {name for _, name in socket.if_nameindex()}
@@ -139,7 +142,7 @@ def test_a_message_larger_than_the_receive_buffer_is_complete(
     """As for a link with hundreds of virtual functions."""
     opened, kernel = kernel_pair
     body = bytes(range(256)) * 400
-    assert len(body) > netlink.RECEIVE_BUFFER
+    assert len(body) > netlink.RECEIVE_BUFFER_BYTES
     kernel.send(message(16, body, sequence=1))
     kernel.send(message(netlink.NLMSG_ERROR, bytes(4), sequence=1))
     assert opened.request(RTM_GETLINK, b"") == [(16, body)]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from nictop.probe.kernel.patterns import Late, pattern
+from nictop.probe.kernel.patterns import LazyPattern, pattern
 from tests.support.namespaces import ROOT
 
 MODULES = sorted(
@@ -20,7 +20,7 @@ MODULES = sorted(
 @pytest.mark.parametrize("name", MODULES)
 def test_every_pattern_of_the_probe_compiles(name: str) -> None:
     module = importlib.import_module(name)
-    found = [value for value in vars(module).values() if isinstance(value, Late)]
+    found = [value for value in vars(module).values() if isinstance(value, LazyPattern)]
     assert found
     for one in found:
         assert re.compile(one._text, one._flags).pattern == one._text

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import Unreadable
 
 
@@ -30,7 +30,7 @@ from nictop.probe.records import Unreadable
     ],
 )
 def test_errno_to_reason(number: int, reason: str, word: str) -> None:
-    found = why_unreadable(OSError(number, "x"), "there")
+    found = unreadable_from_error(OSError(number, "x"), "there")
     assert (found.reason, found.detail) == (reason, f"there: {word}")
 
 
@@ -44,7 +44,7 @@ def test_a_file_without_read_permission_needs_root(tmp_path: Path) -> None:
     (tmp_path / "secret").chmod(0)
     with contextlib.suppress(PermissionError), open(tmp_path / "secret"):
         pytest.skip("this user reads everything")
-    folder = Folder(str(tmp_path))
+    folder = SysfsDirectory(str(tmp_path))
     assert folder.integer("field", "secret") is None
     assert folder.unreadable["field"].reason == "needs_root"
 
@@ -54,7 +54,7 @@ def test_missing_files_are_not_failures(tmp_path: Path) -> None:
     (tmp_path / "word").write_text("elephant")
     (tmp_path / "file").write_text("1")
     (tmp_path / "link").symlink_to("../where/to")
-    folder = Folder(str(tmp_path))
+    folder = SysfsDirectory(str(tmp_path))
     assert folder.integer("none", "missing") is None
     assert folder.text("none", "empty") is None
     assert folder.link("none", "missing") is None

@@ -103,9 +103,11 @@ def chain(family: int, table: str, name: str, hook: int | None, policy: int = 1,
     body += netlink.pack_text(firewalls.NFTA_CHAIN_TABLE, table) + netlink.pack_text(firewalls.NFTA_CHAIN_NAME, name)
     if hook is None:
         return body
-    number = netlink.pack(firewalls.NFTA_HOOK_HOOKNUM, struct.pack(">I", hook))
-    body += netlink.pack(firewalls.NFTA_CHAIN_HOOK, number) + netlink.pack_text(firewalls.NFTA_CHAIN_TYPE, kind)
-    return body + netlink.pack(firewalls.NFTA_CHAIN_POLICY, struct.pack(">I", policy))
+    number = netlink.pack_attribute(firewalls.NFTA_HOOK_HOOKNUM, struct.pack(">I", hook))
+    body += netlink.pack_attribute(firewalls.NFTA_CHAIN_HOOK, number) + netlink.pack_text(
+        firewalls.NFTA_CHAIN_TYPE, kind
+    )
+    return body + netlink.pack_attribute(firewalls.NFTA_CHAIN_POLICY, struct.pack(">I", policy))
 
 
 def test_chain_messages() -> None:

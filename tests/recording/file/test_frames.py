@@ -21,7 +21,7 @@ from nictop.recording.file.frames import (
     TRAILER_SIZE,
     Damaged,
     encode_trailer,
-    pack,
+    pack_frame,
     parse_header,
     parse_trailer,
     unpack_payload,
@@ -36,7 +36,7 @@ def unpacked_frame(frame: bytes) -> bytes:
 
 @given(st.binary(max_size=2000), st.floats(0, 1e9), st.floats(0, 1e6))
 def test_a_frame_is_restored(plain: bytes, time: float, span: float) -> None:
-    frame = pack(ITEMS_FRAME, plain, host=7, sequence=2**32 + 3, time=time, span=span, marks=1)
+    frame = pack_frame(ITEMS_FRAME, plain, host=7, sequence=2**32 + 3, time=time, span=span, marks=1)
     header = parse_header(frame[:HEADER_SIZE])
     assert header is not None
     assert (header.kind, header.host, header.sequence, header.time, header.has_marks) == (ITEMS_FRAME, 7, 3, time, True)
@@ -46,7 +46,7 @@ def test_a_frame_is_restored(plain: bytes, time: float, span: float) -> None:
 
 @given(st.binary(max_size=300), st.integers(0, 10**6), st.integers(1, 255))
 def test_a_wrong_byte_is_detected(plain: bytes, place: int, bits: int) -> None:
-    frame = bytearray(pack(ITEMS_FRAME, plain, time=1.0))
+    frame = bytearray(pack_frame(ITEMS_FRAME, plain, time=1.0))
     frame[place % len(frame)] ^= bits
     header = parse_header(bytes(frame[:HEADER_SIZE]))
     if header is not None:
@@ -77,7 +77,7 @@ def test_sizes_above_the_limits_are_not_a_header() -> None:
     frame = forged_frame(recording_format.STORED, b"x", MAX_FRAME_BYTES + 1)
     assert parse_header(frame[:HEADER_SIZE]) is None
     with pytest.raises(ValueError, match="a frame of"):
-        pack(ITEMS_FRAME, b"x" * (MAX_FRAME_BYTES + 1))
+        pack_frame(ITEMS_FRAME, b"x" * (MAX_FRAME_BYTES + 1))
 
 
 @pytest.mark.parametrize("packed_as", [recording_format.DEFLATED, recording_format.LZMA])
@@ -116,8 +116,8 @@ def test_any_payload_is_unpacked_or_damaged(packed_as: int, payload: bytes) -> N
 def test_deflate_is_used_without_lzma(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = os.urandom(50) * 40
     monkeypatch.setitem(__import__("sys").modules, "lzma", None)
-    frame = pack(ITEMS_FRAME, plain)
+    frame = pack_frame(ITEMS_FRAME, plain)
     header = parse_header(frame[:HEADER_SIZE])
     assert header is not None and header.packed_as == recording_format.DEFLATED
     assert unpacked_frame(frame) == plain
-    assert unpacked_frame(pack(ITEMS_FRAME, plain[:20])) == plain[:20]
+    assert unpacked_frame(pack_frame(ITEMS_FRAME, plain[:20])) == plain[:20]

@@ -17,29 +17,29 @@ from nictop.errors import NictopError
 from nictop.probe.records import Request
 from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.experiment.experiment import (
-    ChangeWanted,
+    ChangeRequired,
     Experiment,
     ExperimentEnded,
     ExperimentEvent,
+    ExperimentStep,
     ManualChangeTimeouts,
-    NotKept,
-    Resting,
-    Step,
-    StepBegan,
+    PauseStarted,
+    SaveFailed,
     StepEnded,
-    carry_out,
-    prepared,
+    StepStarted,
+    prepare_experiment,
+    run_experiment,
 )
 from nictop.traffic.experiment.hook import run_hook
-from nictop.traffic.plan.request import RunRequest, values
-from nictop.traffic.results.selection import StoredRun, chosen, keep
-from nictop.traffic.run.events import Finished, IntervalMeasured, Stage
+from nictop.traffic.plan.request import RunRequest, parse_values
+from nictop.traffic.results.selection import StoredRun, save_run, select_set_ups
+from nictop.traffic.run.events import IntervalMeasured, RunFinished, Stage
 from nictop.wire.source import SourceState
-from nictop.wire.timeout import within
+from nictop.wire.timeout import with_timeout
 from tests.support.probe import is_alive, wait_until
-from tests.traffic.pair import LIMIT, WIRE, Pair, pair, why_not
+from tests.traffic.pair import LIMIT, WIRE, Pair, missing_requirement, pair
 
-REASON = why_not()
+REASON = missing_requirement()
 real = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 REQUEST = RunRequest("a", "b", client_nic=WIRE, server_nic=WIRE, time=1, interval=0.2, rest=0.0)
@@ -47,7 +47,7 @@ CHANGE_TIMEOUTS = ManualChangeTimeouts(between=20.0, shown=3.0, back=10.0)
 
 
 async def prepared_experiment(both: Pair, **more: object) -> Experiment:
-    return await prepared(replace(REQUEST, **more), both.hosts)  # type: ignore[arg-type]
+    return await prepare_experiment(replace(REQUEST, **more), both.hosts)  # type: ignore[arg-type]
 
 
 async def all_events(events: AsyncGenerator[ExperimentEvent, None]) -> list[ExperimentEvent]:
@@ -81,31 +81,31 @@ async def wait_for_interval(both: Pair, seconds: float) -> bool:
 async def test_comparison_alternates_and_is_stored(tmp_path: Path) -> None:
     async with pair() as both:
         experiment = await prepared_experiment(
-            both, compare=values("bitrate=50M,100M"), repeat=2, rest=0.05, label="rates"
+            both, compare=parse_values("bitrate=50M,100M"), repeat=2, rest=0.05, label="rates"
         )
         for name, host in both.hosts.items():
             await host.session.request(Request(interval=0.5, watch=()))
             assert not host.session.in_run, name
-        nic, host = both.place("a").ifindex, both.hosts["a"]
+        nic, host = both.endpoint("a").ifindex, both.hosts["a"]
         counted = 0
         events: list[ExperimentEvent] = []
-        async for event in carry_out(experiment, both.hosts, keep=lambda kept: keep(kept, tmp_path)):
+        async for event in run_experiment(experiment, both.hosts, keep=lambda kept: save_run(kept, tmp_path)):
             events.append(event)
-            if isinstance(event, Finished):
+            if isinstance(event, RunFinished):
                 # read every 0.2 s, with the driver's counters of the chosen NIC
                 assert host.session.in_run and len(host.records) > 4
                 counted += sum(nic in record.driver for record in host.records)
         assert counted
-        began = [event for event in events if isinstance(event, StepBegan)]
+        began = [event for event in events if isinstance(event, StepStarted)]
         assert [event.step.group for event in began] == ["A", "B", "B", "A"]
         assert [(event.number, event.total) for event in began] == [(1, 4), (2, 4), (3, 4), (4, 4)]
         assert [one.seconds_left for one in began] == sorted((one.seconds_left for one in began), reverse=True)
         kinds = Counter(type(event) for event in events)
-        assert kinds[StepEnded] == kinds[Finished] == 4 and kinds[Resting] == 3 and kinds[NotKept] == 0
+        assert kinds[StepEnded] == kinds[RunFinished] == 4 and kinds[PauseStarted] == 3 and kinds[SaveFailed] == 0
         results = end_event(events).results
-        assert end_event(events).why == "" and [kept.result.failure for kept in results] == [None] * 4
+        assert end_event(events).reason == "" and [kept.result.failure for kept in results] == [None] * 4
         assert [round((kept.result.goodput or 0) / 1e6, -1) for kept in results] == [50, 100, 100, 50]
-        (name_a, a), (name_b, b) = chosen(["rates"], tmp_path)
+        (name_a, a), (name_b, b) = select_set_ups(["rates"], tmp_path)
         assert (name_a, name_b) == ("bitrate 50M", "bitrate 100M")
         assert (a, b) == ([results[0], results[3]], [results[1], results[2]])
         # a run within one machine is never ranked; but the compared bitrate is no reason
@@ -119,7 +119,7 @@ async def test_comparison_alternates_and_is_stored(tmp_path: Path) -> None:
 @real
 async def test_failed_step_does_not_end_the_experiment(tmp_path: Path) -> None:
     async with pair() as both:
-        experiment = await prepared_experiment(both, sweep=values("congestion=cubic,reno"), generator="iperf3")
+        experiment = await prepared_experiment(both, sweep=parse_values("congestion=cubic,reno"), generator="iperf3")
         # refused only by the kernel, as if a module had been unloaded
         first = experiment.steps[0]
         broken = replace(first, plan=replace(first.plan, congestion="nosuch"))
@@ -128,13 +128,13 @@ async def test_failed_step_does_not_end_the_experiment(tmp_path: Path) -> None:
         def full(_: StoredRun) -> None:
             raise NictopError("No space left on device")
 
-        events = await all_events(carry_out(experiment, both.hosts, keep=full))
+        events = await all_events(run_experiment(experiment, both.hosts, keep=full))
         failed, *others = end_event(events).results
         assert failed.result.failure is not None and "nosuch" in failed.result.failure.sentence
         assert [one.result.failure for one in others] == [None, None]
         # a result that cannot be stored is reported, and remains in memory
-        assert [event.number for event in events if isinstance(event, NotKept)] == [1, 2, 3]
-        assert end_event(events).why == ""
+        assert [event.number for event in events if isinstance(event, SaveFailed)] == [1, 2, 3]
+        assert end_event(events).reason == ""
 
 
 FAILS_ONCE = """#!/bin/sh
@@ -153,7 +153,7 @@ async def test_accidental_failure_is_repeated_if_there_are_other_runs(tmp_path: 
     program.chmod(0o755)
     async with pair("100mbit", tools=(str(tmp_path), "")) as both:
         experiment = await prepared_experiment(both, repeat=repeat)
-        events = await all_events(carry_out(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
+        events = await all_events(run_experiment(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         assert marker.exists() and both.generators() == []
         results = [kept.result for kept in end_event(events).results]
         repeated = [event for event in events if isinstance(event, Stage) and event.sentence.startswith("once more")]
@@ -168,10 +168,10 @@ async def test_accidental_failure_is_repeated_if_there_are_other_runs(tmp_path: 
 @real
 async def test_manual_change_is_requested_and_checked() -> None:
     async with pair() as both:
-        experiment = await prepared_experiment(both, sweep=values("mtu=1500,1400,1300"))
+        experiment = await prepared_experiment(both, sweep=parse_values("mtu=1500,1400,1300"))
         requested: list[str] = []
 
-        async def change(step: Step) -> bool:
+        async def change(step: ExperimentStep) -> bool:
             requested.append(step.value)
             if step.value == "1400":
                 for namespace in (both.client, both.server):
@@ -179,11 +179,11 @@ async def test_manual_change_is_requested_and_checked() -> None:
             return True
 
         events = await all_events(
-            carry_out(experiment, both.hosts, change=change, change_timeouts=replace(CHANGE_TIMEOUTS, shown=0.5))
+            run_experiment(experiment, both.hosts, change=change, change_timeouts=replace(CHANGE_TIMEOUTS, shown=0.5))
         )
         # the first value is already in force: no request
         assert requested == ["1400", "1300"]
-        wanted = [event for event in events if isinstance(event, ChangeWanted)]
+        wanted = [event for event in events if isinstance(event, ChangeRequired)]
         assert wanted[0].sentence.startswith(f"MTU of {WIRE} on a: 1400, {WIRE} on b: 1400 (now: a: {WIRE} has 1500")
         first, second, third = end_event(events).results
         assert [one.result.facts.get("mtu") for one in (first, second)] == ["1500", "1400"]
@@ -195,16 +195,16 @@ async def test_manual_change_is_requested_and_checked() -> None:
 @real
 async def test_change_is_not_made() -> None:
     async with pair() as both:
-        experiment = await prepared_experiment(both, sweep=values("setup=x,y"))
+        experiment = await prepared_experiment(both, sweep=parse_values("setup=x,y"))
 
-        async def refuse(step: Step) -> bool:
+        async def refuse(step: ExperimentStep) -> bool:
             return step.value == "x"
 
-        events = await all_events(carry_out(experiment, both.hosts, change=refuse))
+        events = await all_events(run_experiment(experiment, both.hosts, change=refuse))
         assert [kept.value for kept in end_event(events).results] == ["x"]
-        assert end_event(events).why == "nobody makes the change: set-up y"
-        events = await all_events(carry_out(experiment, both.hosts))
-        assert end_event(events).results == () and "nobody can be asked" in end_event(events).why
+        assert end_event(events).reason == "nobody makes the change: set-up y"
+        events = await all_events(run_experiment(experiment, both.hosts))
+        assert end_event(events).results == () and "nobody can be asked" in end_event(events).reason
 
 
 @real
@@ -214,12 +214,12 @@ async def test_command_makes_the_change() -> None:
             f"for n in {both.client.name} {both.server.name}; do "
             'ip -n $n link set "$NICTOP_CLIENT_NIC" mtu "$NICTOP_VALUE" || exit 1; done'
         )
-        experiment = await prepared_experiment(both, compare=values("mtu=1500,1400"), repeat=1, between=command)
-        events = await all_events(carry_out(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
+        experiment = await prepared_experiment(both, compare=parse_values("mtu=1500,1400"), repeat=1, between=command)
+        events = await all_events(run_experiment(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         assert [kept.result.facts["mtu"] for kept in end_event(events).results] == ["1500", "1400"]
-        assert events_of(events, ChangeWanted) == []
+        assert events_of(events, ChangeRequired) == []
         failing = replace(experiment, steps=experiment.steps[:1], between="echo gone wrong; exit 3")
-        events = await all_events(carry_out(failing, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
+        events = await all_events(run_experiment(failing, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         (kept,) = end_event(events).results
         assert kept.result.failure is not None
         assert kept.result.failure.sentence == "the command 'echo gone wrong; exit 3' ended with status 3: gone wrong"
@@ -231,17 +231,17 @@ async def test_closed_experiment_leaves_nothing_behind() -> None:
         for host in both.hosts.values():
             await host.session.request(Request(interval=0.5, watch=()))
         experiment = await prepared_experiment(both, repeat=3, rest=60.0)
-        for stage in ("checking", "listening", "running", "intervalmeasured", "resting"):
+        for stage in ("checking", "listening", "running", "intervalmeasured", "pausestarted"):
             reached = asyncio.Event()
-            task = asyncio.ensure_future(signal_at(carry_out(experiment, both.hosts), stage, reached))
-            await within(60.0, reached.wait())
+            task = asyncio.ensure_future(signal_at(run_experiment(experiment, both.hosts), stage, reached))
+            await with_timeout(60.0, reached.wait())
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert task.cancelled() and both.generators() == [], stage
             assert not any(host.session.in_run for host in both.hosts.values()), stage
         assert await wait_for_interval(both, 0.5)
         # closed by its reader
-        async with aclosing(carry_out(experiment, both.hosts)) as events:
+        async with aclosing(run_experiment(experiment, both.hosts)) as events:
             async for event in events:
                 if isinstance(event, IntervalMeasured):
                     break
@@ -263,31 +263,31 @@ async def test_stopped_experiment_has_what_was_measured() -> None:
         experiment = await prepared_experiment(both, repeat=3, time=30, rest=60.0)
         stop, written = asyncio.Event(), list[StoredRun]()
         events: list[ExperimentEvent] = []
-        async for event in carry_out(experiment, both.hosts, keep=written.append, stop=stop):
+        async for event in run_experiment(experiment, both.hosts, keep=written.append, stop=stop):
             events.append(event)
             if isinstance(event, IntervalMeasured) and event.interval.end >= 0.6:
                 stop.set()
         (one,) = end_event(events).results
-        assert end_event(events).why == "stopped" and [one] == written
+        assert end_event(events).reason == "stopped" and [one] == written
         assert one.result.stopped is not None and one.result.goodput and one.result.why_not_ranked
         assert both.generators() == [] and not any(host.session.in_run for host in both.hosts.values())
         # stopped during a pause, or while a change is requested: no other step starts
         resting = replace(experiment, steps=tuple(replace(step, plan=both.plan()) for step in experiment.steps))
         stop, events = asyncio.Event(), []
-        async for event in carry_out(resting, both.hosts, stop=stop):
+        async for event in run_experiment(resting, both.hosts, stop=stop):
             events.append(event)
-            if isinstance(event, Resting):
+            if isinstance(event, PauseStarted):
                 stop.set()
-        assert len(end_event(events).results) == 1 and end_event(events).why == "stopped"
-        asking = await prepared_experiment(both, sweep=values("setup=x,y"))
+        assert len(end_event(events).results) == 1 and end_event(events).reason == "stopped"
+        asking = await prepared_experiment(both, sweep=parse_values("setup=x,y"))
         stop = asyncio.Event()
 
-        async def change(step: Step) -> bool:
+        async def change(step: ExperimentStep) -> bool:
             stop.set()
             await asyncio.Event().wait()
             return True
 
-        events = await all_events(carry_out(asking, both.hosts, change=change, stop=stop))
+        events = await all_events(run_experiment(asking, both.hosts, change=change, stop=stop))
         assert end_event(events) == ExperimentEnded((), "stopped")
 
 
@@ -296,13 +296,13 @@ async def test_a_host_that_does_not_come_back_ends_it() -> None:
     async with pair() as both:
         experiment = await prepared_experiment(both, repeat=3)
         events = []
-        async for event in carry_out(experiment, both.hosts, change_timeouts=replace(CHANGE_TIMEOUTS, back=0.5)):
+        async for event in run_experiment(experiment, both.hosts, change_timeouts=replace(CHANGE_TIMEOUTS, back=0.5)):
             events.append(event)
             if isinstance(event, StepEnded):
                 await both.sources["b"].close()
                 both.hosts["b"].session.process(SourceState("lost", "the probe ended", 1.0))
         assert [kept.number for kept in end_event(events).results] == [1]
-        assert end_event(events).why == "b: the probe ended"
+        assert end_event(events).reason == "b: the probe ended"
         with pytest.raises(NictopError, match="b: the probe ended"):
             await both.hosts["b"].tools(0.5)
 

@@ -56,7 +56,7 @@ async def test_two_pairs_at_once_are_connected_and_separate() -> None:
             assert (client[0], server[0]) == ("client", "server")
             assert LINK in client[1] and LINK in server[1] and "eth0" not in client[1] + server[1]
             assert "198.18.0.1" in client[2] and "198.18.0.2" in server[2]
-            assert test.sentence.endswith("measures this machine, no NIC")
+            assert test.description.endswith("measures this machine, no NIC")
         assert (one.request.client_nic, one.request.server_address, one.request.time) == (LINK, "198.18.0.2", 10)
         assert (other.request.server_address, other.request.time) == ("fd6e:6963:746f:70::2", 3)
         assert LINK not in os.listdir("/sys/class/net"), "nothing is added to the machine's own namespace"
@@ -92,7 +92,7 @@ async def test_if_ip_fails_loopback_is_used_and_namespaces_are_removed(
     (tmp_path / "ip").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     async with self_test_pair() as test:
-        assert "no network namespaces can be made here: RTNETLINK answers: no veth" in test.sentence
+        assert "no network namespaces can be made here: RTNETLINK answers: no veth" in test.description
         assert [source.name for source in test.sources] == [test.request.client] == [test.request.server]
         assert (test.request.client_nic, test.request.server_address) == ("lo", "127.0.0.1")
     monkeypatch.undo()

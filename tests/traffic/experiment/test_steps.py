@@ -9,7 +9,7 @@ import pytest
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import Experiment, experiment_of
-from nictop.traffic.plan.request import RunRequest, values
+from nictop.traffic.plan.request import RunRequest, parse_values
 from tests.traffic.machines import between, machine, nic, two
 from tests.traffic.plans import tools
 
@@ -42,29 +42,29 @@ def test_repeats_are_numbered_and_have_an_estimated_duration() -> None:
 
 
 def test_comparison_alternates() -> None:
-    one = experiment(compare=values("mss=default,100"), repeat=3)
+    one = experiment(compare=parse_values("mss=default,100"), repeat=3)
     assert one.kind == "compare"
     assert [step.group for step in one.steps] == ["A", "B", "B", "A", "A", "B"]
     assert [step.plan.mss for step in one.steps] == [None, 100, 100, None, None, 100]
     assert one.steps[1].label == "B: MSS 100, 1 of 3"
     assert one.notes == ()
-    assert "fewer than 3" in experiment(compare=values("mss=default,100")).notes[0]
+    assert "fewer than 3" in experiment(compare=parse_values("mss=default,100")).notes[0]
 
 
 def test_sweep_alternates_forwards_and_backwards() -> None:
-    one = experiment(sweep=values("length=512,4K,128K"), repeat=2)
+    one = experiment(sweep=parse_values("length=512,4K,128K"), repeat=2)
     assert [step.value for step in one.steps] == ["512", "4K", "128K", "128K", "4K", "512"]
     assert [step.group for step in one.steps] == [step.value for step in one.steps]
     assert one.steps[3].label == "message size 128K, 2 of 2"
 
 
 def test_all_runs_of_a_sweep_use_one_generator() -> None:
-    one = experiment(sweep=values("length=512,8M"))
+    one = experiment(sweep=parse_values("length=512,8M"))
     assert {step.plan.generator for step in one.steps} == {"builtin"}
     assert "the built-in generator carries all runs" in one.notes[0]
     with pytest.raises(NictopError, match=r"length is 8388608, .*\(length 8M\)"):
-        experiment(sweep=values("length=512,8M"), generator="iperf3")
-    comparison = experiment(compare=values("generator=iperf3,builtin"))
+        experiment(sweep=parse_values("length=512,8M"), generator="iperf3")
+    comparison = experiment(compare=parse_values("generator=iperf3,builtin"))
     assert [step.plan.generator for step in comparison.steps] == ["iperf3", "builtin"]
 
 
@@ -90,10 +90,10 @@ def test_hint_for_a_host_without_iperf3() -> None:
 
 
 def test_manual_variable_is_a_change_before_every_step() -> None:
-    one = experiment(client_nic="ens4", compare=values("queues=1,4"), repeat=3, between="ssh a ethtool …")
+    one = experiment(client_nic="ens4", compare=parse_values("queues=1,4"), repeat=3, between="ssh a ethtool …")
     assert one.steps[1].change == "queues of ens4 on a: 4, ens4 on b: 4"
     assert one.between == "ssh a ethtool …"
-    setup = experiment(sweep=values("setup=passthrough,vswitch"))
+    setup = experiment(sweep=parse_values("setup=passthrough,vswitch"))
     assert [step.change for step in setup.steps] == ["set-up passthrough", "set-up vswitch"]
     assert "believed" in setup.notes[0]
 

@@ -16,13 +16,13 @@ from nictop.traffic.analysis.nic_load import packets_between
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.live.flow_view import Arrival
-from nictop.traffic.live.run_view import LiveRun, RunView, moment, picture_of, whole
+from nictop.traffic.live.run_view import LiveRun, RunView, result_view, run_totals, sample_at
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
-from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
+from nictop.traffic.run.events import IntervalMeasured, RunFinished, SocketSample, Stage
 from nictop.traffic.run.host import RunHost
 from tests.support.sources import ScriptedSource, session_of
-from tests.traffic.pictures import busy, flow, picture, steady
+from tests.traffic.pictures import busy, flow, run_view, steady
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
 
@@ -71,13 +71,13 @@ SIDES: dict[str, Side] = {"a": "client", "b": "server"}
 def report(live: LiveRun, name: str, one: Interval, late: float = 0.05) -> None:
     """Report an interval, `late` seconds after its end."""
     reported_at = one.end - (live.plan.omit if one.omitted else 0) + late
-    live.take(IntervalMeasured(name, reported_at, one, SIDES[name]), now=AXIS_START + reported_at)
+    live.process(IntervalMeasured(name, reported_at, one, SIDES[name]), now=AXIS_START + reported_at)
 
 
 def test_view_before_the_first_byte() -> None:
     live = live_run(replace(PLAN, omit=2))
-    live.take(Stage("checking", "looking for generators on both hosts"), now=AXIS_START)
-    view = live.picture(AXIS_START + 1)
+    live.process(Stage("checking", "looking for generators on both hosts"), now=AXIS_START)
+    view = live.view(AXIS_START + 1)
     assert view.stage == "looking for generators on both hosts"
     assert view.seconds == -2.0
     assert view.flows[0].arrivals == ()
@@ -89,30 +89,30 @@ def test_goodput_is_reported_by_the_receiver() -> None:
     live = live_run()
     report(live, "a", interval(0.5, 2e9, sends=True))
     report(live, "b", interval(0.5, 1e9))
-    view = live.picture(AXIS_START + 0.6)
+    view = live.view(AXIS_START + 0.6)
     assert view.flows[0].arrivals == (Arrival(0.5, 0.5, 1e9),)
-    assert view.flows[0].sendings[0].retransmits == 2
+    assert view.flows[0].sender_states[0].retransmits == 2
     assert view.seconds == pytest.approx(0.6)
 
 
 def test_axis_is_given_by_the_earliest_line() -> None:
     live = live_run()
     for delay in (0.3, 0.01, 0.2):
-        live.take(IntervalMeasured("b", 0.5, interval(0.5), "server"), now=AXIS_START + 0.5 + delay)
-    assert live.picture(AXIS_START + 2).seconds == pytest.approx(1.99)
+        live.process(IntervalMeasured("b", 0.5, interval(0.5), "server"), now=AXIS_START + 0.5 + delay)
+    assert live.view(AXIS_START + 2).seconds == pytest.approx(1.99)
 
 
 def test_intervals_of_the_sender_if_the_receiver_reports_none() -> None:
     live = live_run()
     report(live, "a", interval(0.5, 2e9, sends=True))
-    assert live.picture(AXIS_START + 1).flows[0].arrivals == (Arrival(0.5, 0.5, 2e9),)
+    assert live.view(AXIS_START + 1).flows[0].arrivals == (Arrival(0.5, 0.5, 2e9),)
 
 
 def test_omitted_seconds_are_before_zero() -> None:
     live = live_run(replace(PLAN, omit=2))
     report(live, "b", interval(0.5, 1e9, omitted=True))
     report(live, "b", interval(0.5, 3e9))
-    assert [(one.time, one.bits_per_second) for one in live.picture(AXIS_START).flows[0].arrivals] == [
+    assert [(one.time, one.bits_per_second) for one in live.view(AXIS_START).flows[0].arrivals] == [
         (-1.5, 1e9),
         (0.5, 3e9),
     ]
@@ -122,7 +122,7 @@ def test_directions_are_reported_by_their_receivers() -> None:
     live = live_run(replace(PLAN, direction="bidirectional"))
     for name, one in (("b", interval(0.5, 1e9)), ("a", interval(0.5, 2e9)), ("a", interval(0.5, 5e9, sends=True))):
         report(live, name, one)
-    assert [(one.words, one.arrivals[0].bits_per_second) for one in live.picture(AXIS_START + 1).flows] == [
+    assert [(one.label, one.arrivals[0].bits_per_second) for one in live.view(AXIS_START + 1).flows] == [
         ("a → b", 1e9),
         ("b → a", 2e9),
     ]
@@ -132,14 +132,14 @@ def test_bidirectional_run_on_one_host() -> None:
     one_host = replace(PLAN, direction="bidirectional", server=PLAN.client)
     live = LiveRun(one_host, {"a": host("a")})
     for end in (0.5, 1.0):
-        live.take(IntervalMeasured("a", end, interval(end, 2e9), "client"), now=AXIS_START + end)
-        live.take(IntervalMeasured("a", end, interval(end, 1e9), "server"), now=AXIS_START + end)
+        live.process(IntervalMeasured("a", end, interval(end, 2e9), "client"), now=AXIS_START + end)
+        live.process(IntervalMeasured("a", end, interval(end, 1e9), "server"), now=AXIS_START + end)
     both = ((0.5, (socket(1, 10**7, 90, rtt=250), socket(2, 90, 10**7, rtt=700))), (1.0, (socket(1, 2 * 10**7, 90),)))
     for end, sockets in both:
-        live.take(Sockets("a", end, sockets, "client"), now=AXIS_START + end)
-    view = live.picture(AXIS_START + 1)
+        live.process(SocketSample("a", end, sockets, "client"), now=AXIS_START + end)
+    view = live.view(AXIS_START + 1)
     assert [[one.bits_per_second for one in flow.arrivals] for flow in view.flows] == [[1e9, 1e9], [2e9, 2e9]]
-    assert [len(one.sendings) for one in view.flows] == [1, 0], "what the client sends is the first direction"
+    assert [len(one.sender_states) for one in view.flows] == [1, 0], "what the client sends is the first direction"
     assert len(view.hosts) == 1
 
 
@@ -149,12 +149,12 @@ def test_goodput_of_sockets_if_the_generator_reports_none() -> None:
     for number in range(3):
         now = AXIS_START + 0.5 * number
         sockets = (socket(1, 0, 1 + 12_500_000 * number), socket(2, 300, 400))
-        live.take(Sockets("b", None, sockets, "server"), now=now)
-    view = live.picture(AXIS_START + 1).flows[0]
+        live.process(SocketSample("b", None, sockets, "server"), now=now)
+    view = live.view(AXIS_START + 1).flows[0]
     assert view.by_sockets
     assert [one.bits_per_second for one in view.arrivals] == pytest.approx([2e8, 2e8], rel=1e-6)
     report(live, "b", interval(0.5, 1e9))
-    view = live.picture(AXIS_START + 1).flows[0]
+    view = live.view(AXIS_START + 1).flows[0]
     assert not view.by_sockets and len(view.arrivals) == 1
 
 
@@ -167,8 +167,8 @@ def test_retransmits_round_trip_and_window_of_the_senders_sockets() -> None:
             socket(2, 10**7, 90),
             socket(3, 500, 400, rtt=9999),
         )
-        live.take(Sockets("a", time, both, "client"), now=AXIS_START + time)
-    (sending,) = live.picture(AXIS_START + 1).flows[0].sendings
+        live.process(SocketSample("a", time, both, "client"), now=AXIS_START + time)
+    (sending,) = live.view(AXIS_START + 1).flows[0].sender_states
     assert (sending.time, sending.seconds, sending.retransmits, sending.rtt) == (1.0, 0.5, 5, 700)
     assert sending.congestion_window == 2 * 10 * 1448
 
@@ -181,10 +181,10 @@ def test_host_series_have_windows_of_a_second_on_the_axis() -> None:
     ]
     live = live_run(b=host("b", records))
     report(live, "b", interval(2.0), late=0.0)
-    view = live.picture(AXIS_START + 2).hosts[1]
+    view = live.view(AXIS_START + 2).hosts[1]
     assert [round(one.time, 3) for one in view.series] == [1.0, 2.0]
     assert [one.user for one in view.series] == pytest.approx([0.5, 0.5], abs=0.01)
-    assert live.picture(AXIS_START + 2).hosts[0].series == ()
+    assert live.view(AXIS_START + 2).hosts[0].series == ()
     assert view.packets == (), "the chosen NIC of b is another one"
 
 
@@ -192,7 +192,7 @@ def test_packets_and_drops_of_the_chosen_nic() -> None:
     records = [counters(AXIS_START + number, packets=1000 * number, dropped=3 * number) for number in range(3)]
     live = live_run(a=host("a", records))
     report(live, "b", interval(0.5), late=0.0)
-    view = live.picture(AXIS_START + 2).hosts[0]
+    view = live.view(AXIS_START + 2).hosts[0]
     assert [(one.received, one.sent, one.dropped) for one in view.packets] == [(1000.0, 500.0, 3)] * 2
     assert [one.time for one in view.packets] == [1.0, 2.0]
 
@@ -200,10 +200,10 @@ def test_packets_and_drops_of_the_chosen_nic() -> None:
 def test_host_series_move_with_the_axis() -> None:
     one = host("a", [counters(AXIS_START + number, packets=1000 * number) for number in range(3)])
     live = live_run(a=one)
-    live.take(IntervalMeasured("b", 0.5, interval(0.5), "server"), now=AXIS_START + 0.8)
-    (first, _) = live.picture(AXIS_START + 2).hosts[0].series
-    live.take(IntervalMeasured("b", 1.0, interval(1.0), "server"), now=AXIS_START + 1.0)
-    view = live.picture(AXIS_START + 2).hosts[0]
+    live.process(IntervalMeasured("b", 0.5, interval(0.5), "server"), now=AXIS_START + 0.8)
+    (first, _) = live.view(AXIS_START + 2).hosts[0].series
+    live.process(IntervalMeasured("b", 1.0, interval(1.0), "server"), now=AXIS_START + 1.0)
+    view = live.view(AXIS_START + 2).hosts[0]
     assert first.time == pytest.approx(0.7)
     for series in (view.series, view.packets, view.carrying):
         assert [point.time for point in series] == pytest.approx([1.0, 2.0])
@@ -213,10 +213,10 @@ def test_each_record_is_counted_once() -> None:
     one = host("b", [counters(AXIS_START), counters(AXIS_START + 1, user=50)])
     live = live_run(b=one)
     report(live, "b", interval(0.5), late=0.0)
-    assert len(live.picture(AXIS_START + 1).hosts[1].series) == 1
+    assert len(live.view(AXIS_START + 1).hosts[1].series) == 1
     one.session.process(Line(counters=counters(AXIS_START + 2, user=75)), AXIS_START + 2)
     for _ in range(3):
-        assert [round(load.user, 2) for load in live.picture(AXIS_START + 2).hosts[1].series] == [0.5, 0.25]
+        assert [round(load.user, 2) for load in live.view(AXIS_START + 2).hosts[1].series] == [0.5, 0.25]
 
 
 def test_decreased_counters_have_no_rate() -> None:
@@ -229,11 +229,11 @@ def test_unchanged_series_is_the_same_object() -> None:
     """So that a chart can skip redrawing."""
     live = live_run(b=host("b", [counters(AXIS_START), counters(AXIS_START + 1)]))
     report(live, "b", interval(0.5), late=0.0)
-    before, after = live.picture(AXIS_START + 1), live.picture(AXIS_START + 1.2)
+    before, after = live.view(AXIS_START + 1), live.view(AXIS_START + 1.2)
     assert after.flows[0].arrivals is before.flows[0].arrivals
     assert after.hosts[1].series is before.hosts[1].series and len(after.hosts[1].series) == 1
     report(live, "b", interval(1.0), late=0.0)
-    assert len(before.flows[0].arrivals) == 1 and len(live.picture(AXIS_START + 2).flows[0].arrivals) == 2
+    assert len(before.flows[0].arrivals) == 1 and len(live.view(AXIS_START + 2).flows[0].arrivals) == 2
 
 
 def finished() -> Result:
@@ -245,11 +245,11 @@ def finished() -> Result:
 
 
 def test_views_of_a_stored_and_a_watched_run() -> None:
-    stored = picture_of(finished())
+    stored = result_view(finished())
     live = live_run()
     report(live, "b", interval(0.5, 1e9))
-    live.take(Finished(finished()), now=AXIS_START + 3)
-    watched = live.picture(AXIS_START + 99)
+    live.process(RunFinished(finished()), now=AXIS_START + 3)
+    watched = live.view(AXIS_START + 99)
     for view in (stored, watched):
         assert view.seconds == 2.0 and view.stage == "" and view.result == finished()
         assert [one.bits_per_second for one in view.flows[0].arrivals] == [4e9] * 4
@@ -258,7 +258,7 @@ def test_views_of_a_stored_and_a_watched_run() -> None:
 
 
 def test_measured_seconds_come_from_the_totals() -> None:
-    totals = whole(picture_of(finished()))
+    totals = run_totals(result_view(finished()))
     assert totals is not None
     (one,) = totals.flows
     assert one.arrival is not None and one.arrival.bits_per_second == 4e9
@@ -267,26 +267,26 @@ def test_measured_seconds_come_from_the_totals() -> None:
     assert totals.hosts[0].busy == busy(2.0) and totals.hosts[1].busy is None
     assert totals.hosts[0].packets is not None and totals.hosts[0].packets.dropped == 11
     assert totals.hosts[0].packets.received is None, "nobody counted packets"
-    assert whole(picture(flow(steady(1e9)))) is None
+    assert run_totals(run_view(flow(steady(1e9)))) is None
 
 
 def test_moment_has_the_interval_and_window_that_contain_it() -> None:
-    view = picture(flow(lambda end: end * 1e9))
-    found = moment(view, 3.2)
+    view = run_view(flow(lambda end: end * 1e9))
+    found = sample_at(view, 3.2)
     assert found.flows[0].arrival is not None and found.flows[0].arrival.time == 3.5
     assert found.hosts[1].busy is not None and found.hosts[1].busy.time == 4.0
-    assert moment(view, 3.5).flows[0].arrival == found.flows[0].arrival
-    newest = moment(view)
+    assert sample_at(view, 3.5).flows[0].arrival == found.flows[0].arrival
+    newest = sample_at(view)
     assert newest.flows[0].arrival is not None and newest.flows[0].arrival.time == 10.0
 
 
 def test_moment_outside_of_the_run_and_in_a_gap_has_no_values() -> None:
-    view = picture(flow(steady(1e9)))
-    assert moment(view, -0.1).flows[0].arrival is None
-    assert moment(view, 10.1).flows[0].arrival is None
+    view = run_view(flow(steady(1e9)))
+    assert sample_at(view, -0.1).flows[0].arrival is None
+    assert sample_at(view, 10.1).flows[0].arrival is None
     gap = replace(view.flows[0], arrivals=tuple(one for one in view.flows[0].arrivals if not 4 < one.time < 6))
-    assert moment(replace(view, flows=(gap,)), 5.0).flows[0].arrival is None
-    assert moment(replace(view, hosts=(replace(view.hosts[0], series=()),)), 5.0).hosts[0].busy is None
+    assert sample_at(replace(view, flows=(gap,)), 5.0).flows[0].arrival is None
+    assert sample_at(replace(view, hosts=(replace(view.hosts[0], series=()),)), 5.0).hosts[0].busy is None
 
 
 def test_roles_of_hosts() -> None:
@@ -316,7 +316,7 @@ EVENTS = st.lists(
             st.sampled_from(("client", "server")),
         ),
         st.builds(
-            Sockets,
+            SocketSample,
             st.sampled_from(("a", "b")),
             st.none() | st.floats(-10, 100),
             st.lists(
@@ -331,15 +331,15 @@ EVENTS = st.lists(
 
 @given(EVENTS, st.sampled_from(("forward", "reverse", "bidirectional")), st.integers(0, 3))
 def test_series_are_ordered_whatever_events_arrive(
-    events: list[IntervalMeasured | Sockets], direction: str, omit: int
+    events: list[IntervalMeasured | SocketSample], direction: str, omit: int
 ) -> None:
     live = live_run(replace(PLAN, direction=direction, omit=omit))  # type: ignore[arg-type]
     for number, event in enumerate(events):
-        live.take(event, now=AXIS_START + number)
-    view: RunView = live.picture(AXIS_START + 60)
+        live.process(event, now=AXIS_START + number)
+    view: RunView = live.view(AXIS_START + 60)
     for one in view.flows:
         times = [arrival.time for arrival in one.arrivals]
         assert times == sorted(times)
         assert all(arrival.bits_per_second >= 0 for arrival in one.arrivals)
-    moment(view, 5.0)
-    assert view.ends >= view.plan.time
+    sample_at(view, 5.0)
+    assert view.end >= view.plan.time

@@ -14,7 +14,7 @@ from nictop.probe.traffic.builtin.options import parse_options
 from nictop.probe.traffic.iperf3 import checked_options
 from nictop.traffic.generators.builtin import builtin_client_arguments, builtin_server_arguments
 from nictop.traffic.generators.iperf3 import iperf3_client_arguments, iperf3_server_arguments
-from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number, offers, problems
+from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number, endpoint_pairs, plan_problems
 from nictop.traffic.plan.tools import iperf3_differences, iperf3_version, refusals
 from nictop.traffic.run.failure_cause import SECONDARY_KINDS
 from nictop.traffic.run.failures import failure, kind_of, opening_commands
@@ -48,15 +48,15 @@ from tests.traffic.plans import PLAN, error_text, tools
     ],
 )
 def test_invalid_plan(overrides: dict[str, object], problem: str) -> None:
-    (found,) = problems(replace(PLAN, **overrides))  # type: ignore[arg-type]
+    (found,) = plan_problems(replace(PLAN, **overrides))  # type: ignore[arg-type]
     assert found.endswith(problem)
 
 
 def test_valid_plan() -> None:
-    assert problems(PLAN) == ()
-    assert problems(replace(PLAN, generator="builtin", length=8 << 20)) == ()
+    assert plan_problems(PLAN) == ()
+    assert plan_problems(replace(PLAN, generator="builtin", length=8 << 20)) == ()
     link_local = replace(PLAN, client=Endpoint("a", 4, "fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
-    assert problems(link_local) == () and link_local.ip_version == 6
+    assert plan_problems(link_local) == () and link_local.ip_version == 6
 
 
 @given(
@@ -195,16 +195,16 @@ def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
         machine("b", ("192.0.2.2", None), ("198.51.100.2", "pci")),
         machine("c", ("198.51.100.2", "pci")),
     ]
-    found = offers(pairs(hosts).subnets, hosts)
+    found = endpoint_pairs(pairs(hosts).subnets, hosts)
     assert [(installed.client.address, installed.server.address) for installed in found] == [
         ("192.0.2.1", "192.0.2.2"),
         ("192.0.2.2", "192.0.2.1"),
     ]
     fast = [*hosts[:2], machine("c", ("198.51.100.3", "pci"))]
-    first = offers(pairs(fast).subnets, fast)[0]
+    first = endpoint_pairs(pairs(fast).subnets, fast)[0]
     assert (first.network, first.client) == ("198.51.100.0/24", Endpoint("a", 3, "198.51.100.1"))
     same_machine = [machine("a", ("192.0.2.1", "pci"), boot="x"), machine("b", ("192.0.2.2", "pci"), boot="x")]
-    assert offers(pairs(same_machine).subnets, same_machine) == ()
+    assert endpoint_pairs(pairs(same_machine).subnets, same_machine) == ()
 
 
 # ---------------------------------------------------------------------------------------------------------- failures

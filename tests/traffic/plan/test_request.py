@@ -14,8 +14,16 @@ from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number
-from nictop.traffic.plan.quantities import amount, bit_rate, cpu, dscp, parse_yes_or_no, seconds, whole_number
-from nictop.traffic.plan.request import RunRequest, generator_of, plan_of, values
+from nictop.traffic.plan.quantities import (
+    parse_bit_rate,
+    parse_byte_count,
+    parse_cpu,
+    parse_dscp,
+    parse_seconds,
+    parse_whole_number,
+    parse_yes_or_no,
+)
+from nictop.traffic.plan.request import RunRequest, generator_of, parse_values, plan_of
 from tests.traffic.machines import between, machine, nic, two
 from tests.traffic.plans import tools
 
@@ -39,7 +47,7 @@ IPERF3, NO_IPERF3 = tools(), TrafficTools(congestion_controls=("reno", "cubic"),
     ],
 )
 def test_sizes_are_binary(text: str, expected: int) -> None:
-    assert amount(text) == expected
+    assert parse_byte_count(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,18 +55,30 @@ def test_sizes_are_binary(text: str, expected: int) -> None:
     [("1G", 10**9), ("2.5G", 2_500_000_000), ("500m", 5 * 10**8), ("10Mb/s", 10**7), ("9600", 9600)],
 )
 def test_bit_rates_are_decimal(text: str, expected: int) -> None:
-    assert bit_rate(text) == expected
+    assert parse_bit_rate(text) == expected
 
 
 @given(st.integers(0, 10**12), st.sampled_from("KMG"))
 def test_sizes_and_rates_are_exact(number: int, prefix: str) -> None:
     power = "KMG".index(prefix) + 1
-    assert amount(f"{number}{prefix}") == number * 1024**power
-    assert bit_rate(f"{number}{prefix}") == number * 1000**power
-    assert whole_number(str(number)) == number
+    assert parse_byte_count(f"{number}{prefix}") == number * 1024**power
+    assert parse_bit_rate(f"{number}{prefix}") == number * 1000**power
+    assert parse_whole_number(str(number)) == number
 
 
-@pytest.mark.parametrize("parse", [amount, bit_rate, whole_number, cpu, dscp, seconds, parse_yes_or_no, values])
+@pytest.mark.parametrize(
+    "parse",
+    [
+        parse_byte_count,
+        parse_bit_rate,
+        parse_whole_number,
+        parse_cpu,
+        parse_dscp,
+        parse_seconds,
+        parse_yes_or_no,
+        parse_values,
+    ],
+)
 @given(text=st.one_of(st.text(), st.from_regex(r"[0-9.]{0,20}[ kKMGTb/si]{0,4}"), st.just("9" * 100_000)))
 @example(text="0\x1f")
 def test_any_text_is_parsed_or_rejected_with_a_short_printable_message(
@@ -76,20 +96,20 @@ def test_any_text_is_parsed_or_rejected_with_a_short_printable_message(
 @pytest.mark.parametrize("text", ["", "1.0001", "-1", "1e3", "١٢", "1P", "0x10", "K", "1..5K", "nan", "inf", "1K2"])
 def test_invalid_sizes(text: str) -> None:
     with pytest.raises(NictopError):
-        amount(text)
+        parse_byte_count(text)
 
 
 def test_dscp_equals_dscp_number() -> None:
     for text in ("ef", "AF41", "46", "0x2e"):
-        assert dscp(text) == dscp_number(text)
+        assert parse_dscp(text) == dscp_number(text)
     with pytest.raises(NictopError, match="DSCP: '64' is none"):
-        dscp("64")
+        parse_dscp("64")
 
 
 def test_values_of_a_variable() -> None:
-    assert values("length=512, 4K,8M") == ("length", ("512", "4K", "8M"))
-    assert values("MSS=default,100") == ("mss", ("default", "100"))
-    assert values("setup=passthrough,v switch") == ("setup", ("passthrough", "v switch"))
+    assert parse_values("length=512, 4K,8M") == ("length", ("512", "4K", "8M"))
+    assert parse_values("MSS=default,100") == ("mss", ("default", "100"))
+    assert parse_values("setup=passthrough,v switch") == ("setup", ("passthrough", "v switch"))
     for text, why in (
         ("length", "names no values"),
         ("color=red", "cannot be varied"),
@@ -102,7 +122,7 @@ def test_values_of_a_variable() -> None:
         (f"streams={','.join(map(str, range(1, 100)))}", "more than 64"),
     ):
         with pytest.raises(NictopError, match=re.escape(why)) as caught:
-            values(text)
+            parse_values(text)
         assert caught.value.message.isprintable()
 
 

@@ -16,8 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.traffic.results.selection import StoredRun, chosen, directory, keep, kept_runs, parse_kept, read, set_ups
-from nictop.traffic.results.store import LARGEST, MOST_RUNS, encoded
+from nictop.traffic.results.selection import (
+    StoredRun,
+    directory,
+    parse_run,
+    read_run,
+    save_run,
+    select_set_ups,
+    set_ups,
+    stored_runs,
+)
+from nictop.traffic.results.store import MAX_LISTED_RUNS, MAX_RUN_FILE_BYTES, encode_run
 from tests.support.namespaces import ROOT
 from tests.traffic.runs import result
 
@@ -43,7 +52,7 @@ def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[Stor
 
 def save_all(directory: Path, runs: list[StoredRun]) -> None:
     for run in runs:
-        keep(run, directory)
+        save_run(run, directory)
 
 
 # ------------------------------------------------------------------------------------------------------------ keeping
@@ -51,8 +60,8 @@ def save_all(directory: Path, runs: list[StoredRun]) -> None:
 
 def test_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     one = stored_run(kind="sweep", label="a\x1b[31mb", variable="length", value="4K", group="4K")
-    path = keep(one, tmp_path / "state" / "nictop" / "runs")
-    assert read(path) == one
+    path = save_run(one, tmp_path / "state" / "nictop" / "runs")
+    assert read_run(path) == one
     assert path.name == "20260921T141320Z-0123456789ab-1.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -98,10 +107,10 @@ def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NictopError, match="could not be kept in /proc/nictop: "):
-        keep(stored_run(), Path("/proc/nictop"))
+        save_run(stored_run(), Path("/proc/nictop"))
     (tmp_path / "file").write_text("")
     with pytest.raises(NictopError, match="File exists"):
-        keep(stored_run(), tmp_path / "file" / "runs")
+        save_run(stored_run(), tmp_path / "file" / "runs")
 
 
 READ_ONLY = """
@@ -128,26 +137,26 @@ def test_a_read_only_file_system_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("identity", ["", "../evil", "a/b", "x" * 65, "a\nb", "a\0"])
 def test_an_identity_cannot_leave_the_directory(identity: str, tmp_path: Path) -> None:
     with pytest.raises(NictopError):
-        keep(stored_run(identity), tmp_path / "runs")
+        save_run(stored_run(identity), tmp_path / "runs")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_result_that_could_not_be_decoded_is_not_written(tmp_path: Path) -> None:
     for wrong in (stored_run(label="\udcff"), stored_run(written=float("nan"))):
         with pytest.raises(NictopError, match="cannot be kept"):
-            keep(wrong, tmp_path / "runs")
+            save_run(wrong, tmp_path / "runs")
     assert os.listdir(tmp_path) == []
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
 
-WHOLE = encoded(stored_run())
+WHOLE = encode_run(stored_run())
 
 
 @given(st.integers(0, len(WHOLE) - 3))
 def test_a_truncated_file_is_an_error(length: int) -> None:
     with pytest.raises(NictopError, match="it is no result of nictop"):
-        parse_kept(WHOLE[:length])
+        parse_run(WHOLE[:length])
 
 
 @settings(max_examples=300)
@@ -156,7 +165,7 @@ def test_a_flipped_bit_is_another_result_or_an_error(place: int, bit: int) -> No
     damaged = bytearray(WHOLE)
     damaged[place] ^= 1 << bit
     try:
-        found = parse_kept(bytes(damaged))
+        found = parse_run(bytes(damaged))
     except NictopError as error:
         assert error.message.isprintable()
     else:
@@ -173,7 +182,7 @@ json_values = st.recursive(
 @given(st.one_of(st.binary(), json_values.map(lambda value: json.dumps(value).encode())))
 def test_any_other_data_is_an_error(data: bytes) -> None:
     with pytest.raises(NictopError) as caught:
-        parse_kept(data)
+        parse_run(data)
     assert caught.value.message.isprintable() and len(caught.value.message) < 400
 
 
@@ -182,7 +191,7 @@ def test_any_other_data_is_an_error(data: bytes) -> None:
 )
 def test_deep_nesting_is_an_error(data: bytes) -> None:
     with pytest.raises(NictopError, match="it is no result of nictop"):
-        parse_kept(data)
+        parse_run(data)
 
 
 @pytest.mark.parametrize("path", [("schema",), ("result", "schema")])
@@ -194,18 +203,18 @@ def test_newer_schema_is_reported(path: tuple[str, ...]) -> None:
     inner[path[-1]] = 99
     newer["result"]["plan"] = "something new"
     with pytest.raises(NictopError, match="it is of a newer nictop"):
-        parse_kept(json.dumps(newer).encode())
+        parse_run(json.dumps(newer).encode())
 
 
 def test_fields_of_later_versions_are_ignored() -> None:
     later = json.loads(WHOLE) | {"weather": "rain"}
-    assert parse_kept(json.dumps(later).encode()) == stored_run()
+    assert parse_run(json.dumps(later).encode()) == stored_run()
 
 
 def test_special_files_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     with open(tmp_path / "huge.json", "wb") as file:
-        file.truncate(LARGEST + 1)
+        file.truncate(MAX_RUN_FILE_BYTES + 1)
     (tmp_path / "loop.json").symlink_to("loop.json")
     for name, why in (
         ("pipe.json", "it is no file with a result"),
@@ -215,28 +224,28 @@ def test_special_files_do_not_block(tmp_path: Path) -> None:
         (".", "no file with a result|Is a directory"),
     ):
         with pytest.raises(NictopError, match=why):
-            read(tmp_path / name)
+            read_run(tmp_path / name)
 
 
 def test_list_is_newest_first_and_reports_other_files(tmp_path: Path) -> None:
-    assert kept_runs(tmp_path / "none") == kept_runs(tmp_path)
+    assert stored_runs(tmp_path / "none") == stored_runs(tmp_path)
     save_all(tmp_path, series("aaaa", ("", ""), ("", ""), ("", "")))
     (tmp_path / "x\x1b[31m.json").write_bytes(WHOLE[:100])
     (tmp_path / ".0123456789ab-1-00.part").write_bytes(WHOLE[:100])
     (tmp_path / "notes.txt").write_text("not a result")
     os.mkfifo(tmp_path / "pipe.json")
-    found = kept_runs(tmp_path)
+    found = stored_runs(tmp_path)
     assert [run.number for _, run in found.runs] == [3, 2, 1]
     assert {path.name for path, _ in found.unreadable} == {"x\x1b[31m.json", "pipe.json"}
     assert all(sentence.isprintable() for _, sentence in found.unreadable) and found.left_out == 0
 
 
 def test_list_is_limited(tmp_path: Path) -> None:
-    for number in range(MOST_RUNS + 5):
+    for number in range(MAX_LISTED_RUNS + 5):
         (tmp_path / f"{number:05}.json").write_bytes(b"{}")
-    found = kept_runs(tmp_path)
-    assert (len(found.runs), len(found.unreadable), found.left_out) == (0, MOST_RUNS, 5)
-    assert found.unreadable[0][0].name == f"{MOST_RUNS + 4:05}.json"
+    found = stored_runs(tmp_path)
+    assert (len(found.runs), len(found.unreadable), found.left_out) == (0, MAX_LISTED_RUNS, 5)
+    assert found.unreadable[0][0].name == f"{MAX_LISTED_RUNS + 4:05}.json"
 
 
 # --------------------------------------------------------------------------------------------------- which are meant
@@ -265,38 +274,41 @@ def test_comparison_is_two_set_ups(run_directory: Path) -> None:
         ("queues 4", ["c0ffee000000-2", "c0ffee000000-3"]),
     ]
     for word in ("lab", "c0ffee000000", "c0f"):
-        assert names(chosen([word], run_directory)) == expected
+        assert names(select_set_ups([word], run_directory)) == expected
 
 
 def test_two_labels_or_identities_are_two_set_ups_in_order(run_directory: Path) -> None:
-    found = names(chosen(["bbbb", "passthrough"], run_directory))
+    found = names(select_set_ups(["bbbb", "passthrough"], run_directory))
     assert found == [
         ("bbbb22222222", ["bbbb22222222-1", "bbbb22222222-2", "bbbb22222222-3"]),
         ("passthrough", ["aaaa11111111-1", "aaaa22222222-1", "aaaa11111111-2"]),
     ]
-    (name, runs), _ = chosen(["bbbb22222222-2", "passthrough"], run_directory)
+    (name, runs), _ = select_set_ups(["bbbb22222222-2", "passthrough"], run_directory)
     assert (name, len(runs)) == ("bbbb22222222", 1)
 
 
 def test_two_values_of_a_sweep(run_directory: Path) -> None:
-    assert names(chosen(["5eee:512", "5eee:1M"], run_directory)) == [
+    assert names(select_set_ups(["5eee:512", "5eee:1M"], run_directory)) == [
         ("length 512", ["5eeeeeeeeeee-1"]),
         ("length 1M", ["5eeeeeeeeeee-3"]),
     ]
     with pytest.raises(NictopError, match="this is 3: length 512, length 4K, length 1M") as caught:
-        chosen(["5eee"], run_directory)
+        select_set_ups(["5eee"], run_directory)
     assert caught.value.hint == "name two of its values: 5eeeeeeeeeee:512 5eeeeeeeeeee:4K"
 
 
 def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     paths = sorted(str(path) for path in run_directory.glob("*-aaaa1*"))
-    assert names(chosen([*paths, "bbbb"], run_directory))[0] == ("passthrough", ["aaaa11111111-1", "aaaa11111111-2"])
+    assert names(select_set_ups([*paths, "bbbb"], run_directory))[0] == (
+        "passthrough",
+        ["aaaa11111111-1", "aaaa11111111-2"],
+    )
     other = tmp_path_factory.mktemp("other")
     save_all(other, series("dddd33333333", ("", "")))
-    assert names(chosen([f"{other}/", "bbbb"], run_directory))[0] == ("dddd33333333", ["dddd33333333-1"])
+    assert names(select_set_ups([f"{other}/", "bbbb"], run_directory))[0] == ("dddd33333333", ["dddd33333333-1"])
     (other / "bad.json").write_text("{}")
     with pytest.raises(NictopError, match=r"bad\.json: it is no result of nictop"):
-        chosen([str(other / "bad.json"), "bbbb"], run_directory)
+        select_set_ups([str(other / "bad.json"), "bbbb"], run_directory)
 
 
 @pytest.mark.parametrize(
@@ -312,12 +324,12 @@ def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory
 )
 def test_other_numbers_of_set_ups_are_errors(words: tuple[str, ...], message: str, run_directory: Path) -> None:
     with pytest.raises(NictopError, match=message):
-        chosen(words, run_directory)
+        select_set_ups(words, run_directory)
 
 
 def test_hint_for_missing_arguments(run_directory: Path) -> None:
     with pytest.raises(NictopError) as nothing:
-        chosen((), run_directory)
+        select_set_ups((), run_directory)
     assert "nictop traffic --list" in nothing.value.hint
 
 

@@ -31,29 +31,31 @@ def run_end(omitted: int = 0) -> RunEnd:
 
 def test_run_start_is_given_by_the_earliest_line() -> None:
     end = run_end(omitted=1)
-    end.take(TrafficLine(100.0, "run-c", "started", pid=7))
+    end.add_line(TrafficLine(100.0, "run-c", "started", pid=7))
     times = iter((100.6, 101.1, 101.62, 102.1, 102.7, 103.1, 103.2))
     done = 0
     for line in captured("3.12", "streams.client"):
         before = len(end.intervals)
-        end.take(TrafficLine(times.__next__() if "[ 12]  " in line and done < 6 else 103.3, "run-c", "output", line))
+        end.add_line(
+            TrafficLine(times.__next__() if "[ 12]  " in line and done < 6 else 103.3, "run-c", "output", line)
+        )
         done += len(end.intervals) - before
     # six intervals of half a second; the earliest lines came 0.1 s after their end
     assert done == 6 and end.run_start == pytest.approx(100.1)
-    end.take(TrafficLine(104.0, "run-c", "exit", status=0))
+    end.add_line(TrafficLine(104.0, "run-c", "exit", status=0))
     assert end.ended == 104.0 and end.total(sends=True, by_sender=False) is not None
 
 
 def test_errors_on_stderr_have_their_time() -> None:
     end = run_end()
-    end.take(TrafficLine(10.0, "run-c", "started", pid=7))
+    end.add_line(TrafficLine(10.0, "run-c", "started", pid=7))
     text = "iperf3: error - unable to connect to server: No route to host"
-    end.take(TrafficLine(13.1, "run-c", "output", text, "stderr"))
+    end.add_line(TrafficLine(13.1, "run-c", "output", text, "stderr"))
     assert end.first_problem is not None
     seconds, message = end.first_problem
     assert seconds == pytest.approx(3.1) and message == "unable to connect to server: No route to host"
     failed = run_end()
-    failed.take(TrafficLine(10.0, "run-c", "failed", "iperf3 is not installed"))
+    failed.add_line(TrafficLine(10.0, "run-c", "failed", "iperf3 is not installed"))
     assert (failed.ended, failed.failed) == (10.0, "iperf3 is not installed")
 
 
@@ -62,7 +64,7 @@ def test_any_traffic_line_is_accepted(seed: int) -> None:
     random = Random(seed)
     end = run_end()
     for _ in range(5):
-        end.take(arbitrary(TrafficLine, random))
+        end.add_line(arbitrary(TrafficLine, random))
     socket_figures(end, -1e300, 1e300)
     socket_retransmits(end, -1e300, 1e300)
 
@@ -111,7 +113,7 @@ def test_socket_figures_are_those_of_the_data_connections() -> None:
             )
             for inode in (2, 3)
         ]
-        end.take(TrafficLine(time, "run-c", "sockets", sockets=(control, *data)))
+        end.add_line(TrafficLine(time, "run-c", "sockets", sockets=(control, *data)))
     figures = socket_figures(end, 0.5, 4.0)
     assert figures is not None
     assert (figures.rtt, figures.snd_mss, figures.congestion_window) == (200, 1448, 20)
@@ -228,7 +230,7 @@ def reading(time: float, *threads: BusyThread, seconds: float = 1.0, why: Unread
 
 def test_thread_loads_cover_the_measured_seconds() -> None:
     end = run_end()
-    end.take(TrafficLine(9.0, "run-c", "started", pid=30))
+    end.add_line(TrafficLine(9.0, "run-c", "started", pid=30))
     moved = BusyThread(20, 20, "yes", 20, 0, 2)
     for line in (
         reading(10.4, BusyThread(9, 9, "before", 90, 0, 0)),
@@ -236,7 +238,7 @@ def test_thread_loads_cover_the_measured_seconds() -> None:
         reading(12.6, moved, BusyThread(31, 30, "iperf3", 0, 20, 1, generator=True)),
         reading(13.7, BusyThread(9, 9, "after", 90, 0, 0)),
     ):
-        end.take(line)
+        end.add_line(line)
     assert thread_loads(end.threads, (11.0, 13.0), 100) == (
         ThreadLoad("yes", 20, 0.45, (3, 2)),
         ThreadLoad("iperf3", 30, 0.3, (1,), True),

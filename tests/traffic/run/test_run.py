@@ -19,12 +19,12 @@ import pytest
 from nictop.traffic.analysis.assemble import run_framing
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Stage
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, Stage
 from nictop.traffic.run.run import Run
-from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
+from tests.traffic.pair import WIRE, Pair, add_veth, missing_requirement, pair
 from tests.traffic.real_runs import check_goodput, complete_run
 
-REASON = why_not()
+REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 UDP = {"protocol": "udp", "bitrate": 20_000_000}
@@ -73,7 +73,7 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
     async with pair(RATE) as both:
         plan = both.plan(time=60, **options)
         run = Run(plan, both.hosts)
-        seen: list[Event] = []
+        seen: list[RunEvent] = []
         axis = stopped = math.inf
         async for event in run.events():
             seen.append(event)
@@ -82,7 +82,7 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
             if isinstance(event, IntervalMeasured) and not event.interval.sends and event.interval.end >= 1.0:
                 run.stop()
                 stopped = min(stopped, time.monotonic())
-        assert isinstance(seen[-1], Finished) and both.generators() == []
+        assert isinstance(seen[-1], RunFinished) and both.generators() == []
         result = seen[-1].result
         arrived = [one.interval for one in seen if isinstance(one, IntervalMeasured) and not one.interval.sends]
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
@@ -101,12 +101,12 @@ async def test_run_stopped_before_the_first_byte_has_no_result() -> None:
     async with pair() as both:
         for stage in ("checking", "starting", "listening", "running", "ending"):
             run = Run(both.plan(time=1, port=5301), both.hosts)
-            seen: list[Event] = []
+            seen: list[RunEvent] = []
             async for event in run.events():
                 seen.append(event)
                 if isinstance(event, Stage) and event.name == stage:
                     run.stop()
-            assert isinstance(seen[-1], Finished)
+            assert isinstance(seen[-1], RunFinished)
             failure = seen[-1].result.failure
             if stage == "ending":  # the run had already ended
                 assert failure is None and seen[-1].result.stopped is None
@@ -216,7 +216,7 @@ def endpoints(both: Pair, addresses: str) -> dict[str, Any]:
     found = {"a": "fd00:0::1", "b": "fd00:0::2"}
     if addresses == "link-local":
         found = {"a": f"fe80::1%{WIRE}", "b": f"fe80::2%{WIRE}"}
-    return {"client": both.place("a", address=found["a"]), "server": both.place("b", address=found["b"])}
+    return {"client": both.endpoint("a", address=found["a"]), "server": both.endpoint("b", address=found["b"])}
 
 
 def compare(kind: Kind, result: Result, end: dict[str, Any]) -> None:
@@ -251,11 +251,11 @@ async def test_loopback_run_is_not_verified() -> None:
 
 async def test_run_over_another_nic_is_detected() -> None:
     async with pair() as both:
-        joined(both.client, both.server, wire="nictopw", net=1)
+        add_veth(both.client, both.server, wire="nictopw", net=1)
         for namespace, own, other in ((both.client, "1", "2"), (both.server, "2", "1")):
             namespace.run(["sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter"])
             namespace.run(["ip", "route", "add", f"198.18.0.{other}/32", "dev", "nictopw", "src", f"198.18.0.{own}"])
-        await both.knows("nictopw")
+        await both.wait_for_link("nictopw")
         result, _ = await complete_run(both)
         assert result.failure is None and result.proof is not None
         client, server = result.proof.hosts
@@ -271,7 +271,7 @@ async def test_run_over_a_vlan() -> None:
         for number, namespace in enumerate((both.client, both.server), 1):
             namespace.run(["ip", "address", "add", f"198.18.7.{number}/24", "dev", "nictopv"])
             namespace.run(["ip", "link", "set", "nictopv", "up"])
-        await both.knows("nictopv")
+        await both.wait_for_link("nictopv")
         plan = both.plan("nictopv")
         result, _ = await complete_run(both, plan=plan)
         assert result.failure is None and result.proof is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.traffic.results.selection import StoredRun, read
+from nictop.traffic.results.selection import StoredRun, read_run
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.results import KeptRunScreen
 from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
@@ -33,7 +33,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[StoredRun]]
             (place / member.name).write_bytes(data.read())
     found: dict[str, list[StoredRun]] = {}
     for path in sorted(place.iterdir()):
-        one = read(path)
+        one = read_run(path)
         found.setdefault(one.label, []).append(one)
     return {label: sorted(runs, key=lambda one: one.number) for label, runs in found.items()}
 

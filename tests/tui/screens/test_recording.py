@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.recording.file.open import create
+from nictop.recording.file.open import create_file
 from nictop.recording.reader import Recording
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.live.files import file_name
@@ -26,10 +26,10 @@ from tests.support.recordings import lines_of, read_all
 from tests.support.replay_screen import screen_with_replay
 from tests.support.screen import NARROW, SCREEN_TIMEOUT, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import two_hosts
-from tests.traffic.pair import why_not
+from tests.traffic.pair import missing_requirement
 
 GUEST = captured_lines("igb-vfs-vmxnet3-virtio")
-real = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+real = pytest.mark.skipif(missing_requirement() is not None, reason=str(missing_requirement()))
 
 
 def status(screen: Screen) -> str:
@@ -245,9 +245,9 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
     def slow(path: str, *, force: bool = False) -> int:
         begun.set()
         assert disk.wait(SCREEN_TIMEOUT)
-        return create(path, force=force)
+        return create_file(path, force=force)
 
-    monkeypatch.setattr("nictop.recording.writer.create", slow)
+    monkeypatch.setattr("nictop.recording.writer.create_file", slow)
     path = tmp_path / "a.nictop"
     async with live_screen() as screen:
         await screen.press("r")

@@ -14,8 +14,7 @@ from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
-from nictop.recording.writer import Recorder
-from nictop.recording.writer import recorded as recorded_source
+from nictop.recording.writer import Recorder, recorded_source
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
@@ -184,7 +183,7 @@ async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
     await made(path, host_items("vm1", 20))
     whole = path.read_bytes()
     with Recording.open(str(path)) as recording:
-        frames = [offset for offset, header in recording.frames(0) if header is not None]
+        frames = [offset for offset, header in recording.iter_frames(0) if header is not None]
         begin, last = recording.begin, frames[-1]
     for cut in (last, (last + len(whole)) // 2, len(whole) - 1):
         path.write_bytes(whole[:cut])
@@ -337,7 +336,7 @@ async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nictop.recording.writer.FRAME_SECONDS", 0.0)
+    monkeypatch.setattr("nictop.recording.writer.MAX_FRAME_SECONDS", 0.0)
     path = tmp_path / "a.nictop"
     recorder = Recorder(str(path))
     begin = recorder.begin - 60.0  # in the past: frames are due by the clock of this machine
@@ -346,7 +345,7 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
     )
     try:
         for host, item, moment in told[:15]:
-            recorder.hear(host, item, moment)
+            recorder.record(host, item, moment)
         while recorder.size < 500:  # noqa: ASYNC110  (a thread writes it)
             await asyncio.sleep(0)
         async with screen_with_replay(path) as screen:
@@ -356,7 +355,7 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
             assert "newest" in screen.text("#replay")
             assert list(screen.nictop.hosts.by_name) == ["vm1"]
             for host, item, moment in told[15:]:
-                recorder.hear(host, item, moment)
+                recorder.record(host, item, moment)
             await recorder.close()
             await screen.until(lambda: list(screen.nictop.hosts.by_name) == ["vm1", "vm2"])
             await screen.advance_clock(100.0)

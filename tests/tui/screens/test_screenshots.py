@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.demo import BANNER, START
+from nictop.cli.commands.demo import DEMO_BANNER, DEMO_START_SECONDS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
@@ -161,7 +161,7 @@ async def test_a_recording_looks_like_its_picture(name: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 async def test_the_demo_looks_like_its_picture(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, START, (), BANNER, monkeypatch))
+    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, DEMO_START_SECONDS, (), DEMO_BANNER, monkeypatch))
 
 
 async def draw_replay(

@@ -20,7 +20,7 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.host_table import HostTable
-from nictop.wire.budget import OVERLOADED
+from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
 from tests.support.lines import counters, hello, inventory, link
@@ -439,9 +439,9 @@ async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
 async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await hear(screen, hosts, "vm1", SourceState("live", OVERLOADED, overloaded=True))
+        await hear(screen, hosts, "vm1", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
         assert "● vm1 overloaded" in first_line(screen) and "vm2 overloaded" not in first_line(screen)
-        assert OVERLOADED in " ".join(screen.drawn())
+        assert OVERLOADED_MESSAGE in " ".join(screen.drawn())
         await hear(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
         assert "overloaded: it sends more" in " ".join(screen.drawn())
         await screen.press("h")
@@ -450,6 +450,6 @@ async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None
         await screen.press("escape")
         await hear(screen, hosts, "vm1", SourceState("live", "", overloaded=False))
         assert not [line for line in screen.drawn() if "overloaded" in line]
-        await hear(screen, hosts, "vm2", SourceState("live", OVERLOADED, overloaded=True))
+        await hear(screen, hosts, "vm2", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
         await hear(screen, hosts, "vm2", SourceState("lost", "gone", 60.0))
         assert "overloaded" not in first_line(screen)

@@ -13,7 +13,7 @@ from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import IntervalPoint, Result
-from nictop.traffic.results.selection import StoredRun, keep
+from nictop.traffic.results.selection import StoredRun, save_run
 from nictop.tui.screens.traffic.results import KeptRunScreen
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
@@ -98,7 +98,7 @@ def kept_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             place = 2 * number + (group == "B") + 1
             identity = f"5d0c77aa{place:02d}"
             run = StoredRun(identity, "5d0c77aa", made, made.wall, "0", "compare", "lab", group, "queues", value, place)
-            keep(run, tmp_path / "nictop" / "runs")
+            save_run(run, tmp_path / "nictop" / "runs")
 
 
 def picture(screen: Screen) -> str:

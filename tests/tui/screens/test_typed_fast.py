@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 import nictop.tui.keys
 from nictop.rules import Diagnosis, Fix
-from nictop.traffic.results.selection import KeptRuns
+from nictop.traffic.results.selection import StoredRuns
 from nictop.traffic.results.store import StoredRun
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal
@@ -286,9 +286,9 @@ async def test_kept_runs_that_are_read_when_their_screen_is_left(monkeypatch: py
     """The disk is slower than somebody who types: its answer comes while the widgets are taken away."""
     disk = asyncio.Event()
 
-    async def slow(*_: object) -> KeptRuns:
+    async def slow(*_: object) -> StoredRuns:
         await disk.wait()
-        return KeptRuns()
+        return StoredRuns()
 
     monkeypatch.setattr("nictop.tui.screens.traffic.results.asyncio", SimpleNamespace(to_thread=slow))
     async with two_hosts() as typing:

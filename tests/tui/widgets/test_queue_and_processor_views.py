@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.model.columns.cpus import HOT
+from nictop.model.columns.cpus import SOFTIRQ_BOTTLENECK_SHARE
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Interrupt, Inventory, Link, Queue
@@ -122,7 +122,7 @@ def test_idle_queues_are_folded_when_there_are_many(guest: Snapshot) -> None:
 
 def test_a_cpu_that_only_works_on_packets_is_marked(guest: Snapshot) -> None:
     assert guest.rates is not None
-    hot = replace(guest.rates.cpus[1], softirq=HOT + 0.05, idle=0.0)
+    hot = replace(guest.rates.cpus[1], softirq=SOFTIRQ_BOTTLENECK_SHARE + 0.05, idle=0.0)
     host = replace(guest, rates=replace(guest.rates, cpus=guest.rates.cpus | {1: hot}))
     marked = [line for line in draw_cpu_table(host, 120) if any(style == "bad" and "✖" in part for part, style in line)]
     assert [text([line])[0].split()[0] for line in marked] == ["1"]

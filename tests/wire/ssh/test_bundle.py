@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.protocol.byte_code import ByteCode, keep_byte_code
+from nictop.probe.protocol.byte_code import ByteCode, store_byte_code
 from nictop.wire.codec import decode
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import (
@@ -211,7 +211,7 @@ def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -
     done = run(
         wanted.line(), packed.first + packed.rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home)
     )
-    answer = wanted.answer(done.stdout)
+    answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[0].startswith("3."), done
     lines = [decode(line) for line in answer[2].splitlines()]
     assert lines[0].hello is not None and lines[0].hello.python == answer[0]
@@ -226,16 +226,16 @@ def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -
 def test_same_python_compiles_only_the_first_frame() -> None:
     """The program is the same; the modules that are compiled are listed on stderr."""
     packed = bundle()
-    look = "def arrive(frames, arguments):\n import builtins, sys\n made = compile\n"
+    look = "def run_probe(frames, arguments):\n import builtins, sys\n made = compile\n"
     look += " def tell(source, path, *rest, **more):\n"
     look += "  sys.stderr.write(path + chr(10))\n  return made(source, path, *rest, **more)\n"
     look += " builtins.compile = tell\n return travel(frames, arguments)\n"
-    text = zlib.decompress(packed.start).decode().replace("def arrive(", "def travel(") + "\n" + look
+    text = zlib.decompress(packed.start).decode().replace("def run_probe(", "def travel(") + "\n" + look
     start = zlib.compress(text.encode())
     wanted = RemoteCommand(["--interval", "0.1", "--once"], len(start), len(packed.frames))
     own = os.path.dirname(sys.executable)
     done = run(wanted.line(), start + packed.first[len(packed.start) :] + packed.compiled, PATH=f"{own}:/bin")
-    answer = wanted.answer(done.stdout)
+    answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[1] == BYTECODE_MAGIC
     lines = [decode(line) for line in answer[2].splitlines()]
     inventory = next(line.inventory for line in lines if line.inventory is not None)
@@ -266,7 +266,7 @@ def test_byte_code_made_by_another_local_python(python: str, tmp_path: Path, mon
     assert rest != packed.rest
     wanted = command(packed, "--once")
     done = run(wanted.line(), packed.first + rest, PATH=f"{tmp_path}:/usr/bin:/bin")
-    answer = wanted.answer(done.stdout)
+    answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[:2] == (version, magic)
     lines = [decode(line) for line in answer[2].splitlines()]
     assert [line.inventory.links for line in lines if line.inventory] and not done.stderr
@@ -289,7 +289,7 @@ def test_code_compiled_by_a_child_is_reused_by_later_ones(tmp_path: Path) -> Non
             found: dict[str, int] = {}
             exec(shared.code("child.py", "b = 2"), found)
             exec(shared.code("parent.py", "a = 1"), found)
-            keep_byte_code()
+            store_byte_code()
             (tmp_path / child).write_text(f"{found['a'] + found['b']} {' '.join(made)}")
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
@@ -337,11 +337,11 @@ def test_python_too_old(version: str, tmp_path: Path) -> None:
     wanted = command(bundle())
     done = run(wanted.line(), bundle().first, PATH=str(tmp_path))
     with pytest.raises(Exception, match=rf"its python3 is {version}\.\d+, which is too old") as caught:
-        wanted.answer(done.stdout)
+        wanted.parse_answer(done.stdout)
     assert "install" in caught.value.hint  # type: ignore[attr-defined]
     (tmp_path / "python3.13").symlink_to(sys.executable)  # a newer one that is also installed is used
     done = run(wanted.line(), b"", PATH=str(tmp_path))
-    answer = wanted.answer(done.stdout)
+    answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[0] == "{}.{}.{}".format(*sys.version_info[:3])
 
 
@@ -350,27 +350,27 @@ def test_no_python(tmp_path: Path) -> None:
     wanted = command(bundle())
     done = run(wanted.line(), b"", PATH=str(tmp_path))
     with pytest.raises(Exception, match="there is no python3"):
-        wanted.answer(done.stdout)
+        wanted.parse_answer(done.stdout)
 
 
 def test_an_echo_of_the_command_is_not_an_answer() -> None:
     wanted = command(bundle())
-    assert wanted.answer(wanted.line().encode() + b"\n") is None
-    assert wanted.answer(f"{wanted.second}-{wanted.first}".encode()) is None
+    assert wanted.parse_answer(wanted.line().encode() + b"\n") is None
+    assert wanted.parse_answer(f"{wanted.second}-{wanted.first}".encode()) is None
     noise = f"motd {wanted.second}-{wanted.first} ready 3.9.1 \n\n".encode()
-    assert wanted.answer(noise) is None
-    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == (
+    assert wanted.parse_answer(noise) is None
+    assert wanted.parse_answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == (
         "3.9.1",
         "",
         b"rest",
     )
     noise = f"{wanted.second}-{wanted.first} ready 3.11.2 a70d0d0a\nrest".encode()
-    assert wanted.answer(noise) == ("3.11.2", "a70d0d0a", b"rest")
+    assert wanted.parse_answer(noise) == ("3.11.2", "a70d0d0a", b"rest")
 
 
 @given(st.binary(max_size=400))
 def test_any_noise_is_accepted(noise: bytes) -> None:
-    assert RemoteCommand(["--interval", "1"], 1, 1).answer(noise) is None
+    assert RemoteCommand(["--interval", "1"], 1, 1).parse_answer(noise) is None
 
 
 @pytest.mark.parametrize("sudo", ["", "quiet", "password"])

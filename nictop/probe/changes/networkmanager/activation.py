@@ -225,4 +225,4 @@ def restore_properties(client: NmClient, targets: Iterable[Target]) -> None:
 
 def set_property(client: NmClient, device: Device, name: str, value: bool) -> None:
     """Set a property of a device; the caller reads the result."""
-    client.request(device.path, f"{bus.BUS}.Properties", "Set", "ssv", f"{SERVICE}.Device", name, ("b", value))
+    client.request(device.path, f"{bus.BUS_NAME}.Properties", "Set", "ssv", f"{SERVICE}.Device", name, ("b", value))

@@ -185,7 +185,7 @@ def is_same_networkmanager(checkpoint: Checkpoint) -> bool:
     which does not notice its end. False also when the bus does not answer."""
     try:
         with NmClient(bus.bus_address(checkpoint.paths.run), OWNER_CHECK_TIMEOUT) as client:
-            owner = client.request("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
+            owner = client.request("/org/freedesktop/DBus", bus.BUS_NAME, "GetNameOwner", "s", SERVICE)
             return owner.error is None and owner.body[:1] == (checkpoint.owner,)
     except (*BUS_ERRORS, ImportError):
         return False

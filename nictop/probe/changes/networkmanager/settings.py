@@ -18,7 +18,7 @@ from nictop.probe.changes.networkmanager.state import (
     read_nm_state,
     settings_equal,
 )
-from nictop.probe.inventory.managers.networkmanager import PROFILE, ROOT, SERVICE
+from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
 
 SECRET_SETTINGS = frozenset(
     ("802-1x", "802-11-wireless-security", "adsl", "cdma", "gsm", "macsec", "pppoe", "vpn", "wifi-p2p", "wireguard")
@@ -49,7 +49,7 @@ def packed(settings: TypedSettings) -> str:
     """Base64 of a D-Bus message with these settings as its body."""
     import jeepney
 
-    address = jeepney.DBusAddress("/", SERVICE, PROFILE)
+    address = jeepney.DBusAddress("/", SERVICE, PROFILE_INTERFACE)
     message = jeepney.new_method_call(address, "Update", "a{sa{sv}}", (settings,))
     return b64encode(message.serialise(1)).decode()
 
@@ -65,7 +65,7 @@ def copy_profile(client: NmClient, profile: BusProfile) -> ProfileCopy:
     """Raises what `NmClient` does."""
     secrets = []
     for setting in sorted(SECRET_SETTINGS & profile.settings.keys()):
-        answer = client.request(profile.path, PROFILE, "GetSecrets", "s", setting)
+        answer = client.request(profile.path, PROFILE_INTERFACE, "GetSecrets", "s", setting)
         if answer.error is None and answer.body:
             secrets.append(packed(answer.body[0]))
     return ProfileCopy(profile.uuid, profile.id, profile.in_memory, packed(profile.settings), tuple(secrets))
@@ -80,7 +80,7 @@ def restore_settings(
     problems = []
     for profile in now.profiles.values():
         if profile.id in added and profile.uuid not in known:
-            answer = client.request(profile.path, PROFILE, "Delete")
+            answer = client.request(profile.path, PROFILE_INTERFACE, "Delete")
             if answer.error is not None:
                 problems.append(f"the new profile {profile.id} is still there: {answer.text or answer.error}")
     for copy in copies:
@@ -102,7 +102,7 @@ def restore_profile(client: NmClient, copy: ProfileCopy, now: NmState) -> str:
         path, interface, method = f"{ROOT}/Settings", f"{SERVICE}.Settings", "AddConnection2"
     else:
         flags = NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
-        path, interface, method = present.path, PROFILE, "Update2"
+        path, interface, method = present.path, PROFILE_INTERFACE, "Update2"
     flags |= NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT
     answer = client.request(path, interface, method, "a{sa{sv}}ua{sv}", complete, flags, {})
     return "" if answer.error is None else answer.text or answer.error

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from nictop.probe.inventory.managers.networkmanager import (
-    AT_ONCE,
+    MAX_PENDING_CALLS,
     NOT_RUNNING,
-    PROFILE,
+    PROFILE_INTERFACE,
     ROOT,
     SERVICE,
     Objects,
-    plain_objects,
     profile_paths,
+    untyped_objects,
 )
 from nictop.probe.inventory.managers.networkmanager_profile import Part, number, text, texts
 from nictop.probe.kernel import dbus_wire as bus
-from nictop.probe.kernel.dbus_calls import Conversation, DbusReply, plain
+from nictop.probe.kernel.dbus_calls import BusConnection, DbusReply, unwrap_variants
 
 BUS_ERRORS = (OSError, EOFError, ValueError)
 """Raised by a conversation when the bus or NetworkManager ends, hangs, or sends malformed data."""
@@ -98,8 +98,8 @@ class NmState:
         return [by_uuid] if by_uuid else [one for one in self.profiles.values() if one.id == name]
 
 
-class NmClient(Conversation):
-    """Calls of NetworkManager with arguments. Raises what `Conversation` does."""
+class NmClient(BusConnection):
+    """Calls of NetworkManager with arguments. Raises what `BusConnection` does."""
 
     def __enter__(self) -> NmClient:
         return self
@@ -109,14 +109,14 @@ class NmClient(Conversation):
         ConnectionError, which is not a refusal, when NetworkManager does not run or ends before it answers."""
         jeepney = self._jeepney
         self._serial += 1
-        service = bus.BUS if interface == bus.BUS else SERVICE
+        service = bus.BUS_NAME if interface == bus.BUS_NAME else SERVICE
         address = jeepney.DBusAddress(path, service, interface)
         message = jeepney.new_method_call(address, method, signature or None, body)
         message.header.flags = jeepney.MessageFlag.no_auto_start
-        self._hasten()
+        self._set_timeout()
         self._socket.sendall(message.serialise(self._serial))
         while True:
-            serial, answer = self._next_answer()
+            serial, answer = self._next_reply()
             if serial == self._serial and answer.error in NOT_RUNNING:
                 raise ConnectionError("NetworkManager does not run")
             if serial == self._serial:
@@ -126,48 +126,50 @@ class NmClient(Conversation):
         """The body of the reply. Raises what `request` does, and ValueError for an error reply."""
         answer = self.request(path, interface, method, signature, *body)
         if answer.error is not None:
-            raise ValueError(answer.complaint())
+            raise ValueError(answer.error_text())
         return answer.body
 
 
 def read_nm_state(client: NmClient) -> NmState:
     """Devices and profiles. Raises ConnectionError when NetworkManager does not run, else what `NmClient`
     does."""
-    owner = client.request("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
+    owner = client.request("/org/freedesktop/DBus", bus.BUS_NAME, "GetNameOwner", "s", SERVICE)
     if owner.error is not None or not owner.body:
         raise ConnectionError("NetworkManager does not run")
-    (tree,) = client.require("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")
-    objects = plain_objects(tree)
+    (tree,) = client.require("/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects")
+    objects = untyped_objects(tree)
     if ROOT not in objects:
         raise ConnectionError("NetworkManager is only starting")
     paths = profile_paths(objects)
     answers: list[DbusReply] = []
-    for first in range(0, len(paths), AT_ONCE):
-        answers += client.call(SERVICE, ((path, PROFILE, "GetSettings") for path in paths[first : first + AT_ONCE]))
-    return parse_now(str(owner.body[0]), objects, dict(zip(paths, answers)))
+    for first in range(0, len(paths), MAX_PENDING_CALLS):
+        answers += client.call(
+            SERVICE, ((path, PROFILE_INTERFACE, "GetSettings") for path in paths[first : first + MAX_PENDING_CALLS])
+        )
+    return parse_state(str(owner.body[0]), objects, dict(zip(paths, answers)))
 
 
-def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NmState:
+def parse_state(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NmState:
     """From all objects and, by path, the replies to GetSettings. Profiles without readable settings are omitted."""
     profiles = {}
     for path, answer in answers.items():
         settings = answer.body[0] if answer.body and isinstance(answer.body[0], dict) else {}
-        profile = parse_profile_now(path, objects.get(path, {}).get(PROFILE, {}), settings)
+        profile = parse_bus_profile(path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), settings)
         if profile.uuid:
             profiles[profile.uuid] = profile
     devices = {}
     for path, interfaces in objects.items():
         if isinstance(interfaces.get(f"{SERVICE}.Device"), dict):
-            device = parse_device_now(path, interfaces, objects)
+            device = parse_bus_device(path, interfaces, objects)
             if device.interface:
                 devices[device.interface] = device
     starting = objects.get(ROOT, {}).get(SERVICE, {}).get("Startup") is True
     return NmState(owner, devices, profiles, starting)
 
 
-def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusProfile:
+def parse_bus_profile(path: str, facts: Part, settings: TypedSettings) -> BusProfile:
     """From the properties of a Settings.Connection object and the reply to GetSettings."""
-    connection_fields = plain(settings.get("connection", {}))
+    connection_fields = unwrap_variants(settings.get("connection", {}))
     connection_fields = connection_fields if isinstance(connection_fields, dict) else {}
     return BusProfile(
         path=path,
@@ -181,7 +183,7 @@ def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusPro
     )
 
 
-def parse_device_now(path: str, interfaces: dict[str, Part], objects: Objects) -> Device:
+def parse_bus_device(path: str, interfaces: dict[str, Part], objects: Objects) -> Device:
     """From the interfaces of a device object, with its ActiveConnection looked up in `objects`."""
     facts = interfaces[f"{SERVICE}.Device"]
     name = text(facts, "Interface") or ""
@@ -210,6 +212,6 @@ def settings_equal(one: TypedSettings, other: TypedSettings) -> bool:
 
 
 def without_timestamp(settings: TypedSettings) -> dict[str, Any]:
-    plain_settings = plain(settings)
+    plain_settings = unwrap_variants(settings)
     connection = {key: value for key, value in plain_settings.get("connection", {}).items() if key != "timestamp"}
     return {**plain_settings, "connection": connection}

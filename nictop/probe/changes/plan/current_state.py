@@ -137,19 +137,19 @@ def read_link(name: str) -> Link:
 def read_ethtool_part(name: str, part: str) -> object:
     """One field of `records.Ethtool` of one link. Raises ValueError and OSError."""
     index = read_ifindex(name)
-    command, flags = next((command, flags) for one, command, flags in ethtool.COMMANDS if one == part)
+    command, flags = next((command, flags) for one, command, flags in ethtool.NETLINK_COMMANDS if one == part)
     value: object = Unreadable("missing")
     try:
         with NetlinkSocket(NETLINK_GENERIC) as netlink:
             strings = ethtool.read_string_sets(netlink) if part == "features" else {}
-            answers = {part: ethtool.ask_each(netlink, command, flags, [index])}
-        value = ethtool.part_of(part, index, answers, strings)
+            answers = {part: ethtool.request_each(netlink, command, flags, [index])}
+        value = ethtool.part_from_replies(part, index, answers, strings)
     except OSError as error:
         if error.errno != errno.ENOENT:  # a kernel without the family: the ioctl below
             raise
     if isinstance(value, Unreadable):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-            value = ethtool.by_ioctl(control, name, ethtool.FALLBACKS[part])
+            value = ethtool.read_by_ioctl(control, name, ethtool.IOCTL_READERS[part])
     if isinstance(value, Unreadable):
         raise ValueError(f"the driver of {name} offers no {part}: {value.detail}")
     return value

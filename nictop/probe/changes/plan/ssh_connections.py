@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from nictop.probe.inventory.links.messages import number
 from nictop.probe.inventory.links.routes import RTA_DST, RTA_OIF, RTMSG
-from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack
+from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_attribute
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
 
 TCP_TABLES = ("tcp", "tcp6")
@@ -77,9 +77,9 @@ def read_return_ifindex(client: str) -> int | None:
         if address.is_link_local:
             return None
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        query = RTMSG.pack(family, address.max_prefixlen, 0, 0, 0, 0, 0, 0, 0) + pack(RTA_DST, address.packed)
+        query = RTMSG.pack(family, address.max_prefixlen, 0, 0, 0, 0, 0, 0, 0) + pack_attribute(RTA_DST, address.packed)
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
             routes = [payload for _, payload in netlink.request(RTM_GETROUTE, query)]
     except (OSError, ValueError):
         return None
-    return number(dict(iterate(routes[0][RTMSG.size :])), RTA_OIF) if routes else None
+    return number(dict(iter_attributes(routes[0][RTMSG.size :])), RTA_OIF) if routes else None

@@ -15,7 +15,7 @@ from nictop.probe.changes.grammar.actions import CPU_LIST, Operation
 from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex
 from nictop.probe.inventory.links.messages import number
 from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTA_OIF, RTMSG, RTPROT_KERNEL, internet_address
-from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack_u32
+from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_u32
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import Link, Unreadable
@@ -111,7 +111,7 @@ def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
         for _, payload in netlink.dump(RTM_GETROUTE, query):
             if len(payload) < RTMSG.size:
                 continue
-            attributes = dict(iterate(payload[RTMSG.size :]))
+            attributes = dict(iter_attributes(payload[RTMSG.size :]))
             _, _, _, _, _, protocol, _, _, _ = RTMSG.unpack_from(payload)
             if protocol == RTPROT_KERNEL or number(attributes, RTA_OIF) != read_ifindex(name):
                 continue

@@ -12,7 +12,7 @@ import re
 
 from nictop.probe.changes.plan.current_state import Roots, read_addresses
 from nictop.probe.kernel.rtnetlink import IFF_UP
-from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text
+from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text
 
 VIRTFN_LINK = re.compile(r"virtfn[0-9]{1,5}", re.ASCII)
 PASSTHROUGH_DRIVER = re.compile(r"vfio|uio|pci-stub|pciback|xen")
@@ -22,7 +22,7 @@ LINK_SCOPE = "link"
 
 def find_vf_in_use(device: str, roots: Roots) -> str:
     """Which VF of the device at path `device` is in use and by what, as text; "": none."""
-    folder = Folder(device)
+    folder = SysfsDirectory(device)
     for name in filter(VIRTFN_LINK.fullmatch, folder.names("functions")):
         address = folder.link("functions", name) or name
         driver = folder.link("functions", f"{name}/driver")
@@ -44,7 +44,7 @@ def find_link_use(name: str, roots: Roots) -> str:
     """What an interface is used for, as text; "": nothing."""
     path = f"{roots.sys}/class/net/{name}"
     if os.path.lexists(f"{path}/master"):
-        return f"{name}, a port of {Folder(path).link('master', 'master')}"
+        return f"{name}, a port of {SysfsDirectory(path).link('master', 'master')}"
     try:
         addresses = [one for one in read_addresses(name) if one.scope != LINK_SCOPE]
     except (ValueError, OSError):

@@ -29,7 +29,7 @@ SET_INFO = struct.Struct("@IIQI")
 STATS_HEAD = struct.Struct("@II")
 """struct ethtool_stats: command, count; the numbers follow."""
 
-HEADROOM = 4096
+SPARE_COUNTERS = 4096
 """Counters that a driver may gain between the two calls; `ethtool -L` from 1 to 128 queues adds about 2000 to mlx5."""
 MAX_DRIVER_COUNTERS = 1 << 20
 
@@ -40,7 +40,7 @@ class DriverCounterReader:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._info = array.array("B", bytes(SET_INFO.size))
-        self._numbers = array.array("Q", bytes(8 * (1 + HEADROOM)))
+        self._numbers = array.array("Q", bytes(8 * (1 + SPARE_COUNTERS)))
 
     def close(self) -> None:
         self._socket.close()
@@ -51,22 +51,22 @@ class DriverCounterReader:
         Raises OSError: ENODEV (the link is gone), EOPNOTSUPP (the driver has no counters), EAGAIN (their number
         changed between the two calls), EOVERFLOW (more than `MAX_DRIVER_COUNTERS`).
         """
-        name = self.name(ifindex)
+        name = self.link_name(ifindex)
         expected = self._count(name)
         if expected == 0:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         if expected > MAX_DRIVER_COUNTERS:
             raise OSError(errno.EOVERFLOW, f"{expected} counters")
         numbers = self._numbers
-        if len(numbers) < 1 + expected + HEADROOM:
-            self._numbers = numbers = array.array("Q", bytes(8 * (1 + 2 * expected + HEADROOM)))
+        if len(numbers) < 1 + expected + SPARE_COUNTERS:
+            self._numbers = numbers = array.array("Q", bytes(8 * (1 + 2 * expected + SPARE_COUNTERS)))
         STATS_HEAD.pack_into(numbers, 0, ETHTOOL_GSTATS, expected)
         self._ethtool(name, numbers)
         if STATS_HEAD.unpack_from(numbers, 0)[1] != expected:
             raise OSError(errno.EAGAIN, "the number of driver counters changed meanwhile")
         return tuple(numbers[1 : 1 + expected])
 
-    def name(self, ifindex: int) -> bytes:
+    def link_name(self, ifindex: int) -> bytes:
         """The link's current name, NUL-padded. OSError(ENODEV) when there is no such link."""
         reply = fcntl.ioctl(self._socket, SIOCGIFNAME, NAME_REQUEST.pack(b"", ifindex))
         name: bytes = NAME_REQUEST.unpack(reply)[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from nictop.probe.counters.interrupts import changed_span, with_counts
-from nictop.probe.kernel.cpu_columns import parse_header, parse_number
+from nictop.probe.kernel.cpu_columns import parse_count, parse_cpu_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class InterruptTable:
         self._reset()
         begin = buffer.index(b"\n") + 1
         head = bytes(buffer[:begin])
-        cpus = parse_header(head)
+        cpus = parse_cpu_header(head)
         while begin < filled:
             end = buffer.index(b"\n", begin) + 1
             row = InterruptRow(begin, bytes(buffer[begin:end]), cpus)
@@ -186,7 +186,7 @@ def parse_line(text: bytes, cpus: tuple[int, ...]) -> tuple[InterruptLine, tuple
     words = parts[: len(cpus)]
     if len(words) != len(cpus):
         raise ValueError(f"{len(words)} counts for {len(cpus)} CPUs: {text[:80]!r}")
-    counts = {cpu: number for cpu, word in zip(cpus, words) if word != b"0" and (number := parse_number(word))}
+    counts = {cpu: number for cpu, word in zip(cpus, words) if word != b"0" and (number := parse_count(word))}
     description = parts[len(cpus)] if len(parts) > len(cpus) else b""
     folded = " ".join(description.decode("utf-8", "replace").split())
     first = len(label) + 1

@@ -71,7 +71,7 @@ class QueueCounterReader:
 
 def parse_queue(body: bytes) -> Queue | None:
     """One reply of qstats-get; None without queue type or queue id."""
-    fields = dict(netlink.iterate(body))
+    fields = dict(netlink.iter_attributes(body))
     number, direction = fields.get(NETDEV_A_QSTATS_QUEUE_ID), fields.get(NETDEV_A_QSTATS_QUEUE_TYPE)
     if not number or not direction or netlink.unsigned(direction) >= len(QUEUE_TYPES):
         return None

@@ -57,16 +57,16 @@ class VfCounterReader:
 
 def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]]:
     """Of one RTM_NEWLINK: the number of VFs (IFLA_NUM_VF), how many are listed, and the counters by VF number."""
-    fields = dict(netlink.iterate(body[IFINFOMSG.size :]))
+    fields = dict(netlink.iter_attributes(body[IFINFOMSG.size :]))
     counters: dict[int, tuple[int, ...]] = {}
     listed = 0
-    for kind, information in netlink.iterate(fields.get(IFLA_VFINFO_LIST, b"")):
-        parts = dict(netlink.iterate(information))
+    for kind, information in netlink.iter_attributes(fields.get(IFLA_VFINFO_LIST, b"")):
+        parts = dict(netlink.iter_attributes(information))
         address = parts.get(IFLA_VF_MAC, b"")
         if kind != IFLA_VF_INFO or len(address) < 4:
             continue
         listed += 1
-        statistics = dict(netlink.iterate(parts.get(IFLA_VF_STATS, b"")))
+        statistics = dict(netlink.iter_attributes(parts.get(IFLA_VF_STATS, b"")))
         if statistics:
             counters[netlink.unsigned(address[:4])] = tuple(
                 netlink.unsigned(statistics.get(column, b"")) for column in VF_STATS_ATTRIBUTES

@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import chain, islice
 
 from nictop.probe.inventory.configuration.files import Files
-from nictop.probe.kernel.sysfs import printable
+from nictop.probe.kernel.sysfs import printable_path
 from nictop.probe.records import ConfigurationEntry, Unreadable
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nictop.probe.inventory.configuration.ifupdown import SourceDirective
 
-MOST_ENTRIES = 2000
+MAX_CONFIGURATION_ENTRIES = 2000
 MAX_SOURCED_FILES = 200
 """Of ifupdown's ``source``."""
 IFCFG_LEFTOVERS = ("~", ".bak", ".old", ".orig", ".rpmnew", ".rpmsave", ".rpmorig", ".swp", ".template")
@@ -50,7 +50,7 @@ def read_link_configuration(
     sources: tuple[Callable[[Files, ConfigurationRoots], Iterable[ConfigurationEntry]], ...] = (
         netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers
     )  # fmt: skip
-    found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MOST_ENTRIES))
+    found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MAX_CONFIGURATION_ENTRIES))
     found.sort(key=lambda entry: (entry.file, entry.line))
     if not files.unreadable:
         return tuple(found), None
@@ -79,7 +79,7 @@ def parsed(files: Files, paths: Iterable[str], module: str, name: str) -> Iterat
     for path in paths:
         text = files.text(path)
         if text:
-            yield from parser(module, name)(text, printable(path))
+            yield from parser(module, name)(text, printable_path(path))
 
 
 def netplan(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
@@ -104,7 +104,7 @@ def ifupdown(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationE
         seen.add(path)
         if not text:
             continue
-        entries, sources = parser("ifupdown", "interfaces")(text, printable(path))
+        entries, sources = parser("ifupdown", "interfaces")(text, printable_path(path))
         yield from entries
         for source in sources:
             pending += sourced_files(files, roots, source)[:MAX_SOURCED_FILES]
@@ -126,7 +126,7 @@ def ifcfg(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntr
         for path in files.listed(os.path.join(roots.etc, directory)):
             if os.path.basename(path).startswith("ifcfg-") and not path.endswith(IFCFG_LEFTOVERS):
                 text = files.text(path)
-                entry = parser("ifupdown", "ifcfg")(text, printable(path)) if text else None
+                entry = parser("ifupdown", "ifcfg")(text, printable_path(path)) if text else None
                 if entry is not None:
                     yield entry
 
@@ -148,7 +148,7 @@ def units(files: Files, roots: ConfigurationRoots, suffix: str, kind: str) -> It
             continue
         name = os.path.basename(path)
         extra = effective(files, [os.path.join(directory, f"{name}.d") for directory in directories], ".conf")
-        entry = parser("networkd", kind)([text, *filter(None, map(files.text, extra))], printable(path))
+        entry = parser("networkd", kind)([text, *filter(None, map(files.text, extra))], printable_path(path))
         if entry is not None:
             yield entry
 

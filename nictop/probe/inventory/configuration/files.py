@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 
-from nictop.probe.kernel.sysfs import printable, why_unreadable
+from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
 from nictop.probe.records import Unreadable
 
-MOST_FILES = 1000
+MAX_CONFIGURATION_FILES = 1000
 MAX_CONFIGURATION_BYTES = 8 * 1024 * 1024
 MAX_CONFIGURATION_FILE_BYTES = 256 * 1024
 """Bytes of one file; a longer one is truncated."""
@@ -31,16 +31,16 @@ class Files:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            self.unreadable[printable(directory)] = why_unreadable(error, printable(directory))
+            self.unreadable[printable_path(directory)] = unreadable_from_error(error, printable_path(directory))
             return []
         selected = [name for name in names if not name.startswith(".") and (not suffixes or name.endswith(suffixes))]
         return [os.path.join(directory, name) for name in selected]
 
     def text(self, path: str) -> str | None:
         """Contents; None when there is no such file, when it is not a regular file or could not be read."""
-        shown = printable(path)
-        if self._files >= MOST_FILES or self._bytes >= MAX_CONFIGURATION_BYTES:
-            limit = f"more than {MOST_FILES} files or {MAX_CONFIGURATION_BYTES} bytes"
+        shown = printable_path(path)
+        if self._files >= MAX_CONFIGURATION_FILES or self._bytes >= MAX_CONFIGURATION_BYTES:
+            limit = f"more than {MAX_CONFIGURATION_FILES} files or {MAX_CONFIGURATION_BYTES} bytes"
             self.unreadable[shown] = Unreadable("failed", f"{shown}: {limit}")
             return None
         try:
@@ -49,14 +49,14 @@ class Files:
             return None
         except (OSError, ValueError) as error:
             failure = error if isinstance(error, OSError) else OSError(2, "no path")
-            self.unreadable[shown] = why_unreadable(failure, shown)
+            self.unreadable[shown] = unreadable_from_error(failure, shown)
             return None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
             data = os.read(descriptor, MAX_CONFIGURATION_FILE_BYTES)
         except OSError as error:
-            self.unreadable[shown] = why_unreadable(error, shown)
+            self.unreadable[shown] = unreadable_from_error(error, shown)
             return None
         finally:
             os.close(descriptor)

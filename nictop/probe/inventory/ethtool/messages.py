@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.kernel.netlink import iterate, text
+from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.records import Channels, Eee, Feature, Fec, LinkSettings, LinkState, Pause, Rings, Rss
 
 Attributes = Mapping[int, bytes]
@@ -128,7 +128,7 @@ CHANNEL_FIELDS = {
 
 def parse_bitset(value: bytes | None) -> tuple[int, int]:
     """(value, mask) of a compact bitset as integers, bit 0 lowest; without a mask it equals the value."""
-    found = dict(iterate(value or b""))
+    found = dict(iter_attributes(value or b""))
     bits = words_as_integer(found.get(ETHTOOL_A_BITSET_VALUE, b""))
     mask = words_as_integer(found[ETHTOOL_A_BITSET_MASK]) if ETHTOOL_A_BITSET_MASK in found else bits
     return bits, mask
@@ -158,14 +158,14 @@ def bit_names(bits: int, names: Names) -> tuple[str, ...]:
 def parse_string_sets(attributes: Attributes) -> dict[int, tuple[str, ...]]:
     """String set id → strings, of a reply to ETHTOOL_MSG_STRSET_GET."""
     sets = {}
-    for _, entry in iterate(attributes.get(ETHTOOL_A_STRSET_STRINGSETS, b"")):
-        found = dict(iterate(entry))
+    for _, entry in iter_attributes(attributes.get(ETHTOOL_A_STRSET_STRINGSETS, b"")):
+        found = dict(iter_attributes(entry))
         identity, count = number(found, ETHTOOL_A_STRINGSET_ID), number(found, ETHTOOL_A_STRINGSET_COUNT)
         if identity is None or count is None:
             continue
         strings: dict[int, str] = {}
-        for _, item in iterate(found.get(ETHTOOL_A_STRINGSET_STRINGS, b"")):
-            pair = dict(iterate(item))
+        for _, item in iter_attributes(found.get(ETHTOOL_A_STRINGSET_STRINGS, b"")):
+            pair = dict(iter_attributes(item))
             index = number(pair, ETHTOOL_A_STRING_INDEX)
             if index is not None:
                 strings[index] = text(pair.get(ETHTOOL_A_STRING_VALUE, b""))
@@ -243,9 +243,9 @@ def feature_list(names: Names, hardware: int, wanted: int, active: int, never_ch
 def parse_private_flags(attributes: Attributes) -> dict[str, bool]:
     """ETHTOOL_MSG_PRIVFLAGS_GET without ETHTOOL_FLAG_COMPACT_BITSETS: each bit with its name."""
     flags = {}
-    bitset = dict(iterate(attributes.get(ETHTOOL_A_PRIVFLAGS_FLAGS, b"")))
-    for _, entry in iterate(bitset.get(ETHTOOL_A_BITSET_BITS, b"")):
-        found = dict(iterate(entry))
+    bitset = dict(iter_attributes(attributes.get(ETHTOOL_A_PRIVFLAGS_FLAGS, b"")))
+    for _, entry in iter_attributes(bitset.get(ETHTOOL_A_BITSET_BITS, b"")):
+        found = dict(iter_attributes(entry))
         name = text(found.get(ETHTOOL_A_BITSET_BIT_NAME, b""))
         if name:
             flags[name] = ETHTOOL_A_BITSET_BIT_VALUE in found
@@ -274,7 +274,7 @@ def parse_coalescing(attributes: Attributes) -> dict[str, int]:
 
 def parse_pause(attributes: Attributes) -> Pause:
     """ETHTOOL_MSG_PAUSE_GET with ETHTOOL_FLAG_STATS."""
-    statistics = dict(iterate(attributes.get(ETHTOOL_A_PAUSE_STATS, b"")))
+    statistics = dict(iter_attributes(attributes.get(ETHTOOL_A_PAUSE_STATS, b"")))
     return Pause(
         autonegotiation=bool(number(attributes, ETHTOOL_A_PAUSE_AUTONEG)),
         rx=bool(number(attributes, ETHTOOL_A_PAUSE_RX)),

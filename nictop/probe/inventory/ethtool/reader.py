@@ -19,8 +19,15 @@ from nictop.probe.inventory.ethtool import ioctl as ethtool_ioctl
 from nictop.probe.inventory.ethtool import messages as parse
 from nictop.probe.inventory.ethtool import transceivers as modules
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.kernel.netlink import NETLINK_GENERIC, NetlinkError, NetlinkSocket, iterate, pack, pack_u32
-from nictop.probe.kernel.sysfs import why_unreadable
+from nictop.probe.kernel.netlink import (
+    NETLINK_GENERIC,
+    NetlinkError,
+    NetlinkSocket,
+    iter_attributes,
+    pack_attribute,
+    pack_u32,
+)
+from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import DriverInfo, Ethtool, Feature, Link, Module, Unreadable
 
 FAMILY = "ethtool"
@@ -38,7 +45,7 @@ ETHTOOL_MSG_COALESCE_GET, ETHTOOL_MSG_PAUSE_GET, ETHTOOL_MSG_EEE_GET, ETHTOOL_MS
 ETHTOOL_MSG_MODULE_EEPROM_GET, ETHTOOL_MSG_RSS_GET = 31, 38
 ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES = 4, 5, 9
 
-COMMANDS = (
+NETLINK_COMMANDS = (
     ("link_info", ETHTOOL_MSG_LINKINFO_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
     ("settings", ETHTOOL_MSG_LINKMODES_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
     ("state", ETHTOOL_MSG_LINKSTATE_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
@@ -54,7 +61,7 @@ COMMANDS = (
 )
 """(Part of the record, command, flags). Private flags without compact bit sets include their names."""
 
-FALLBACKS: Mapping[str, Callable[[socket.socket, str], object]] = {
+IOCTL_READERS: Mapping[str, Callable[[socket.socket, str], object]] = {
     "settings": ethtool_ioctl.read_settings,
     "state": ethtool_ioctl.read_state,
     "features": ethtool_ioctl.read_features,
@@ -68,7 +75,7 @@ NOT_OFFERED = Unreadable("not_offered", "EOPNOTSUPP")
 UDP_HASH_DRIVER = "hv_netvsc"
 """The only driver whose UDP hash a rule uses: it hashes fragments differently."""
 IOCTL_PARTS = ("module", "driver_counter_names", "driver_counters")
-PARTS = tuple(part for part, _, _ in COMMANDS if part != "link_info")
+PARTS = tuple(part for part, _, _ in NETLINK_COMMANDS if part != "link_info")
 
 Attributes = dict[int, bytes]
 Strings = Mapping[int, Sequence[str]]
@@ -93,13 +100,13 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
     try:
         with NetlinkSocket(NETLINK_GENERIC) as netlink:
             strings = read_string_sets(netlink)
-            for part, command, flags in COMMANDS:
+            for part, command, flags in NETLINK_COMMANDS:
                 answers[part] = request_all(netlink, command, flags, ifindexes)
             for link in links:
                 if link.bus is not None:
                     modules_read[link.ifindex] = read_module(netlink, link.ifindex)
     except OSError as error:
-        trouble = why_unreadable(error, "generic netlink ethtool")
+        trouble = unreadable_from_error(error, "generic netlink ethtool")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         return {
             link.ifindex: read_link(
@@ -112,18 +119,20 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
 def header(flags: int, ifindex: int | None = None) -> bytes:
     """The header attribute of a request: flags, and the device; None: all devices."""
     body = b"" if ifindex is None else pack_u32(ETHTOOL_A_HEADER_DEV_INDEX, ifindex)
-    return pack(ETHTOOL_A_HEADER | NLA_F_NESTED, body + pack_u32(ETHTOOL_A_HEADER_FLAGS, flags))
+    return pack_attribute(ETHTOOL_A_HEADER | NLA_F_NESTED, body + pack_u32(ETHTOOL_A_HEADER_FLAGS, flags))
 
 
 def read_string_sets(netlink: NetlinkSocket) -> Strings:
     """Names of features, hash functions and link modes; none on a kernel that lacks one of the sets (before 5.6)."""
     wanted = b"".join(
-        pack(ETHTOOL_A_STRINGSETS_STRINGSET | NLA_F_NESTED, pack_u32(parse.ETHTOOL_A_STRINGSET_ID, string_set))
+        pack_attribute(
+            ETHTOOL_A_STRINGSETS_STRINGSET | NLA_F_NESTED, pack_u32(parse.ETHTOOL_A_STRINGSET_ID, string_set)
+        )
         for string_set in (ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES)
     )
-    request = header(0) + pack(parse.ETHTOOL_A_STRSET_STRINGSETS | NLA_F_NESTED, wanted)
+    request = header(0) + pack_attribute(parse.ETHTOOL_A_STRSET_STRINGSETS | NLA_F_NESTED, wanted)
     replies = netlink.generic(FAMILY, ETHTOOL_MSG_STRSET_GET, request)
-    return parse.parse_string_sets(dict(iterate(replies[0]))) if replies else {}
+    return parse.parse_string_sets(dict(iter_attributes(replies[0]))) if replies else {}
 
 
 def request_all(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
@@ -136,14 +145,14 @@ def request_all(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Seq
             return CommandReplies(known=False)
         if error.errno == errno.ETIMEDOUT:
             raise
-        return ask_each(netlink, command, flags, ifindexes)
+        return request_each(netlink, command, flags, ifindexes)
     replies = CommandReplies()
     for body in bodies:
         add_reply(replies, body)
     return replies
 
 
-def ask_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
+def request_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
     """One command, one request per device."""
     replies = CommandReplies()
     for ifindex in ifindexes:
@@ -153,14 +162,14 @@ def ask_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequen
         except NetlinkError as error:
             if error.errno == errno.ETIMEDOUT:
                 raise
-            replies.refused[ifindex] = why_unreadable(error)
+            replies.refused[ifindex] = unreadable_from_error(error)
     return replies
 
 
 def add_reply(replies: CommandReplies, body: bytes) -> None:
     """Add one reply under its device. Only the first is kept: RSS sends the default context before the others."""
-    attributes = dict(iterate(body))
-    ifindex = number(dict(iterate(attributes.get(ETHTOOL_A_HEADER, b""))), ETHTOOL_A_HEADER_DEV_INDEX)
+    attributes = dict(iter_attributes(body))
+    ifindex = number(dict(iter_attributes(attributes.get(ETHTOOL_A_HEADER, b""))), ETHTOOL_A_HEADER_DEV_INDEX)
     if ifindex is not None:
         replies.found.setdefault(ifindex, attributes)
 
@@ -173,7 +182,7 @@ def read_module(netlink: NetlinkSocket, ifindex: int) -> Module | Unreadable:
     except NetlinkError as error:
         if error.errno == errno.ETIMEDOUT:
             raise
-        return why_unreadable(error, "MODULE_EEPROM_GET")
+        return unreadable_from_error(error, "MODULE_EEPROM_GET")
     for page in modules.pages_to_read(pages[modules.LOWER]):
         try:
             pages[page] = read_page(netlink, ifindex, page)
@@ -188,10 +197,10 @@ def read_page(netlink: NetlinkSocket, ifindex: int, page: modules.Page) -> bytes
     """128 bytes of the EEPROM."""
     request = header(0, ifindex) + pack_u32(ETHTOOL_A_MODULE_EEPROM_OFFSET, page.offset)
     request += pack_u32(ETHTOOL_A_MODULE_EEPROM_LENGTH, 128)
-    request += pack(ETHTOOL_A_MODULE_EEPROM_PAGE, bytes([page.page]))
-    request += pack(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, bytes([page.address]))
+    request += pack_attribute(ETHTOOL_A_MODULE_EEPROM_PAGE, bytes([page.page]))
+    request += pack_attribute(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, bytes([page.address]))
     replies = netlink.generic(FAMILY, ETHTOOL_MSG_MODULE_EEPROM_GET, request)
-    return dict(iterate(replies[0])).get(ETHTOOL_A_MODULE_EEPROM_DATA, b"") if replies else b""
+    return dict(iter_attributes(replies[0])).get(ETHTOOL_A_MODULE_EEPROM_DATA, b"") if replies else b""
 
 
 def read_link(
@@ -207,50 +216,50 @@ def read_link(
     try:
         name = socket.if_indextoname(link.ifindex)
     except OSError as error:
-        gone = Unreadable("vanished", why_unreadable(error).detail)
+        gone = Unreadable("vanished", unreadable_from_error(error).detail)
         return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), gone))
     if trouble is not None and trouble.reason == "failed":  # a hanging driver would hang in the ioctl as well
         return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), trouble))
-    values: dict[str, object] = {"driver": by_ioctl(control, name, ethtool_ioctl.read_driver)}
+    values: dict[str, object] = {"driver": read_by_ioctl(control, name, ethtool_ioctl.read_driver)}
     for part in PARTS:
-        value = part_of(part, link.ifindex, answers, strings)
+        value = part_from_replies(part, link.ifindex, answers, strings)
         if isinstance(value, Unreadable) and value.reason == "missing":
-            fallback = FALLBACKS.get(part)
-            value = by_ioctl(control, name, fallback) if fallback else trouble or value
+            fallback = IOCTL_READERS.get(part)
+            value = read_by_ioctl(control, name, fallback) if fallback else trouble or value
         values[part] = value
     if link.bus is None:
         module = Unreadable("not_offered", "a link without a device")
     elif module is None or (isinstance(module, Unreadable) and module.reason == "not_offered"):
         module = read_module_by_ioctl(control, name)
-    counters = by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
+    counters = read_by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
     names, numbers = counters if isinstance(counters, tuple) else (counters, counters)
     values.update(module=module, driver_counter_names=names, driver_counters=numbers)
     driver = values["driver"]
     if isinstance(driver, DriverInfo) and driver.driver == UDP_HASH_DRIVER:
-        values["udp_hash"] = by_ioctl(control, name, ethtool_ioctl.read_udp_hash)
+        values["udp_hash"] = read_by_ioctl(control, name, ethtool_ioctl.read_udp_hash)
     unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
     readable: dict[str, Any] = {part: value for part, value in values.items() if part not in unreadable}
     return Ethtool(**readable, unreadable=unreadable)
 
 
-def by_ioctl(control: socket.socket, name: str, read: Callable[[socket.socket, str], object]) -> object:
+def read_by_ioctl(control: socket.socket, name: str, read: Callable[[socket.socket, str], object]) -> object:
     """The result of `read`, or why it failed."""
     try:
         return read(control, name)
     except OSError as error:
-        return why_unreadable(error, "SIOCETHTOOL")
+        return unreadable_from_error(error, "SIOCETHTOOL")
 
 
 def read_module_by_ioctl(control: socket.socket, name: str) -> Module | Unreadable:
     """The transceiver before Linux 5.13, whose netlink family replies EOPNOTSUPP to the unknown command."""
-    eeprom = by_ioctl(control, name, ethtool_ioctl.read_module)
+    eeprom = read_by_ioctl(control, name, ethtool_ioctl.read_module)
     if not isinstance(eeprom, bytes):
         return eeprom if isinstance(eeprom, Unreadable) else Unreadable("failed", "SIOCETHTOOL")
     pages = {modules.LOWER: eeprom[:128], modules.UPPER: eeprom[128:256], modules.SFP_DIAGNOSTICS: eeprom[256:384]}
     return modules.parse_module(pages) or Unreadable("malformed", f"module EEPROM begins with {eeprom[:4].hex()}")
 
 
-def part_of(part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings) -> object:
+def part_from_replies(part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings) -> object:
     """One part of the record from the replies; Unreadable "missing" when this kernel's netlink does not have it."""
     replies = answers.get(part, CommandReplies(known=False))
     if not replies.known:

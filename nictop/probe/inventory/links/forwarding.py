@@ -12,9 +12,9 @@ import struct
 from collections.abc import Iterable
 
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.kernel.netlink import HEADER, NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, iterate
+from nictop.probe.kernel.netlink import HEADER, NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, iter_attributes
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH
-from nictop.probe.kernel.sysfs import why_unreadable
+from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import ForwardingEntry, Link, PciFunction, Unreadable
 
 NDMSG = struct.Struct("=BxxxiHBB")
@@ -23,13 +23,13 @@ NDA_LLADDR, NDA_MASTER = 2, 9
 NTF_SELF = 0x02
 NUD_PERMANENT = 0x80
 MAC_BYTES = 6
-MOST_ENTRIES = 4096
+MAX_FORWARDING_ENTRIES = 4096
 MAX_DUMPED_ENTRIES = 65_536
 """Entries of the dump that are parsed; limits the cost of an inventory."""
 
 
 class DumpTooLong(Exception):
-    """More entries than `MOST_ENTRIES`, or a longer dump than `MAX_DUMPED_ENTRIES`."""
+    """More entries than `MAX_FORWARDING_ENTRIES`, or a longer dump than `MAX_DUMPED_ENTRIES`."""
 
 
 def read_forwarding(
@@ -49,7 +49,7 @@ def read_forwarding(
     def keep(data: bytes, start: int) -> bool:
         nonlocal seen
         seen += 1
-        if seen > MAX_DUMPED_ENTRIES or len(found) >= MOST_ENTRIES:
+        if seen > MAX_DUMPED_ENTRIES or len(found) >= MAX_FORWARDING_ENTRIES:
             raise DumpTooLong
         length = HEADER.unpack_from(data, start - HEADER.size)[0]
         entry = parse_entry(data[start : start - HEADER.size + length])
@@ -61,12 +61,12 @@ def read_forwarding(
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
             netlink.dump(RTM_GETNEIGH, NDMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0), keep=keep)
     except DumpTooLong:
-        detail = f"more than {MOST_ENTRIES} entries, or {MAX_DUMPED_ENTRIES} on all links"
+        detail = f"more than {MAX_FORWARDING_ENTRIES} entries, or {MAX_DUMPED_ENTRIES} on all links"
         return tuple(found), Unreadable("failed", detail)
     except DumpInterrupted:
         return tuple(found), Unreadable("failed", "forwarding: changed all the time, may be incomplete")
     except OSError as error:
-        return tuple(found), why_unreadable(error, "forwarding")
+        return tuple(found), unreadable_from_error(error, "forwarding")
     return tuple(found), None
 
 
@@ -95,7 +95,7 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
     family, ifindex, state, flags, _ = NDMSG.unpack_from(payload)
     if family != socket.AF_BRIDGE or ifindex <= 0:
         return None
-    found = dict(iterate(payload[NDMSG.size :]))
+    found = dict(iter_attributes(payload[NDMSG.size :]))
     address = found.get(NDA_LLADDR, b"")
     if len(address) != MAC_BYTES or address[0] & 1 or not any(address):
         return None

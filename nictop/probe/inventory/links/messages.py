@@ -11,7 +11,7 @@ from typing import Literal, Optional
 
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel import rtnetlink as rt
-from nictop.probe.kernel.netlink import iterate, text, unsigned
+from nictop.probe.kernel.netlink import iter_attributes, text, unsigned
 from nictop.probe.records import LINK_COUNTERS, Link, Unreadable, VirtualFunction
 
 IFLA_VLAN_ID, IFLA_VLAN_PROTOCOL = 1, 5
@@ -76,11 +76,11 @@ def parse_link(payload: bytes) -> Link | None:
     if len(payload) < rt.IFINFOMSG.size:
         return None
     _, hardware_type, ifindex, flags, _ = rt.IFINFOMSG.unpack_from(payload)
-    found = dict(iterate(payload[rt.IFINFOMSG.size :]))
+    found = dict(iter_attributes(payload[rt.IFINFOMSG.size :]))
     mtu = number(found, if_link.IFLA_MTU)
     if if_link.IFLA_IFNAME not in found or mtu is None or ifindex <= 0:
         return None
-    info = dict(iterate(found.get(if_link.IFLA_LINKINFO, b"")))
+    info = dict(iter_attributes(found.get(if_link.IFLA_LINKINFO, b"")))
     kind = text(info.get(if_link.IFLA_INFO_KIND, b"")) or None
     carrier, state = number(found, if_link.IFLA_CARRIER), number(found, if_link.IFLA_OPERSTATE) or 0
     lower = number(found, if_link.IFLA_LINK)
@@ -95,7 +95,7 @@ def parse_link(payload: bytes) -> Link | None:
         carrier=None if carrier is None or not flags & rt.IFF_UP else carrier != 0,
         mtu=mtu,
         altnames=tuple(
-            text(v) for k, v in iterate(found.get(if_link.IFLA_PROP_LIST, b"")) if k == if_link.IFLA_ALT_IFNAME
+            text(v) for k, v in iter_attributes(found.get(if_link.IFLA_PROP_LIST, b"")) if k == if_link.IFLA_ALT_IFNAME
         ),
         alias=text(found.get(if_link.IFLA_IFALIAS, b"")) or None,
         kind=kind,
@@ -143,7 +143,7 @@ def parse_counters(value: bytes) -> tuple[int, ...] | None:
 
 def parse_details(kind: str | None, value: bytes) -> dict[str, int | str | bool]:
     """`Link.details`: the attributes of IFLA_INFO_DATA in `DETAILS`, and the two that are in network byte order."""
-    found = dict(iterate(value))
+    found = dict(iter_attributes(value))
     details: dict[str, int | str | bool] = {}
     for key, attribute, names in DETAILS.get(kind or "", ()):
         setting = number(found, attribute)
@@ -166,7 +166,7 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
     For a driver without counters per VF the kernel sends zeros: when all counters of all VFs are zero they are left
     out: they do not mean that there was no traffic.
     """
-    entries = [dict(iterate(entry)) for kind, entry in iterate(value) if kind == if_link.IFLA_VF_INFO]
+    entries = [dict(iter_attributes(entry)) for kind, entry in iter_attributes(value) if kind == if_link.IFLA_VF_INFO]
     counters = [parse_virtual_function_counters(entry.get(if_link.IFLA_VF_STATS, b"")) for entry in entries]
     counted = any(any(values) for values in counters)
     functions = []
@@ -211,7 +211,7 @@ def setting(attributes: Attributes, kind: int) -> bool | None:
 
 def parse_port_vlan(entry: Attributes) -> tuple[int | None, int | None, str | None]:
     """VLAN id, priority and protocol of a VF: from IFLA_VF_VLAN_LIST, else from the older IFLA_VF_VLAN."""
-    for kind, value in iterate(entry.get(if_link.IFLA_VF_VLAN_LIST, b"")):
+    for kind, value in iter_attributes(entry.get(if_link.IFLA_VF_VLAN_LIST, b"")):
         if kind == if_link.IFLA_VF_VLAN_INFO and len(value) >= 14:
             _, vlan, qos = struct.unpack_from("=III", value)
             protocol = int.from_bytes(value[12:14], "big")
@@ -222,7 +222,7 @@ def parse_port_vlan(entry: Attributes) -> tuple[int | None, int | None, str | No
 
 def parse_virtual_function_counters(value: bytes) -> tuple[int, ...]:
     """`VF_COUNTERS`; older kernels have fewer of them."""
-    found = dict(iterate(value))
+    found = dict(iter_attributes(value))
     counters = []
     for kind in if_link.VF_STATS_ATTRIBUTES:
         count = number(found, kind)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from nictop.probe.inventory.links.messages import Attributes, number
-from nictop.probe.kernel.netlink import iterate, text
+from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.records import Qdisc
 
 TCMSG = struct.Struct("=BxxxiIII")
@@ -63,7 +63,7 @@ def parse_qdisc(payload: bytes) -> tuple[int, int, Qdisc] | None:
     if len(payload) < TCMSG.size:
         return None
     _, ifindex, handle, parent, _ = TCMSG.unpack_from(payload)
-    found = dict(iterate(payload[TCMSG.size :]))
+    found = dict(iter_attributes(payload[TCMSG.size :]))
     kind, options = text(found.get(TCA_KIND, b"")), found.get(TCA_OPTIONS, b"")
     bare = Qdisc(kind, name_of(handle), None if parent == TC_H_ROOT else name_of(parent))
     parse = PARSERS.get(kind)
@@ -85,10 +85,10 @@ def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
     if len(options) < TC_NETEM_QOPT.size:
         return None
     latency, _, loss, _, duplicate, jitter = TC_NETEM_QOPT.unpack_from(options)
-    found = dict(iterate(options[TC_NETEM_QOPT.size :]))
+    found = dict(iter_attributes(options[TC_NETEM_QOPT.size :]))
     exact = {kind: struct.unpack("=q", value)[0] for kind, value in found.items() if len(value) == 8}
     delay, spread = exact.get(TCA_NETEM_LATENCY64), exact.get(TCA_NETEM_JITTER64)
-    model = dict(iterate(found.get(TCA_NETEM_LOSS, b"")))
+    model = dict(iter_attributes(found.get(TCA_NETEM_LOSS, b"")))
     rate = number(found, TCA_NETEM_RATE64) or first_u32(found.get(TCA_NETEM_RATE, b""))
     record = replace(
         bare,
@@ -120,7 +120,7 @@ def first_u32(value: bytes) -> int:
 
 
 def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
-    found = dict(iterate(options))
+    found = dict(iter_attributes(options))
     spec = rate_spec(found.get(TCA_TBF_PARMS, b""), number(found, TCA_TBF_RATE64))
     return None if spec is None else replace(bare, rate=spec[0], overhead=spec[1], smallest=spec[2])
 
@@ -134,17 +134,17 @@ def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
 
 
 def parse_fq(bare: Qdisc, options: bytes) -> Qdisc | None:
-    rate = number(dict(iterate(options)), TCA_FQ_FLOW_MAX_RATE)
+    rate = number(dict(iter_attributes(options)), TCA_FQ_FLOW_MAX_RATE)
     return replace(bare, rate=rate * 8, per_flow=True) if rate and rate != NO_RATE else None
 
 
 def parse_cake(bare: Qdisc, options: bytes) -> Qdisc | None:
-    rate = number(dict(iterate(options)), TCA_CAKE_BASE_RATE64)
+    rate = number(dict(iter_attributes(options)), TCA_CAKE_BASE_RATE64)
     return replace(bare, rate=rate * 8) if rate else None
 
 
 def parse_htb(bare: Qdisc, options: bytes) -> Qdisc | None:
-    start = dict(iterate(options)).get(TCA_HTB_INIT, b"")
+    start = dict(iter_attributes(options)).get(TCA_HTB_INIT, b"")
     if len(start) < 12:
         return None
     return replace(bare, default_class=struct.unpack_from("=III", start)[2])
@@ -169,8 +169,8 @@ def parse_class(payload: bytes) -> TrafficClass | None:
     if len(payload) < TCMSG.size:
         return None
     _, _, handle, parent, _ = TCMSG.unpack_from(payload)
-    found = dict(iterate(payload[TCMSG.size :]))
-    kind, options = text(found.get(TCA_KIND, b"")), dict(iterate(found.get(TCA_OPTIONS, b"")))
+    found = dict(iter_attributes(payload[TCMSG.size :]))
+    kind, options = text(found.get(TCA_KIND, b"")), dict(iter_attributes(found.get(TCA_OPTIONS, b"")))
     if kind == "htb":
         spec = rate_spec(options.get(TCA_HTB_PARMS, b"")[TC_RATESPEC.size :], number(options, TCA_HTB_CEIL64))
         return None if spec is None else TrafficClass(handle, parent, *spec)

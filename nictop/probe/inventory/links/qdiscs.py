@@ -18,10 +18,10 @@ from nictop.probe.inventory.links.qdisc_messages import (
 )
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket
 from nictop.probe.kernel.rtnetlink import RTM_GETQDISC, RTM_GETTCLASS
-from nictop.probe.kernel.sysfs import why_unreadable
+from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import Link, Qdisc, Unreadable
 
-MOST_PER_LINK = 64
+MAX_QDISCS_PER_LINK = 64
 """A link with mq has one discipline per queue."""
 MAX_CLASSES = 4096
 """Of one link; the rest is ignored."""
@@ -33,10 +33,12 @@ def with_qdiscs(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | N
     try:
         found = read_qdiscs()
     except OSError as error:
-        trouble = why_unreadable(error, "qdiscs")
+        trouble = unreadable_from_error(error, "qdiscs")
         return links, None if trouble.reason == "not_offered" else trouble
     return tuple(
-        replace(link, traffic_control=tuple(found[link.ifindex][:MOST_PER_LINK])) if link.ifindex in found else link
+        replace(link, traffic_control=tuple(found[link.ifindex][:MAX_QDISCS_PER_LINK]))
+        if link.ifindex in found
+        else link
         for link in links
     ), None
 

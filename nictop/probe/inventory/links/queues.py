@@ -19,7 +19,7 @@ from typing import Literal
 from nictop.probe.inventory.links.reader import NAMESPACE_DETAIL
 from nictop.probe.kernel import netlink
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 
 NETDEV_CMD_QUEUE_GET = 10
@@ -58,7 +58,7 @@ def read_netdev() -> tuple[dict[int, dict[QueueKey, int | None]], dict[int, list
     try:
         connection = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
     except OSError as error:
-        return napi_ids, napis, why_unreadable(error, "netlink")
+        return napi_ids, napis, unreadable_from_error(error, "netlink")
     with connection:
         bodies, no_queues = dump(connection, NETDEV_CMD_QUEUE_GET, "queue-get")
         for ifindex, direction, number, napi in filter(None, map(parse_queue, bodies)):
@@ -79,12 +79,12 @@ def dump(connection: netlink.NetlinkSocket, command: int, source: str) -> tuple[
         bodies = [body[netlink.GENERIC_HEADER.size :] for _, body in error.replies]
         return bodies, Unreadable("failed", f"{source}: changed all the time, may be incomplete")
     except OSError as error:
-        return [], None if error.errno in UNSUPPORTED_ERRNOS else why_unreadable(error, source)
+        return [], None if error.errno in UNSUPPORTED_ERRNOS else unreadable_from_error(error, source)
 
 
 def parse_queue(body: bytes) -> tuple[int, Direction, int, int | None] | None:
     """One reply of queue-get as (ifindex, direction, queue id, NAPI id or None); None without queue id or type."""
-    fields = dict(netlink.iterate(body))
+    fields = dict(netlink.iter_attributes(body))
     ifindex, number = fields.get(NETDEV_A_QUEUE_IFINDEX), fields.get(NETDEV_A_QUEUE_ID)
     direction = fields.get(NETDEV_A_QUEUE_TYPE)
     if not ifindex or not number or not direction or netlink.unsigned(direction) >= len(QUEUE_DIRECTIONS):
@@ -100,7 +100,7 @@ def parse_queue(body: bytes) -> tuple[int, Direction, int, int | None] | None:
 
 def parse_napi(body: bytes) -> tuple[int, Napi] | None:
     """One reply of napi-get as (ifindex, record); None without NAPI id."""
-    fields = dict(netlink.iterate(body))
+    fields = dict(netlink.iter_attributes(body))
     ifindex, number = fields.get(NETDEV_A_NAPI_IFINDEX), fields.get(NETDEV_A_NAPI_ID)
     if not ifindex or not number:
         return None
@@ -130,24 +130,24 @@ def read_masks(link: Link, napi_ids: dict[int, dict[QueueKey, int | None]], sys:
     return replace(link, queues=tuple(found), unreadable=unreadable)
 
 
-def own_folder(link: Link, sys: str) -> tuple[Folder | None, Unreadable | None]:
+def own_folder(link: Link, sys: str) -> tuple[SysfsDirectory | None, Unreadable | None]:
     """The link's directory in sysfs, or why there is none: in a network namespace /sys may belong to another one."""
     name = link.name
     if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the real name
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError as error:
-            return None, why_unreadable(error, link.name)
+            return None, unreadable_from_error(error, link.name)
     path = os.path.join(sys, "class/net", name)
     content = read_text(os.path.join(path, "ifindex"))
     if isinstance(content, Unreadable):
         return None, content
     if parse_integer(content) != link.ifindex:
         return None, Unreadable("missing", NAMESPACE_DETAIL)
-    return Folder(path), None
+    return SysfsDirectory(path), None
 
 
-def read_queue(folder: Folder, direction: Direction, number: int, napi: int | None) -> Queue:
+def read_queue(folder: SysfsDirectory, direction: Direction, number: int, napi: int | None) -> Queue:
     """One queue directory. Failures are recorded as "queues" in `folder`; ENOENT, of single-queue links, is none."""
     where = f"queues/{direction}-{number}"
     if direction == "rx":
@@ -171,7 +171,7 @@ def read_channels(link: Link, sys: str) -> Link:
     """The link with its vmbus channels, by id: from ``channels/``, on older kernels from channel_vp_mapping."""
     if link.bus != "vmbus" or link.device is None:
         return link
-    folder = Folder(os.path.join(sys, "bus/vmbus/devices", link.device))
+    folder = SysfsDirectory(os.path.join(sys, "bus/vmbus/devices", link.device))
     names = [name for name in folder.names("channels", "channels") if CHANNEL_NAME.fullmatch(name)]
     channels = [
         Channel(

@@ -36,7 +36,7 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_GETLINK,
     RTM_GETROUTE,
 )
-from nictop.probe.kernel.sysfs import Folder, parse_integer, printable, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, printable_path, read_text, unreadable_from_error
 from nictop.probe.records import Address, DefaultRoute, Link, Unreadable
 
 ROUTE_TABLES = (254, 253)
@@ -60,7 +60,7 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
     try:
         netlink = NetlinkSocket(NETLINK_ROUTE)
     except OSError as error:
-        return (), {source: why_unreadable(error, "netlink") for source in ("links", "addresses", "routes")}
+        return (), {source: unreadable_from_error(error, "netlink") for source in ("links", "addresses", "routes")}
     with netlink:
         query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
         found = [parse_link(payload) for payload in dump(netlink, RTM_GETLINK, query, "links", failed)]
@@ -97,7 +97,7 @@ def dump(
         failed[source] = Unreadable("failed", f"{source}: changed all the time, may be incomplete")
         return [payload for _, payload in error.replies]
     except OSError as error:
-        failed[source] = why_unreadable(error, source)
+        failed[source] = unreadable_from_error(error, source)
     return []
 
 
@@ -155,7 +155,7 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError:
-            vanished = {"device": Unreadable("vanished", printable(name))}
+            vanished = {"device": Unreadable("vanished", printable_path(name))}
             return replace(link, unreadable={**link.unreadable, **vanished})
     path = os.path.join(sys, "class/net", name)
     ifindex = read_text(os.path.join(path, "ifindex"))
@@ -166,7 +166,7 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
         reason = Unreadable("missing", NAMESPACE_DETAIL) if isinstance(ifindex, str) else ifindex
         missing = dict.fromkeys(("address_assignment", "device_port"), reason)
         return replace(link, unreadable={**link.unreadable, **missing})
-    folder = Folder(path)
+    folder = SysfsDirectory(path)
     kind = folder.integer("address_assignment", "addr_assign_type")
     port = folder.integer("device_port", "dev_port")
     return replace(
@@ -188,8 +188,8 @@ def read_parent(link: Link, sys: str, path: str | None) -> tuple[str | None, str
         where = os.path.join(path, "device")
         if not os.path.exists(where):
             return bus, device, None
-        device = device or printable(os.path.basename(os.path.realpath(where)))
-        bus = bus or Folder(where).link("device", "subsystem")
+        device = device or printable_path(os.path.basename(os.path.realpath(where)))
+        bus = bus or SysfsDirectory(where).link("device", "subsystem")
     if bus == "pci":
         return bus, device, device
     return bus, device, pci_ancestor(os.path.realpath(where)) if where else None

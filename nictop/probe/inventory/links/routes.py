@@ -10,7 +10,7 @@ import struct
 from typing import Literal
 
 from nictop.probe.inventory.links.messages import Attributes, number
-from nictop.probe.kernel.netlink import iterate, pack, pack_u32, unsigned
+from nictop.probe.kernel.netlink import iter_attributes, pack_attribute, pack_u32, unsigned
 from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
 from nictop.probe.records import Address, DefaultRoute
 
@@ -51,7 +51,7 @@ def parse_address(payload: bytes) -> tuple[int, Address] | None:
     if len(payload) < IFADDRMSG.size:
         return None
     family, prefix_length, flags, scope, ifindex = IFADDRMSG.unpack_from(payload)
-    found = dict(iterate(payload[IFADDRMSG.size :]))
+    found = dict(iter_attributes(payload[IFADDRMSG.size :]))
     address = internet_address(family, found.get(IFA_LOCAL) or found.get(IFA_ADDRESS, b""))
     if address is None:
         return None
@@ -97,7 +97,7 @@ def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
     family = payload[0]
     if family not in (socket.AF_INET, socket.AF_INET6):
         return []
-    found = dict(iterate(payload[RTMSG.size :]))
+    found = dict(iter_attributes(payload[RTMSG.size :]))
     table, metric = number(found, RTA_TABLE) or payload[4], number(found, RTA_PRIORITY) or 0
     hops = [(number(found, RTA_OIF), found), *parse_next_hops(found.get(RTA_MULTIPATH, b""))]
     version: Literal["ipv4", "ipv6"] = "ipv4" if family == socket.AF_INET else "ipv6"
@@ -113,7 +113,7 @@ def parse_destination(payload: bytes) -> tuple[int, int, tuple[int, ...]] | None
     not an IPv4 unicast route."""
     if len(payload) < RTMSG.size or payload[0] != socket.AF_INET or payload[7] != RTN_UNICAST:
         return None
-    found = dict(iterate(payload[RTMSG.size :]))
+    found = dict(iter_attributes(payload[RTMSG.size :]))
     destination, length = found.get(RTA_DST, b""), payload[1]
     hops = (number(found, RTA_OIF), *(ifindex for ifindex, _ in parse_next_hops(found.get(RTA_MULTIPATH, b""))))
     if len(destination) != 4 or length > 32:
@@ -138,25 +138,27 @@ def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
         length, _, _, ifindex = RTNEXTHOP.unpack_from(value, offset)
         if length < RTNEXTHOP.size or offset + length > len(value):
             break
-        hops.append((ifindex, dict(iterate(value[offset + RTNEXTHOP.size : offset + length]))))
+        hops.append((ifindex, dict(iter_attributes(value[offset + RTNEXTHOP.size : offset + length]))))
         offset += (length + 3) & ~3
     return hops
 
 
-def route_query(family: int, peer: bytes, source: bytes | None, ifindex: int = 0) -> bytes:
+def route_request(family: int, peer: bytes, source: bytes | None, ifindex: int = 0) -> bytes:
     """Payload of an RTM_GETROUTE for the route to the address `peer`, from the address `source` or from any.
     `ifindex`: the outgoing link, 0: any."""
     bits = 8 * len(peer)
     header = RTMSG.pack(family, bits, bits if source is not None else 0, 0, 0, 0, 0, 0, 0)
     link = pack_u32(RTA_OIF, ifindex) if ifindex else b""
-    return header + pack(RTA_DST, peer) + (pack(RTA_SRC, source) if source is not None else b"") + link
+    return (
+        header + pack_attribute(RTA_DST, peer) + (pack_attribute(RTA_SRC, source) if source is not None else b"") + link
+    )
 
 
 def parse_outgoing_link(payload: bytes) -> int | None:
     """ifindex of the outgoing link of an RTM_NEWROUTE; None: no unicast route (unreachable, prohibit, local)."""
     if len(payload) < RTMSG.size or payload[7] != RTN_UNICAST:
         return None
-    return number(dict(iterate(payload[RTMSG.size :])), RTA_OIF) or None
+    return number(dict(iter_attributes(payload[RTMSG.size :])), RTA_OIF) or None
 
 
 def is_policy_rule(payload: bytes) -> bool:
@@ -164,7 +166,7 @@ def is_policy_rule(payload: bytes) -> bool:
     if len(payload) < RTMSG.size:
         return False
     _, destination, source, service, table, _, _, action, flags = RTMSG.unpack_from(payload)
-    found = dict(iterate(payload[RTMSG.size :]))
+    found = dict(iter_attributes(payload[RTMSG.size :]))
     suppressed = number(found, FRA_SUPPRESS_PREFIXLEN)
     is_for_all = not (destination or source or service or flags) and NON_SELECTING_ATTRIBUTES.issuperset(found)
     is_plain = action == FR_ACT_TO_TBL and suppressed in (None, 0xFFFFFFFF)

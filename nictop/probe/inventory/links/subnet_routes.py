@@ -12,10 +12,10 @@ import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from nictop.probe.inventory.links.routes import parse_outgoing_link, route_query
+from nictop.probe.inventory.links.routes import parse_outgoing_link, route_request
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.rtnetlink import IFF_UP, RTM_GETROUTE
-from nictop.probe.kernel.sysfs import why_unreadable
+from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import Link, SubnetRoute, Unreadable
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
@@ -94,7 +94,7 @@ def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = 
                         route = SubnetRoute(address, one.peer, bound, unbound, one.narrower)
                         found.setdefault(ifindex, []).append(route)
     except OSError as error:
-        why = why_unreadable(error, "routes to subnets of links")
+        why = unreadable_from_error(error, "routes to subnets of links")
         failed = {ifindex: why for one in wanted for ifindex, _ in one.members}
     return tuple(
         replace(
@@ -208,7 +208,7 @@ def number(family: str, address: str) -> int:
 
 def outgoing_link(netlink: NetlinkSocket, family: str, peer: str, source: str | None) -> int | None:
     """ifindex of the outgoing link for packets to `peer`; None: no route."""
-    query = route_query(FAMILIES[family], packed(family, peer), packed(family, source) if source else None)
+    query = route_request(FAMILIES[family], packed(family, peer), packed(family, source) if source else None)
     try:
         replies = netlink.request(RTM_GETROUTE, query)
     except OSError as error:

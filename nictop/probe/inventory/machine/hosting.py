@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from nictop.probe.kernel.sysfs import Folder, read_text
+from nictop.probe.kernel.sysfs import SysfsDirectory, read_text
 from nictop.probe.records import Services
 
 AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
@@ -56,7 +56,7 @@ class HostingHints:
     bios_version: str = ""
 
 
-def read_hosting_hints(firmware: Folder) -> HostingHints:
+def read_hosting_hints(firmware: SysfsDirectory) -> HostingHints:
     """The DMI strings that distinguish products. `firmware`: /sys/class/dmi/id."""
     return HostingHints(
         vendor=firmware.text("system_vendor", "sys_vendor") or "",
@@ -103,7 +103,7 @@ class Hosting:
 
 def read_hosting(sys: str, proc: str, etc: str, dev: str, *, machines: bool) -> Hosting:
     """The signs that are visible. Never raises OSError. KVM that is not a module has no reference count."""
-    modules = Folder(os.path.join(sys, "module"))
+    modules = SysfsDirectory(os.path.join(sys, "module"))
     users = [modules.integer("roles", f"{name}/refcnt") for name in ("kvm_intel", "kvm_amd")]
     capabilities = read_text(os.path.join(proc, "xen/capabilities"))
     return Hosting(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import Folder, printable, why_unreadable
+from nictop.probe.kernel.sysfs import SysfsDirectory, printable_path, unreadable_from_error
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 
 IRQ_NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
@@ -47,7 +47,7 @@ def read_interrupts(
     lookup = NameLookup(sys, proc)
     found: dict[int, Interrupt] = {}
     for address in sorted(bound):
-        folder = Folder(os.path.join(sys, "bus/pci/devices", address))
+        folder = SysfsDirectory(os.path.join(sys, "bus/pci/devices", address))
         vectors = [int(name) for name in folder.names("number", "msi_irqs") if IRQ_NUMBER.fullmatch(name)]
         if not vectors:
             legacy = folder.integer("number", "irq")
@@ -70,7 +70,7 @@ def read_interrupts(
 def read_interrupt(number: int, address: str | None, lookup: NameLookup, proc: str) -> Interrupt:
     """One interrupt; failures are in its `unreadable`."""
     chip, actions = lookup.of(number)
-    folder = Folder(os.path.join(proc, "irq", str(number)))
+    folder = SysfsDirectory(os.path.join(proc, "irq", str(number)))
     node = folder.integer("numa_node", "node")
     return Interrupt(
         number=number,
@@ -119,7 +119,7 @@ class NameLookup:
         if not self._in_sysfs:
             return self._from_lines().get(number, (None, ()))
         if number not in self._known:
-            folder = Folder(os.path.join(self._path, str(number)))
+            folder = SysfsDirectory(os.path.join(self._path, str(number)))
             chip, actions = folder.text("chip", "chip_name"), folder.text("actions", "actions")
             self._known[number] = chip, tuple(name for name in (actions or "").split(",") if name)
             self.unreadable[number] = folder.unreadable
@@ -129,7 +129,7 @@ class NameLookup:
         """All interrupts of the machine."""
         if not self._in_sysfs:
             return self._from_lines()
-        folder = Folder(self._path)
+        folder = SysfsDirectory(self._path)
         numbers = [int(name) for name in folder.names("actions") if IRQ_NUMBER.fullmatch(name)]
         self.trouble = folder.unreadable.get("actions", self.trouble)
         return {number: self.of(number) for number in numbers}
@@ -142,7 +142,7 @@ class NameLookup:
             except FileNotFoundError:
                 pass  # no procfs, or an architecture without interrupts
             except OSError as error:
-                self.trouble = why_unreadable(error, printable(self._file))
+                self.trouble = unreadable_from_error(error, printable_path(self._file))
         return self._lines
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from nictop.probe.inventory.machine.kernel_hints import FIRMWARE_HINT, FUNCTION_HINTS, HINTS, MAX_KMSG_BYTES
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import printable, why_unreadable
+from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
 from nictop.probe.records import KernelMessage, Unreadable
 
 FIRMWARE_FAILED = pattern(
@@ -48,11 +48,11 @@ def read_kernel_messages(
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        return None, why_unreadable(error, printable(path))
+        return None, unreadable_from_error(error, printable_path(path))
     try:
         return select(read_records(descriptor), addresses), None
     except OSError as error:
-        return None, why_unreadable(error, printable(path))
+        return None, unreadable_from_error(error, printable_path(path))
     finally:
         os.close(descriptor)
 

@@ -16,7 +16,7 @@ from importlib import import_module
 
 from nictop.probe.inventory.machine import hosting as hosts
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import Folder, read_text
+from nictop.probe.kernel.sysfs import SysfsDirectory, read_text
 from nictop.probe.records import Platform, Services, Unreadable
 
 VENDORS = (
@@ -57,11 +57,11 @@ def read_platform(
     `services`: daemons of this machine; `runs_machines`: it has QEMU processes; `variables`: environment variables,
     default: those of this process.
     """
-    firmware = Folder(os.path.join(sys, "class/dmi/id"))
-    system = Folder(os.path.join(sys, "devices/system"))
+    firmware = SysfsDirectory(os.path.join(sys, "class/dmi/id"))
+    system = SysfsDirectory(os.path.join(sys, "devices/system"))
     hints = hosts.read_hosting_hints(firmware)
     release = read_os_release(etc)
-    groups = Folder(os.path.join(sys, "kernel/iommu_groups"))
+    groups = SysfsDirectory(os.path.join(sys, "kernel/iommu_groups"))
     kind = read_hypervisor(sys, proc, hints, system)
     hosting = hosts.read_hosting(sys, proc, etc, dev, machines=runs_machines)
     own = hosts.own_environment(hosting, services or Services())
@@ -86,17 +86,17 @@ def read_platform(
     return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
 
 
-def read_hypervisor(sys: str, proc: str, hints: hosts.HostingHints, system: Folder) -> str | None:
+def read_hypervisor(sys: str, proc: str, hints: hosts.HostingHints, system: SysfsDirectory) -> str | None:
     """Read what `hypervisor` needs; its result. `system`: /sys/devices/system."""
     cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_BYTES)
     clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
     return hypervisor(
         vendor=hints.vendor,
         product=hints.product,
-        xen_type=Folder(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
+        xen_type=SysfsDirectory(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
         clocks=clocks.split(),
         has_flag=isinstance(cpuinfo, str) and has_hypervisor_flag(cpuinfo),
-        buses=Folder(os.path.join(sys, "bus")).names("hypervisor"),
+        buses=SysfsDirectory(os.path.join(sys, "bus")).names("hypervisor"),
     )
 
 
@@ -123,7 +123,7 @@ def parse_session(connection: str) -> str | None:
     return None
 
 
-def read_node_cpus(system: Folder) -> dict[int, str]:
+def read_node_cpus(system: SysfsDirectory) -> dict[int, str]:
     """NUMA node → CPU list; nodes without CPUs are left out. `system`: /sys/devices/system."""
     found = {}
     for match in filter(None, map(NUMA_NODE.fullmatch, system.names("node_cpus", "node"))):

@@ -9,7 +9,7 @@ import os
 import re
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import printable, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
 from nictop.probe.records import Unreadable
 
 PID = pattern(r"[0-9]{1,10}", re.ASCII)
@@ -23,10 +23,10 @@ def read_processes(proc: str = "/proc") -> tuple[dict[int, str], Unreadable | No
     try:
         processes = sorted(int(name) for name in os.listdir(proc) if PID.fullmatch(name))
     except OSError as error:
-        return {}, None if isinstance(error, FileNotFoundError) else why_unreadable(error, printable(proc))
+        return {}, None if isinstance(error, FileNotFoundError) else unreadable_from_error(error, printable_path(proc))
     trouble: Unreadable | None = None
     if processes and processes[0] != 1:
-        trouble = Unreadable("needs_root", f"{printable(proc)}: hidepid")
+        trouble = Unreadable("needs_root", f"{printable_path(proc)}: hidepid")
     names: dict[int, str] = {}
     for pid in processes:
         comm = read_text(f"{proc}/{pid}/comm")

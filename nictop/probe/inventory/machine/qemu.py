@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import printable, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
 from nictop.probe.records import Link, Unreadable
 
 POSSIBLE_EMULATOR = pattern(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)
@@ -124,7 +124,7 @@ class Taps:
         try:
             descriptors = [name for name in os.listdir(path) if DESCRIPTOR.fullmatch(name)]
         except OSError as error:
-            return replace(machine, unreadable={"links": why_unreadable(error, printable(path))})
+            return replace(machine, unreadable={"links": unreadable_from_error(error, printable_path(path))})
         found, foreign = set(), set()
         for name, ifindex in self._open_links(machine.pid, descriptors):
             if ifindex is None:
@@ -144,7 +144,7 @@ class Taps:
         for number in descriptors:
             target = ""
             with contextlib.suppress(OSError):  # closed in between
-                target = printable(os.readlink(f"{self._proc}/{pid}/fd/{number}"))
+                target = printable_path(os.readlink(f"{self._proc}/{pid}/fd/{number}"))
             match = MACVTAP_DEVICE.fullmatch(target)
             if match:
                 ifindex = int(match[1])

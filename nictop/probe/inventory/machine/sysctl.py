@@ -16,7 +16,7 @@ from nictop.probe.inventory.links.routes import RTMSG, is_policy_rule
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.rtnetlink import RTM_GETRULE
-from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import Link, Settings, Unreadable
 
 SYSCTL_NAMES = (
@@ -52,7 +52,7 @@ MAX_COMMAND_LINE_BYTES = 16 * 1024
 def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc") -> Settings:
     """The settings of this machine and network namespace; `links`: of the same namespace. Never raises OSError."""
     unreadable: dict[str, Unreadable] = {}
-    sysctls = Folder(os.path.join(proc, "sys"))
+    sysctls = SysfsDirectory(os.path.join(proc, "sys"))
     congestion = sysctls.text("congestion_control", "net/ipv4/tcp_congestion_control")
     sysctl = read_sysctl(links, sysctls)
     command = read_text(os.path.join(proc, "cmdline"), MAX_COMMAND_LINE_BYTES)
@@ -95,7 +95,7 @@ def parse_protocol(text: str, protocol: str, wanted: tuple[str, ...]) -> dict[st
     return {name: int(value) for name, value in zip(*lines) if name in wanted and value.isascii() and value.isdecimal()}
 
 
-def read_sysctl(links: Iterable[Link], sysctls: Folder) -> dict[str, int]:
+def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int]:
     """Dotted name → value; `sysctls`: /proc/sys. The name of a link is one directory there, even if it has dots."""
     paths = {name: name.replace(".", "/") for name in SYSCTL_NAMES}
     for link in links:
@@ -134,7 +134,7 @@ def parse_command_line(text: str) -> str:
 
 def with_frequencies(settings: Settings, sys: str) -> Settings:
     """The settings with governor and frequencies of each CPU, read once per frequency domain (policyN)."""
-    folder = Folder(os.path.join(sys, "devices/system/cpu/cpufreq"))
+    folder = SysfsDirectory(os.path.join(sys, "devices/system/cpu/cpufreq"))
     governors: dict[int, str] = {}
     frequencies: dict[int, tuple[int, int]] = {}
     for policy in filter(CPUFREQ_POLICY.fullmatch, folder.names("governors")):
@@ -168,4 +168,4 @@ def read_policy_rules() -> int | Unreadable:
             query = RTMSG.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)
             return sum(is_policy_rule(payload) for _, payload in netlink.dump(RTM_GETRULE, query))
     except OSError as error:
-        return why_unreadable(error, "rules")
+        return unreadable_from_error(error, "rules")

@@ -32,7 +32,7 @@ VCPU_COMM = pattern(r"(?:CPU [0-9]{1,6}|ALL CPUs)/[A-Za-z]+", re.ASCII)
 """``CPU 0/KVM``; ``ALL CPUs/TCG`` emulates all in turn. Only with ``debug-threads=on`` (libvirt, Proxmox)."""
 PF_KTHREAD = 0x00200000
 """linux/sched.h; in field 9 of /proc/PID/stat."""
-MOST_THREADS = 8192
+MAX_MACHINE_THREADS = 8192
 """Limits the cost of the inventory and of the counters: 500 machines with 16 threads each."""
 
 
@@ -57,9 +57,9 @@ def read_threads(
             candidates[pid] = comm
     emulated: list[Thread] = []
     for machine in read_machines(candidates, links, proc):
-        emulated += read_machine_threads(machine, proc, MOST_THREADS - len(emulated))
-    if len(emulated) >= MOST_THREADS:
-        trouble = Unreadable("failed", f"more than {MOST_THREADS} threads of virtual machines")
+        emulated += read_machine_threads(machine, proc, MAX_MACHINE_THREADS - len(emulated))
+    if len(emulated) >= MAX_MACHINE_THREADS:
+        trouble = Unreadable("failed", f"more than {MAX_MACHINE_THREADS} threads of virtual machines")
     owners = {thread.tid: thread for thread in emulated}
     found = [*emulated, *(with_owner(thread, owners) for thread in kernel)]
     return tuple(sorted(found, key=lambda thread: thread.tid)), trouble

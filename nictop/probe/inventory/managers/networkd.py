@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.kernel.sysfs import parse_integer, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import NetworkdLink, Unreadable
 
 
@@ -20,7 +20,7 @@ def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadabl
     except (FileNotFoundError, NotADirectoryError):
         return {}, None
     except OSError as error:
-        return {}, why_unreadable(error, directory)
+        return {}, unreadable_from_error(error, directory)
     found, trouble = {}, None
     for ifindex in sorted(number for number in map(parse_integer, names) if number is not None and number > 0):
         content = read_text(os.path.join(directory, str(ifindex)))

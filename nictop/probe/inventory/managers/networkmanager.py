@@ -15,24 +15,26 @@ from typing import Any
 from nictop.probe.inventory.managers.networkmanager_conf import read_networkmanager_configuration
 from nictop.probe.inventory.managers.networkmanager_profile import Part, Settings, number, parse_profile, text, texts
 from nictop.probe.kernel import dbus_wire as bus
-from nictop.probe.kernel.dbus_calls import Conversation, DbusReply, plain
-from nictop.probe.kernel.sysfs import why_unreadable
+from nictop.probe.kernel.dbus_calls import BusConnection, DbusReply, unwrap_variants
+from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile, Unreadable
 
-LIMIT = 2.0
+REPLY_TIMEOUT = 2.0
 """Seconds without a reply and without CPU use of NetworkManager: one that hangs must not delay the inventory."""
 NETWORKMANAGER_TIMEOUT = 20.0
 """Seconds for the whole connection, however busy NetworkManager is."""
-AT_ONCE = 64
+MAX_PENDING_CALLS = 64
 """Calls without reply: a system bus refuses more than 128."""
-MOST_PROFILES = 2000
+MAX_PROFILES = 2000
 
 SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
-PROFILE = f"{SERVICE}.Settings.Connection"
-NOT_RUNNING = {f"{bus.BUS}.Error.{name}" for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")}
+PROFILE_INTERFACE = f"{SERVICE}.Settings.Connection"
+NOT_RUNNING = {
+    f"{bus.BUS_NAME}.Error.{name}" for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")
+}
 """NoReply is sent by the bus when the service ends before it has replied."""
-NO_SUCH_OBJECT = {f"{bus.BUS}.Error.{name}" for name in ("UnknownMethod", "UnknownObject", "UnknownInterface")}
+NO_SUCH_OBJECT = {f"{bus.BUS_NAME}.Error.{name}" for name in ("UnknownMethod", "UnknownObject", "UnknownInterface")}
 
 Objects = dict[str, dict[str, Part]]
 """Object path → interface → property → value without D-Bus types."""
@@ -49,7 +51,7 @@ def read_networkmanager(
     if not address:
         return None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS names no Unix socket")
     try:
-        connection = Conversation(address, LIMIT, longest=NETWORKMANAGER_TIMEOUT)
+        connection = BusConnection(address, REPLY_TIMEOUT, longest=NETWORKMANAGER_TIMEOUT)
     except FileNotFoundError:
         return None, None
     except ImportError:
@@ -69,46 +71,46 @@ def read_networkmanager(
 def why_failed(error: Exception, who: str) -> Unreadable:
     """`Unreadable` for an exception of the connection; `who`: the bus or the service."""
     if isinstance(error, TimeoutError) and not error.errno:
-        return Unreadable("failed", f"{who} did not answer: {str(error) or f'nothing came for {LIMIT:g} s'}")
+        return Unreadable("failed", f"{who} did not answer: {str(error) or f'nothing came for {REPLY_TIMEOUT:g} s'}")
     if isinstance(error, OSError) and error.errno:
-        return why_unreadable(error, who)
+        return unreadable_from_error(error, who)
     return Unreadable("failed", f"{who}: {error or type(error).__name__}")
 
 
-def request_all(connection: Conversation, links: tuple[Link, ...]) -> tuple[NetworkManager | None, Unreadable | None]:
+def request_all(connection: BusConnection, links: tuple[Link, ...]) -> tuple[NetworkManager | None, Unreadable | None]:
     """Objects, then settings. If some settings are missing the reason is in `NetworkManager.unreadable`."""
     connection.wait_for(SERVICE)
-    (managed,) = connection.call(SERVICE, [("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")])
+    (managed,) = connection.call(SERVICE, [("/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects")])
     if managed.error in NOT_RUNNING:
         return None, None
     if managed.error is not None:
         refused = "AccessDenied" in managed.error
-        return None, Unreadable("needs_root" if refused else "failed", managed.complaint())
-    objects = plain_objects(managed.body[0] if managed.body else None)
+        return None, Unreadable("needs_root" if refused else "failed", managed.error_text())
+    objects = untyped_objects(managed.body[0] if managed.body else None)
     if ROOT not in objects:
         return None, Unreadable("malformed", f"GetManagedObjects: no {ROOT}")
     paths = profile_paths(objects)
     unreadable = {}
     replies: dict[str, DbusReply] = {}
     try:
-        for first in range(0, min(len(paths), MOST_PROFILES), AT_ONCE):
-            batch = paths[first : min(first + AT_ONCE, MOST_PROFILES)]
-            for number, reply in connection.each(SERVICE, ((path, PROFILE, "GetSettings") for path in batch)):
+        for first in range(0, min(len(paths), MAX_PROFILES), MAX_PENDING_CALLS):
+            batch = paths[first : min(first + MAX_PENDING_CALLS, MAX_PROFILES)]
+            for number, reply in connection.each(SERVICE, ((path, PROFILE_INTERFACE, "GetSettings") for path in batch)):
                 replies[batch[number]] = reply
     except (OSError, ValueError, EOFError) as error:
         unreadable["profiles"] = why_failed(error, f"after {len(replies)} of {len(paths)} profiles NetworkManager")
-    if len(paths) > MOST_PROFILES:
-        unreadable["profiles"] = Unreadable("failed", f"{len(paths)} profiles: only {MOST_PROFILES} were read")
+    if len(paths) > MAX_PROFILES:
+        unreadable["profiles"] = Unreadable("failed", f"{len(paths)} profiles: only {MAX_PROFILES} were read")
     settings = {path: replies[path] for path in paths if path in replies}
     return replace(parse_objects(objects, settings, links), unreadable=unreadable), None
 
 
-def plain_objects(tree: object) -> Objects:
+def untyped_objects(tree: object) -> Objects:
     """The reply to GetManagedObjects without types; malformed parts are left out."""
     if not isinstance(tree, dict):
         return {}
     return {
-        path: {name: plain(values) for name, values in interfaces.items() if isinstance(values, dict)}
+        path: {name: unwrap_variants(values) for name, values in interfaces.items() if isinstance(values, dict)}
         for path, interfaces in tree.items()
         if isinstance(interfaces, dict)
     }
@@ -116,14 +118,16 @@ def plain_objects(tree: object) -> Objects:
 
 def profile_paths(objects: Objects) -> list[str]:
     """Paths of the profiles, by number."""
-    paths = [path for path, interfaces in objects.items() if PROFILE in interfaces]
+    paths = [path for path, interfaces in objects.items() if PROFILE_INTERFACE in interfaces]
     return sorted(paths, key=lambda path: (len(path), path))
 
 
 def parse_objects(objects: Objects, settings: dict[str, DbusReply], links: Iterable[Link]) -> NetworkManager:
     """The record, from all objects and the replies to GetSettings by path."""
     manager = objects.get(ROOT, {}).get(SERVICE, {})
-    parsed = {path: profile_of(path, objects.get(path, {}).get(PROFILE, {}), settings[path]) for path in settings}
+    parsed = {
+        path: profile_of(path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), settings[path]) for path in settings
+    }
     profiles = {path: profile for path, profile in parsed.items() if profile is not None}
     uuids = {path: profile.uuid for path, profile in profiles.items()}
     numbers = {link.name: link.ifindex for link in links}
@@ -151,9 +155,9 @@ def profile_of(path: str, properties: Part, reply: DbusReply) -> Profile | None:
     unreadable = {}
     if reply.error is not None:  # a profile of other users
         refused = "PermissionDenied" in reply.error or "AccessDenied" in reply.error
-        unreadable["settings"] = Unreadable("needs_root" if refused else "failed", reply.complaint())
+        unreadable["settings"] = Unreadable("needs_root" if refused else "failed", reply.error_text())
     elif reply.body and isinstance(reply.body[0], dict):
-        settings = {name: plain(part) for name, part in reply.body[0].items() if isinstance(part, dict)}
+        settings = {name: unwrap_variants(part) for name, part in reply.body[0].items() if isinstance(part, dict)}
     return parse_profile(path, properties, settings, unreadable)
 
 

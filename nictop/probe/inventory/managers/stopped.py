@@ -16,7 +16,7 @@ from nictop.probe.inventory.configuration.collect import IFCFG_LEFTOVERS
 from nictop.probe.inventory.configuration.files import Files
 from nictop.probe.inventory.configuration.ifupdown import parse_assignments, parse_ifcfg
 from nictop.probe.inventory.managers.networkmanager_conf import NO_VALUES, parse_settings
-from nictop.probe.kernel.sysfs import printable
+from nictop.probe.kernel.sysfs import printable_path
 from nictop.probe.records import ConfigurationEntry, StoppedManager, Unreadable
 
 NETWORK_MANAGERS: tuple[tuple[Literal["NetworkManager", "systemd-networkd"], str], ...] = (
@@ -70,7 +70,7 @@ def profiles_on_disk(files: Files, etc: str, run: str, usr: str) -> Iterator[Con
     for path in paths[:MAX_DISK_PROFILES]:
         text = files.text(path)
         parse = parse_keyfile if path.endswith(KEYFILE_SUFFIX) else parse_ifcfg_on_boot
-        entry = parse(text, printable(path)) if text and not path.endswith(IFCFG_LEFTOVERS) else None
+        entry = parse(text, printable_path(path)) if text and not path.endswith(IFCFG_LEFTOVERS) else None
         if entry is not None:
             yield entry
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nictop.probe.inventory.pci.names import Lookup, read_names
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
+from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import PcieLink, PciFunction, Sriov, Unreadable
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
@@ -39,7 +39,7 @@ def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciF
     try:
         addresses = sorted(os.listdir(devices))
     except OSError as error:
-        return (), None if isinstance(error, FileNotFoundError) else why_unreadable(error, devices)
+        return (), None if isinstance(error, FileNotFoundError) else unreadable_from_error(error, devices)
     found = [read_function(devices, address) for address in addresses if PCI_ADDRESS.fullmatch(address)]
     functions = [function for function in found if function is not None]
     names = lookup({function.address: (function.vendor_id, function.device_id) for function in functions})
@@ -64,7 +64,7 @@ def read_function(devices: str, address: str) -> PciFunction | None:
     class_code = parse_integer(content, 16) if isinstance(content, str) else None
     if class_code is None or not is_network_class(class_code):
         return None
-    folder = Folder(path)
+    folder = SysfsDirectory(path)
     vendor, device = folder.integer("vendor_id", "vendor", 16), folder.integer("device_id", "device", 16)
     if vendor is None or device is None:
         return None
@@ -104,26 +104,26 @@ def is_network_class(class_code: int) -> bool:
     return class_code >> 16 == 0x02 or class_code >> 8 == 0x0C06
 
 
-def read_iommu_group(folder: Folder) -> int | None:
+def read_iommu_group(folder: SysfsDirectory) -> int | None:
     """Number of the group, from the link ``iommu_group``."""
     group = folder.link("iommu_group", "iommu_group")
     if group is None:
         return None
     number = parse_integer(group)
     if number is None:
-        folder.malformed("iommu_group", "iommu_group", group)
+        folder.add_malformed("iommu_group", "iommu_group", group)
     return number
 
 
-def read_parent_link(devices: str, parent: str, folder: Folder) -> PcieLink | None:
+def read_parent_link(devices: str, parent: str, folder: SysfsDirectory) -> PcieLink | None:
     """The bridge's end of the PCIe link; failures are recorded in the function's `folder`."""
-    bridge = Folder(os.path.join(devices, parent))
+    bridge = SysfsDirectory(os.path.join(devices, parent))
     link = read_pcie_link(bridge, "parent_link")
     folder.unreadable.update(bridge.unreadable)
     return link
 
 
-def read_pcie_link(folder: Folder, field: str) -> PcieLink | None:
+def read_pcie_link(folder: SysfsDirectory, field: str) -> PcieLink | None:
     """current_link_speed, current_link_width and their maxima; None when the function has none of the four."""
     speeds = [folder.text(field, name) for name in ("current_link_speed", "max_link_speed")]
     widths = [folder.integer(field, name) for name in ("current_link_width", "max_link_width")]
@@ -140,7 +140,7 @@ def parse_speed(text: str) -> float | None:
     return float(match.group(1)) if match else None
 
 
-def read_sriov(folder: Folder) -> Sriov | None:
+def read_sriov(folder: SysfsDirectory) -> Sriov | None:
     """The SR-IOV capability; None without sriov_totalvfs, or when one of its files could not be read."""
     total = folder.integer("sriov", "sriov_totalvfs")
     if total is None:

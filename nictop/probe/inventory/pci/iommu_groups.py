@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 from nictop.probe.inventory.pci.functions import PCI_ADDRESS
-from nictop.probe.kernel.sysfs import Folder
+from nictop.probe.kernel.sysfs import SysfsDirectory
 from nictop.probe.records import IommuGroup, PciFunction, Unreadable
 
 
@@ -19,7 +19,7 @@ def read_iommu(functions: Iterable[PciFunction], sys: str = "/sys") -> tuple[tup
     numbers = sorted({function.iommu_group for function in known.values() if function.iommu_group is not None})
     groups, trouble = [], None
     for number in numbers:
-        folder = Folder(os.path.join(sys, "kernel/iommu_groups", str(number)))
+        folder = SysfsDirectory(os.path.join(sys, "kernel/iommu_groups", str(number)))
         members = [read_member(folder, address, known) for address in folder.names("iommu", "devices")]
         groups.append(
             IommuGroup(number, tuple(member for member in members if member is not None), folder.text("iommu", "type"))
@@ -28,7 +28,9 @@ def read_iommu(functions: Iterable[PciFunction], sys: str = "/sys") -> tuple[tup
     return tuple(groups), trouble
 
 
-def read_member(folder: Folder, address: str, known: dict[str, PciFunction]) -> tuple[str, int, str | None] | None:
+def read_member(
+    folder: SysfsDirectory, address: str, known: dict[str, PciFunction]
+) -> tuple[str, int, str | None] | None:
     """(address, class code, driver) of a member; None: not a PCI device, or it has been removed."""
     function = known.get(address)
     if function is not None:

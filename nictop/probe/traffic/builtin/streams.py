@@ -15,7 +15,7 @@ import struct
 import time
 
 from nictop.probe.kernel.netlink import TIMEVAL
-from nictop.probe.kernel.pdeathsig import die_with
+from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING, HANDSHAKE_MAGIC
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def start_stream(task: StreamTask, slot: memoryview, start: float) -> int:
     status = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        die_with(parent)
+        set_parent_death_signal(parent)
         work: Callable[[StreamTask, memoryview, float], None]
         if task.udp:
             work = send_datagrams if task.sends else receive_datagrams

@@ -21,7 +21,7 @@ from nictop.changes.actions import BLANKS, Actions, ByHand, fill
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
-from nictop.rules.wording import PLACES
+from nictop.rules.wording import PLACE_TEXTS
 from nictop.tui.keys import FIX_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
@@ -84,7 +84,7 @@ class FixScreen(NictopScreen, ModalScreen[None]):
         for text in self._why_not:
             lines += [((f" {part}", "warn"),) for part in wrap(self.glyphs.text(text), cells - 2)]
         if self._job.fix.where != "here":
-            lines.append(((f" {self.glyphs.text(PLACES[self._job.fix.where])}:", "dim"),))
+            lines.append(((f" {self.glyphs.text(PLACE_TEXTS[self._job.fix.where])}:", "dim"),))
         lines += draw_fix(self._job.fix, cells, glyphs=self.glyphs)
         if not self._why_not:
             lines += self._question(cells)

@@ -118,4 +118,4 @@ async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> 
     if nictop.replay is None:
         return report, ()
     found = await recorded_results(nictop.replay.playback.recording, moment)
-    return replace(report, experiments=experiments_of(found.runs)), found.untold
+    return replace(report, experiments=experiments_of(found.runs)), found.missing

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
-from nictop.replay.position import wall_words
+from nictop.replay.position import wall_clock_text
 from nictop.tui.screens.base import NictopScreen
 
 if TYPE_CHECKING:
@@ -61,19 +61,19 @@ class ReplayActions(NictopScreen, Screen[None]):
     def action_go(self) -> None:
         """Ask for a time, and go there."""
         from nictop.errors import NictopError
-        from nictop.recording.time_spec import moment
+        from nictop.recording.time_spec import parse_time
         from nictop.tui.screens.dialogs.line_entry import LineEntry
 
         recording = self._replay.playback.recording
 
         async def take(words: str) -> str:
             try:
-                self._replay.seek(moment(words, recording))
+                self._replay.seek(parse_time(words, recording))
             except NictopError as error:
                 return f"{error.message}; {error.hint}" if error.hint else error.message
             return ""
 
-        first, last = (wall_words(recording.wall(edge)) for edge in (recording.begin, recording.end))
+        first, last = (wall_clock_text(recording.wall_time(edge)) for edge in (recording.begin, recording.end))
         self.app.push_screen(
             LineEntry(
                 "go to a time",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nictop.replay.position import wall_words
+from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.keys import RECORDED_RUN_KEYS, REPLAY_KEYS
@@ -72,7 +72,7 @@ class RecordedRunScreen(RunPage, ReplayActions):
     # ------------------------------------------------------------------------------------------ what is shown
 
     def run_view(self) -> RunView | None:
-        return self._run.picture() if self._run is not None else None
+        return self._run.view() if self._run is not None else None
 
     def run_results(self) -> Sequence[StoredRun]:
         return ()
@@ -88,9 +88,9 @@ class RecordedRunScreen(RunPage, ReplayActions):
         if run is None:
             return ()
         if self.nictop.now() < run.marks.begin:
-            wall = self._replay.playback.recording.wall(run.marks.begin)
-            return (("recorded", f"it begins at {wall_words(wall)}: enter goes there"),)
-        return (("recorded", run.trouble),) if run.trouble else ()
+            wall = self._replay.playback.recording.wall_time(run.marks.begin)
+            return (("recorded", f"it begins at {wall_clock_text(wall)}: enter goes there"),)
+        return (("recorded", run.problem),) if run.problem else ()
 
     # -------------------------------------------------------------------------------------------------- keys
 

@@ -17,7 +17,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import experiment_of
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.plan.tools import iperf3_version, version_words
+from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 from nictop.tui.widgets.traffic.form_fields import NOBODY, field_of, wish_of
 from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 
@@ -138,4 +138,4 @@ class RunTools:
             return f"{clean(name)}: {clean(self._why_not.get(name, 'asked for its generators'))}"
         if tools.path is None:
             return f"{clean(name)}: no iperf3, only the built-in generator"
-        return f"{clean(name)}: {version_words(iperf3_version(tools.version))}"
+        return f"{clean(name)}: {iperf3_text(iperf3_version(tools.version))}"

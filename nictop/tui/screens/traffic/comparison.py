@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from nictop.report.runs.comparison import comparison_text
-from nictop.traffic.analysis.comparison import Comparison, Verdict, compared
+from nictop.traffic.analysis.comparison import Comparison, ComparisonVerdict, compare_stored_runs
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import COMPARISON_KEYS
 from nictop.tui.widgets.base.key_footer import KeyFooter
@@ -22,7 +22,7 @@ from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
 BAR_ROWS = 6
 """Of the bars below the text."""
 
-STYLES: dict[Verdict, str] = {
+STYLES: dict[ComparisonVerdict, str] = {
     "better": "good",
     "worse": "bad",
     "same": "accent",
@@ -37,7 +37,7 @@ def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
     if len(found) != 2 or runs[0].kind != "compare":
         return None
     a, b = found
-    return compared(a.point.runs, b.point.runs, (a.name, b.name))
+    return compare_stored_runs(a.point.runs, b.point.runs, (a.name, b.name))
 
 
 class ComparisonScreen(WhileOpen, Screen[None]):
@@ -64,7 +64,7 @@ class ComparisonScreen(WhileOpen, Screen[None]):
     def _draw(self) -> None:
         view = self.query_one("#comparison-lines", LineView)
         names = (self._a.name, self._b.name)
-        comparison = compared(self._a.point.runs, self._b.point.runs, names)
+        comparison = compare_stored_runs(self._a.point.runs, self._b.point.runs, names)
         text = comparison_text(comparison, names, max(20, view.size.width - 2), self.glyphs)
         lines: list[SpanLine] = []
         verdict = False

@@ -24,7 +24,7 @@ from textual.widgets import Input
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import wrap
 from nictop.model.snapshot import is_same_machine
-from nictop.traffic.plan.plan import offers
+from nictop.traffic.plan.plan import endpoint_pairs
 from nictop.tui.keys import TRAFFIC_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
@@ -83,7 +83,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
             return
         self._links = links
         snapshots = {one.name: one.snapshot for one in hosts}
-        self._rows = offer_rows(offers(pairs(tuple(snapshots.values())).subnets, snapshots.values()), snapshots)
+        self._rows = offer_rows(endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values()), snapshots)
         self._draw()
 
     def _draw(self) -> None:

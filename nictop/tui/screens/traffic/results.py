@@ -16,9 +16,9 @@ from textual.screen import Screen
 
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
-from nictop.model.text.words import counted
-from nictop.traffic.live.run_view import RunView, picture_of
-from nictop.traffic.results.selection import KeptRuns, StoredRun, directory, kept_runs
+from nictop.model.text.words import count_noun
+from nictop.traffic.live.run_view import RunView, result_view
+from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.run_page import RunPage
@@ -58,20 +58,20 @@ class KeptScreen(WhileOpen, Screen[None]):
         self.run_worker(work, name="kept runs", group="kept", exclusive=True)
 
     async def _read(self) -> None:
-        found, trouble = KeptRuns(), ""
+        found, trouble = StoredRuns(), ""
         try:
-            found = await asyncio.to_thread(kept_runs, directory(os.environ))
+            found = await asyncio.to_thread(stored_runs, directory(os.environ))
         except NictopError as error:
             trouble = error.message
         if self.is_open:
             self._show(found, trouble)
 
-    def _show(self, found: KeptRuns, trouble: str) -> None:
+    def _show(self, found: StoredRuns, trouble: str) -> None:
         table = self.query_one(SetUpList)
         table.show(set_ups([kept for _, kept in found.runs]), ("Nothing is kept yet: every run that ends is.",))
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
-        said += [f"not listed: {counted(found.left_out, 'older result')}"] if found.left_out else []
+        said += [f"not listed: {count_noun(found.left_out, 'older result')}"] if found.left_out else []
         self._say(said)
         self.refresh_bindings()
 
@@ -123,7 +123,7 @@ class KeptRunScreen(RunPage):
         super().__init__()
         self._runs = row.experiment
         self._index = row.experiment.index(row.first)
-        self._picture = picture_of(row.first.result)
+        self._picture = result_view(row.first.result)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -146,7 +146,7 @@ class KeptRunScreen(RunPage):
 
     def action_step(self, step: int) -> None:
         self._index = (self._index + step) % len(self._runs)
-        self._picture = picture_of(self._runs[self._index].result)
+        self._picture = result_view(self._runs[self._index].result)
         self._draw_soon()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
-from nictop.report.runs.points import points
+from nictop.report.runs.points import set_up_points
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_KEYS
@@ -47,7 +47,7 @@ class RunScreen(RunPage):
         traffic = self.nictop.traffic
         keys = (traffic.running, len(traffic.results) > 1)
         if keys != self._keys:
-            if self._keys[0] and not traffic.running and len(points(traffic.results)) > 1:
+            if self._keys[0] and not traffic.running and len(set_up_points(traffic.results)) > 1:
                 self.show_points(True)
             self._keys = keys
             self.refresh_bindings()

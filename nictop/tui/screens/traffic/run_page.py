@@ -18,8 +18,8 @@ from textual.screen import Screen
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import Glyphs
-from nictop.report.runs.points import points
-from nictop.report.runs.sentences import plan_words, result_sentences
+from nictop.report.runs.points import set_up_points
+from nictop.report.runs.sentences import plan_text, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
@@ -115,7 +115,7 @@ class RunPage(NictopScreen, Screen[None]):
         self._divide(len(picture.hosts) if picture is not None else 2)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
         if self.query_one("#run-points").display:
-            self.query_one(PointChart).show(points(self.run_results()))
+            self.query_one(PointChart).show(set_up_points(self.run_results()))
         self._draw_title(picture)
 
     def _divide(self, hosts: int) -> None:
@@ -134,7 +134,7 @@ class RunPage(NictopScreen, Screen[None]):
         view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
         said = [part for part in self.title_parts(picture) if part]
         badge = " FROZEN " if chart.frozen else ""
-        plan = [plan_words(picture.plan)] if picture is not None else []
+        plan = [plan_text(picture.plan)] if picture is not None else []
         ends = ends_text(picture) if picture is not None else "traffic"
         title = self.glyphs.text(ends)
         rest = self.glyphs.text("".join(f" · {part}" for part in (*said, *plan)))

@@ -21,11 +21,11 @@ def goodput_text(picture: RunView) -> str:
 
 def time_text(picture: RunView) -> str:
     """``7 of 20 s``; ``omitting 2 s`` while what is measured does not count; "" before the first byte."""
-    if picture.seconds <= picture.begins or not any(flow.arrivals for flow in picture.flows):
+    if picture.seconds <= picture.start or not any(flow.arrivals for flow in picture.flows):
         return ""
     if picture.seconds < 0:
         return f"omitting, {-picture.seconds:.0f} s"
-    return f"{min(picture.seconds, picture.ends):.0f} of {picture.plan.time} s"
+    return f"{min(picture.seconds, picture.end):.0f} of {picture.plan.time} s"
 
 
 def run_status(traffic: TrafficController) -> str:

@@ -26,7 +26,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.rules import Fix
-from nictop.rules.wording import CONTINUED, command_lines
+from nictop.rules.wording import LINE_CONTINUATION, command_lines
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
@@ -206,7 +206,7 @@ class ChangePage:
         goes_on = False
         for text in plan_lines(self._progress.plan, max(24, self._cells - 2), done=is_there):
             is_command = text[:1].isdigit() or goes_on
-            goes_on = is_command and text.endswith(CONTINUED)
+            goes_on = is_command and text.endswith(LINE_CONTINUATION)
             style = "accent" if is_command else "warn" if text.startswith(MIND_PREFIX) else ""
             lines.append(((f" {self._glyphs.text(text)}", style),))
         return lines

@@ -19,7 +19,7 @@ from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.report.runs.points import SetUpPoint, figures
+from nictop.report.runs.points import SetUpPoint, point_cells
 from nictop.traffic.analysis.comparison import Spread
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
@@ -60,7 +60,7 @@ def draw_points(
     else what was varied tells them apart. None is wider than `width`."""
     if width < 1 or not points:
         return []
-    called = [clean(name) for name in names] or [figures(point)[0] for point in points]
+    called = [clean(name) for name in names] or [point_cells(point)[0] for point in points]
     most = max((known.highest for known in (point.goodput for point in points) if known is not None), default=0.0)
     ceilings = [_ceiling(point) for point in points]
     highest = max((one for one in ceilings if one is not None), default=0.0)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from nictop.model.columns.column import Column, fit_columns
 from nictop.model.columns.queues import COLUMNS, MOVED_NOTE
 from nictop.model.facts import clean, driver_name, value_or_reason, wrap
-from nictop.model.facts.ethtool import channel_words, ring_words
+from nictop.model.facts.ethtool import channel_text, ring_text
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.snapshot import Snapshot
@@ -52,8 +52,8 @@ def draw_queues(link: Link, snapshot: Snapshot, width: int, *, unfold: bool = Fa
 def _settings(link: Link, plan: QueueMap, width: int) -> list[SpanLine]:
     """Channels, rings, and the share of the busiest queue."""
     ethtool, driver = link.ethtool, driver_name(link)
-    channels = channel_words(ethtool.channels) if ethtool.channels is not None else None
-    rings = ring_words(ethtool.rings) if ethtool.rings is not None else None
+    channels = channel_text(ethtool.channels) if ethtool.channels is not None else None
+    rings = ring_text(ethtool.rings) if ethtool.rings is not None else None
     parts = [
         clean(link.name),
         driver or "no driver",

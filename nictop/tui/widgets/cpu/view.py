@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from nictop.model.columns.column import fit_columns
 from nictop.model.columns.cpus import COLUMNS, cpu_rows
 from nictop.model.facts import clean, fit
-from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
+from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.cpu_lists import format_cpu_list
-from nictop.model.queues.heatmap import Heat, fold
+from nictop.model.queues.heatmap import Heatmap, fold_heatmap
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
 from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
@@ -51,8 +51,8 @@ def draw_cpu_table(snapshot: Snapshot, width: int) -> list[SpanLine]:
 
 
 def draw_heat(
-    link: Link | None, snapshot: Snapshot, width: int, before: Heat | None, *, glyphs: Glyphs = UNICODE
-) -> tuple[list[SpanLine], Heat | None]:
+    link: Link | None, snapshot: Snapshot, width: int, before: Heatmap | None, *, glyphs: Glyphs = UNICODE
+) -> tuple[list[SpanLine], Heatmap | None]:
     """Interrupts of the link per second, vector × CPU, and the heat map for the next call, which keeps its columns."""
     if link is None:
         return [], None
@@ -65,7 +65,7 @@ def draw_heat(
     rates = [load.cpus for _, load in loads]
     room = max(1, width - LEAD_CELLS)
     numbers = len(cpus) * NUMBER_WIDTH <= room
-    heat = fold(cpus, rates, room // (NUMBER_WIDTH if numbers else MARK_WIDTH), before)
+    heat = fold_heatmap(cpus, rates, room // (NUMBER_WIDTH if numbers else MARK_WIDTH), before)
     cells = NUMBER_WIDTH if numbers else MARK_WIDTH
     lines: list[SpanLine] = [section_line(title, width), *_heat_head(heat, cells, numbers)]
     for (name, load), row in zip(loads, heat.cells, strict=True):
@@ -88,7 +88,7 @@ def _loads(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
     return list(seen.values())
 
 
-def _heat_head(heat: Heat, cells: int, numbers: bool) -> list[SpanLine]:
+def _heat_head(heat: Heatmap, cells: int, numbers: bool) -> list[SpanLine]:
     """CPU ids over the columns, over the digits of numbers; a range has its first CPU above its last."""
     behind = "  " if numbers else ""
     cells -= len(behind)
@@ -117,7 +117,7 @@ def _heat_cell(value: float, peak: float, cells: int, marks: str, numbers: bool)
 def draw_spenders(snapshot: Snapshot, width: int) -> list[SpanLine]:
     """Virtual machines and kernel threads that work on packets, the busiest first."""
     lines: list[SpanLine] = [section_line("Who spends it", width)]
-    all_of_them = spenders(snapshot)
+    all_of_them = cpu_consumers(snapshot)
     busy = [one for one in all_of_them if one.total]
     if not busy:
         words = f"none of {len(all_of_them)} threads did anything" if all_of_them else "no packet threads seen"
@@ -165,7 +165,7 @@ class ProcessorView(LineView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._heat: Heat | None = None
+        self._heat: Heatmap | None = None
         self._link: int | None = None
         self.machine = False
         """Whether all interrupts of the machine are listed too."""

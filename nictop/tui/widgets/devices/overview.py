@@ -12,13 +12,13 @@ from textual.widgets import Input
 
 from nictop.hosts.session import HostSession
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.overview import NO_NIC, WORST_FIRST, HostNow, NicRow, overview
+from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import counted
+from nictop.model.text.words import count_noun
 from nictop.rules import Diagnosis
 from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
@@ -46,7 +46,7 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
             ifindex = by_address.get((finding.host, finding.subject))
         if ifindex is not None:
             end = End(finding.host, ifindex)
-            found[end] = min(found.get(end, finding.severity), finding.severity, key=WORST_FIRST.index)
+            found[end] = min(found.get(end, finding.severity), finding.severity, key=SEVERITIES_WORST_FIRST.index)
     return found
 
 
@@ -102,7 +102,7 @@ class OverviewView(WhileOpen, Container):
         title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
         if not self.virtual and not any(row.link is not None for row in self._rows):
             hidden = sum(len(row.snapshot.links) for row in self._rows)
-            title += f" · {counted(hidden, 'virtual link')}: v" if hidden else ""
+            title += f" · {count_noun(hidden, 'virtual link')}: v" if hidden else ""
         title = self.glyphs.text(f"All NICs: {title}")
         if table.border_title != title:
             table.border_title = title
@@ -112,9 +112,9 @@ class OverviewView(WhileOpen, Container):
         """Errors of the filter come first: they explain an empty table."""
         view, row = self.query_one("#nic-facts", LineView), self.chosen
         cells = max(10, view.scrollable_content_region.width - 2)
-        complaints = row_filter(self.query_one(TextInput).value).complaints
+        complaints = row_filter(self.query_one(TextInput).value).errors
         lines: list[SpanLine] = [((f" {part}", "warn"),) for said in complaints for part in self._wrapped(said, cells)]
-        if row is not None and row.end.ifindex == NO_NIC:
+        if row is not None and row.end.ifindex == NO_NIC_IFINDEX:
             said = row.snapshot.message or _why_no_nic(row.snapshot)
             lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {said}", cells)]
         elif row is not None:
@@ -174,8 +174,8 @@ def _why_no_nic(snapshot: Snapshot) -> str:
     if snapshot.inventory is None:
         return "nothing heard yet"
     links = len(snapshot.links)
-    return f"only {counted(links, 'virtual link')}: v shows {'them' if links > 1 else 'it'}" if links else "no NIC"
+    return f"only {count_noun(links, 'virtual link')}: v shows {'them' if links > 1 else 'it'}" if links else "no NIC"
 
 
 def _number(rows: Sequence[NicRow]) -> str:
-    return str(sum(row.end.ifindex != NO_NIC for row in rows))
+    return str(sum(row.end.ifindex != NO_NIC_IFINDEX for row in rows))

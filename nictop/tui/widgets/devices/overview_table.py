@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.columns.column import Column, fit_columns
-from nictop.model.columns.overview import BY_KEY, COLUMNS, Order, arranged, ordered_by
+from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, RowOrder, make_row_order, order_rows
 from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
 from nictop.tui.keys import OVERVIEW_TABLE_KEYS
@@ -37,7 +37,7 @@ class OverviewTable(ChoiceView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.order = Order()
+        self.order = RowOrder()
         self._rows: tuple[NicRow, ...] = ()
         self._all: Sequence[NicRow] = ()
         self._columns: tuple[Column[NicRow], ...] = ()
@@ -50,7 +50,7 @@ class OverviewTable(ChoiceView):
     def show(self, rows: Sequence[NicRow]) -> None:
         """Draw `rows` in the present order; the cursor stays on its NIC."""
         self._all = rows
-        self._rows = arranged(rows, self.order)
+        self._rows = order_rows(rows, self.order)
         self.set_keys([f"{row.end.ifindex} {row.end.host}" for row in self._rows])
         self.redraw()
 
@@ -94,7 +94,7 @@ class OverviewTable(ChoiceView):
 
     def sort_by(self, column: str, *, descending: bool) -> None:
         """Sort by the present values of a column; "": by host."""
-        self.order = ordered_by(self._all, column, descending=descending)
+        self.order = make_row_order(self._all, column, descending=descending)
         self.show(self._all)
 
     def action_sort(self, step: int) -> None:
@@ -107,7 +107,7 @@ class OverviewTable(ChoiceView):
         self.sort_by(self.order.column, descending=not self.order.descending)
 
     def _sort_first(self, key: str) -> None:
-        column = BY_KEY.get(key)
+        column = COLUMNS_BY_KEY.get(key)
         self.sort_by(key, descending=column is not None and (column.align == "right" or key in ("link", "finding")))
 
     def on_click(self, event: events.Click) -> None:

@@ -17,13 +17,13 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import RULES, Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
-    SEVERITY_WORDS,
-    SKIPPED,
+    SEVERITY_LABELS,
+    SKIPPED_LABEL,
     command_lines,
-    fixes_to_type,
-    place_words,
+    fixes_with_commands,
+    place_text,
     severity_mark,
-    subject_words,
+    subject_text,
 )
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
 
@@ -35,10 +35,10 @@ def draw_finding(
     finding: Finding, cells: int, *, marked: int = 0, several_hosts: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """The page, `cells` cells wide. `marked`: which of the fixes that are commands the key y copies."""
-    words = SEVERITY_WORDS[finding.severity]
+    words = SEVERITY_LABELS[finding.severity]
     tone = TONES[words.tone]
     mark = f" {severity_mark(finding.severity, glyphs=glyphs)} {words.word}  "
-    title = glyphs.text(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}")
+    title = glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)} {finding.title}")
     lines: list[SpanLine] = []
     for number, part in enumerate(wrap(title, cells - len(mark) - 1)):
         lines.append(((mark if number == 0 else " " * len(mark), tone), (part, "title")))
@@ -47,8 +47,8 @@ def draw_finding(
     if finding.why:
         lines += [section_line("Why", cells), *_text(finding.why, cells, glyphs)]
     if finding.fixes:
-        lines += [section_line("What to type" if fixes_to_type(finding) else "What to do", cells)]
-        commands = fixes_to_type(finding)
+        lines += [section_line("What to type" if fixes_with_commands(finding) else "What to do", cells)]
+        commands = fixes_with_commands(finding)
         chosen = commands[marked] if marked < len(commands) else None
         for fix in finding.fixes:
             lines += _fix(finding, fix, cells, fix is chosen, glyphs)
@@ -59,9 +59,9 @@ def draw_skipped(
     skipped: Skipped, cells: int, *, several_hosts: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """The page of a skipped check."""
-    subject = subject_words(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
+    subject = subject_text(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
     title = glyphs.text(f"{skipped.rule} {subject}".rstrip())
-    lines: list[SpanLine] = [((f" {glyphs.skipped} {SKIPPED}  ", "dim"), (fit(title, cells - 20), "title"))]
+    lines: list[SpanLine] = [((f" {glyphs.skipped} {SKIPPED_LABEL}  ", "dim"), (fit(title, cells - 20), "title"))]
     lines += [section_line("Reason", cells), *_text(skipped.reason, cells, glyphs)]
     return lines + _explanation(skipped.rule, cells, glyphs)
 
@@ -86,7 +86,7 @@ def _evidence(evidence: tuple[Evidence, ...], cells: int, glyphs: Glyphs) -> lis
 
 def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, glyphs: Glyphs) -> list[SpanLine]:
     mark = glyphs.cursor if chosen else " "
-    place = glyphs.text(place_words(finding, fix))
+    place = glyphs.text(place_text(finding, fix))
     title = glyphs.text(fix.title)
     lines: list[SpanLine] = []
     if width(title) + width(place) + 6 <= cells:

@@ -13,16 +13,16 @@ from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import (
-    CONTINUED,
-    PLACES,
-    SEVERITY_WORDS,
-    checks_words,
+    LINE_CONTINUATION,
+    PLACE_TEXTS,
+    SEVERITY_LABELS,
+    checks_text,
     command_lines,
-    count_words,
-    fixes_to_type,
+    fixes_with_commands,
+    severity_counts_text,
     severity_mark,
-    subject_words,
-    verdict_words,
+    subject_text,
+    verdict_text,
 )
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine, cut_spans
 
@@ -41,8 +41,8 @@ def draw_findings(
     if diagnosis is None:
         return [((fit(WAITING, cells), "dim"),)]
     if not diagnosis.findings:
-        said, tone = verdict_words(diagnosis, glyphs=glyphs)
-        return [((f" {said[0]}", tone), (fit(f"{said[1:]} ({checks_words(diagnosis)})", max(0, cells - 2)), "dim"))]
+        said, tone = verdict_text(diagnosis, glyphs=glyphs)
+        return [((f" {said[0]}", tone), (fit(f"{said[1:]} ({checks_text(diagnosis)})", max(0, cells - 2)), "dim"))]
     worst, *others = diagnosis.findings
     title, commands = _title(worst, cells, several_hosts, glyphs), _commands(worst, cells, glyphs)
     if len(title) + len(commands) > rows:
@@ -59,34 +59,34 @@ def finding_line(finding: Finding, cells: int, *, several_hosts: bool, glyphs: G
     mark = _mark(finding, glyphs)
     spans: list[Span] = [mark]
     if word:
-        spans.append((f"{SEVERITY_WORDS[finding.severity].word:<9}", mark[1]))
+        spans.append((f"{SEVERITY_LABELS[finding.severity].word:<9}", mark[1]))
     room = max(0, cells - sum(len(text) for text, _ in spans))
-    subject = glyphs.text(subject_words(finding, several_hosts=several_hosts)) + " "
+    subject = glyphs.text(subject_text(finding, several_hosts=several_hosts)) + " "
     shown = fit(subject, min(room, width(subject)))
     return (*spans, (shown, "title"), (fit(glyphs.text(finding.title), room - width(shown)), ""))
 
 
 def _mark(finding: Finding, glyphs: Glyphs) -> Span:
-    tone = TONES[SEVERITY_WORDS[finding.severity].tone]
+    tone = TONES[SEVERITY_LABELS[finding.severity].tone]
     return f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone
 
 
 def _title(finding: Finding, cells: int, several_hosts: bool, glyphs: Glyphs) -> list[SpanLine]:
     mark = _mark(finding, glyphs)
-    text = glyphs.text(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}")
+    text = glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)} {finding.title}")
     parts = wrap(text, cells - len(mark[0]))
     return [(mark if number == 0 else (" " * len(mark[0]), ""), (part, "title")) for number, part in enumerate(parts)]
 
 
 def _commands(finding: Finding, cells: int, glyphs: Glyphs) -> list[str]:
-    fix = next(iter(fixes_to_type(finding)), None)
+    fix = next(iter(fixes_with_commands(finding)), None)
     if fix is None:
         return []
     room = cells - len(INDENT)
     lines = [part for one in fix.commands for part in command_lines(one, room, where=fix.where, shown=glyphs.text)]
     if fix.where == "here":
         return lines
-    place = f"# {PLACES[fix.where]}"  # a comment to a shell: it may be copied with the rest
+    place = f"# {PLACE_TEXTS[fix.where]}"  # a comment to a shell: it may be copied with the rest
     beside = f"{lines[0]}  {place}"
     return [beside, *lines[1:]] if len(lines) == 1 and width(beside) <= room else [place, *lines]
 
@@ -96,7 +96,7 @@ def _cut_short(commands: list[str], rows: int, cells: int) -> list[SpanLine]:
     one."""
     shown = commands[: max(0, rows)]
     if shown and len(shown) < len(commands):
-        rest = " ".join(one.removesuffix(CONTINUED).strip() for one in commands[len(shown) - 1 :])
+        rest = " ".join(one.removesuffix(LINE_CONTINUATION).strip() for one in commands[len(shown) - 1 :])
         room = max(0, cells - len(INDENT) - len(ELLIPSIS))
         shown[-1] = fit(rest, min(room, width(rest))).rstrip("… ") + ELLIPSIS
     return [((INDENT + one, "accent"),) for one in shown]
@@ -116,13 +116,13 @@ def _with_more(line: SpanLine, hidden: int, cells: int) -> SpanLine:
 def worst_fix(diagnosis: Diagnosis | None) -> tuple[Finding, Fix] | None:
     """The finding that the panel shows in full, and the fix whose command it shows."""
     worst = diagnosis.findings[0] if diagnosis is not None and diagnosis.findings else None
-    fix = next(iter(fixes_to_type(worst)), None) if worst is not None else None
+    fix = next(iter(fixes_with_commands(worst)), None) if worst is not None else None
     return (worst, fix) if worst is not None and fix is not None else None
 
 
 def panel_title(diagnosis: Diagnosis | None) -> str:
     """``Findings: 1 critical · 2 warnings``"""
-    said = count_words(diagnosis.findings) if diagnosis is not None else ""
+    said = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
     return f"Findings: {said}" if said else "Findings"
 
 

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from nictop.model.facts import fit, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
-from nictop.rules.wording import checks_words, fixes_to_type, subject_words, verdict_words
+from nictop.rules.wording import checks_text, fixes_with_commands, subject_text, verdict_text
 from nictop.tui.keys import FINDINGS_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -68,7 +68,7 @@ class FindingList(ChoiceView):
             return finding_line(
                 entry, cells, several_hosts=self.several_hosts, glyphs=self.glyphs, word=cells >= MIN_WORD_CELLS
             )
-        about = subject_words(entry, several_hosts=self.several_hosts) if entry.subject or self.several_hosts else ""
+        about = subject_text(entry, several_hosts=self.several_hosts) if entry.subject or self.several_hosts else ""
         text = self.glyphs.text(f"{entry.rule} {about}".rstrip() + f": {entry.reason}")
         return ((fit(f" {self.glyphs.skipped} {text}", cells), "dim"),)
 
@@ -96,7 +96,7 @@ class FindingsView(WhileOpen, Container):
     def fix(self) -> tuple[Finding, Fix] | None:
         """The finding whose page is shown, and the fix that is marked there; None where there is nothing to type."""
         entry = self.query_one(FindingList).chosen
-        fixes = fixes_to_type(entry) if isinstance(entry, Finding) else ()
+        fixes = fixes_with_commands(entry) if isinstance(entry, Finding) else ()
         return (entry, fixes[min(self._marked, len(fixes) - 1)]) if fixes and isinstance(entry, Finding) else None
 
     def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
@@ -118,8 +118,8 @@ class FindingsView(WhileOpen, Container):
     def _title(self) -> str:
         if self._diagnosis is None:
             return "Findings"
-        said, _ = verdict_words(self._diagnosis, glyphs=self.glyphs)
-        return self.glyphs.text(f"{said} · {checks_words(self._diagnosis)}")
+        said, _ = verdict_text(self._diagnosis, glyphs=self.glyphs)
+        return self.glyphs.text(f"{said} · {checks_text(self._diagnosis)}")
 
     def draw_page(self) -> None:
         page = self.query_one(FindingPage)
@@ -134,8 +134,8 @@ class FindingsView(WhileOpen, Container):
         elif self._diagnosis is None:
             lines = [((WAITING, "dim"),)]
         else:
-            said, tone = verdict_words(self._diagnosis, glyphs=self.glyphs)
-            lines = [((f" {said} ({checks_words(self._diagnosis)})", tone),)]
+            said, tone = verdict_text(self._diagnosis, glyphs=self.glyphs)
+            lines = [((f" {said} ({checks_text(self._diagnosis)})", tone),)]
             reasons = sorted({one.reason for one in self._diagnosis.skipped})
             skipped = [f"Skipped: {reason}" for reason in reasons]
             lines += [((f" {part}", "dim"),) for text in skipped for part in wrap(text, cells - 2)]
@@ -152,7 +152,7 @@ class FindingsView(WhileOpen, Container):
     def action_mark(self, step: int) -> None:
         """Mark the previous or next fix, and scroll to it."""
         entry = self.query_one(FindingList).chosen
-        fixes = fixes_to_type(entry) if isinstance(entry, Finding) else ()
+        fixes = fixes_with_commands(entry) if isinstance(entry, Finding) else ()
         if not fixes:
             return
         self._marked = max(0, min(len(fixes) - 1, self._marked + step))

@@ -11,9 +11,9 @@ from textual.message import Message
 from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.hosts.specification import Host
 from nictop.model.columns.column import Cell, Column, fit_columns
-from nictop.model.devices.rights import is_root, rights_words
-from nictop.model.facts import platform_words, wrap
-from nictop.model.time_axis import LocalClock, clock_words
+from nictop.model.devices.rights import is_root, rights_text
+from nictop.model.facts import platform_text, wrap
+from nictop.model.time_axis import LocalClock, clock_text
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, headings
@@ -68,7 +68,7 @@ COLUMNS: tuple[Column[HostRow], ...] = (
     Column("state", "STATE", "", 22, 2, "left", _state),
     Column("rights", "RIGHTS", "", 10, 3, "left", _rights),
     Column("address", "ADDRESS", "", 24, 4, "left", lambda row: (address_words(row.host.host), "dim")),
-    Column("clock", "CLOCK", "", 44, 5, "left", lambda row: (clock_words(row.host.snapshot, row.moment.here), "dim")),
+    Column("clock", "CLOCK", "", 44, 5, "left", lambda row: (clock_text(row.host.snapshot, row.moment.here), "dim")),
 )
 
 
@@ -137,14 +137,14 @@ def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]
         lines += _fact("why", why, cells, "warn")
     lines += _fact("address", address_words(host.host), cells)
     if snapshot.hello is not None:
-        lines += _fact("rights", rights_words(snapshot), cells)
+        lines += _fact("rights", rights_text(snapshot), cells)
         if not is_root(snapshot):
             lines += _fact("", MORE_RIGHTS, cells, "dim")
         hello = snapshot.hello
         lines += _fact("system", f"{hello.hostname} · Linux {hello.kernel} · Python {hello.python}", cells)
     if snapshot.inventory is not None and "platform" not in snapshot.inventory.pending:
-        lines += _fact("machine", platform_words(snapshot.inventory.platform), cells)
-    lines += _fact("clock", clock_words(snapshot, moment.here), cells)
+        lines += _fact("machine", platform_text(snapshot.inventory.platform), cells)
+    lines += _fact("clock", clock_text(snapshot, moment.here), cells)
     lines += [line for one in snapshot.troubles[-3:] for line in _fact("trouble", one.message, cells, "warn")]
     return lines
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from nictop.model.facts import clean, wrap
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.replay.position import PlaybackPosition, wall_words
+from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 
 STATE_TEXT = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
@@ -27,12 +27,12 @@ MIN_FILE_NAME_CELLS = 60
 def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
     """One line of at most `width` cells; the least important parts are left out first."""
     marks = {"playing": glyphs.playing, "paused": glyphs.paused, "end": glyphs.end, "newest": glyphs.newest}
-    left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_words(place.wall + place.now), "title")]
+    left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_clock_text(place.wall + place.now), "title")]
     if STATE_TEXT[place.state]:
         left.append((f" {STATE_TEXT[place.state]}", "warn" if place.state == "paused" else "dim"))
     right = f" {glyphs.encode('×')}{place.speed:g} "
     date = place.end - place.begin >= DATED_SECONDS
-    first, last = (wall_words(place.wall + edge, date=date) for edge in (place.begin, place.end))
+    first, last = (wall_clock_text(place.wall + edge, date=date) for edge in (place.begin, place.end))
     name = f" {clean(os.path.basename(place.path))} " if width >= MIN_FILE_NAME_CELLS else ""
     used = sum(cells(text) for text, _ in left) + cells(right)
     room = width - used - len(first) - len(last) - 4
@@ -86,7 +86,7 @@ class ReplayLine(LineView):
             return
         place, width = self._place(), self.size.width
         lines: list[SpanLine] = [draw_place(place, width, glyphs=self.glyphs)]
-        said = self.glyphs.text(place.says)
+        said = self.glyphs.text(place.note)
         lines += [((f" {part}", "warn"),) for part in wrap(said, max(10, width - 2))[:MAX_NOTICE_ROWS]] if said else []
         self.take_rows(len(lines))
         self.show_lines(lines)

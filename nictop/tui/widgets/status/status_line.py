@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.hosts.session import HostSession, is_silent, whole_seconds
-from nictop.model.facts import clean, platform_words
+from nictop.model.facts import clean, platform_text
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
@@ -74,7 +74,7 @@ def draw_status(
     elif snapshot.inventory is None or "platform" in snapshot.inventory.pending:
         left.append(("inventory pending ", "dim"))
     else:
-        left.append((clean(platform_words(snapshot.inventory.platform)), "dim"))
+        left.append((clean(platform_text(snapshot.inventory.platform)), "dim"))
     return _line(left, width, interval, cost, run, frozen=frozen, glyphs=glyphs)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.traffic.live.run_view import RunMoment, RunView, moment, whole
+from nictop.traffic.live.run_view import RunSample, RunView, run_totals, sample_at
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.plot import (
     Box,
@@ -237,10 +237,10 @@ def _row_of(share: float, box: Box) -> int:
     return box.top + box.rows - 1 - round(share * (box.rows - 1))
 
 
-def values_of(picture: RunView, time: float | None) -> RunMoment:
+def values_of(picture: RunView, time: float | None) -> RunSample:
     """Values at `time`; without one, the results of a finished run or the newest values of an active one."""
     if time is None:
-        over = whole(picture)
+        over = run_totals(picture)
         if over is not None:
             return over
-    return moment(picture, time)
+    return sample_at(picture, time)

@@ -14,8 +14,8 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import Arrival, SenderState
-from nictop.traffic.live.run_view import HostMoment, RunMoment
-from nictop.traffic.results.result import MOST_STEAL
+from nictop.traffic.live.run_view import HostSample, RunSample
+from nictop.traffic.results.result import MAX_STEAL_SHARE
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.stacked_chart import shares
 from nictop.tui.widgets.cpu.strip import KINDS, SATURATED, kind_label
@@ -29,7 +29,7 @@ FULL_CORE_SHARE = 0.95
 """Share of its time from which a core has no more to give."""
 
 
-def host_label(one: HostMoment) -> str:
+def host_label(one: HostSample) -> str:
     """``server b ens4``, clean."""
     return " ".join(part for part in (one.host.role, clean(one.host.host), one.host.nic) if part)
 
@@ -50,7 +50,7 @@ def softirq_words(busy: Busy | None) -> Part:
 
 def steal_words(busy: Busy | None) -> Part:
     """Steal time, if it is so high that the run does not count."""
-    if busy is None or busy.steal_share <= MOST_STEAL:
+    if busy is None or busy.steal_share <= MAX_STEAL_SHARE:
         return ()
     return (("steal ", "dim"), (f"{100 * busy.steal_share:.0f} %", "warn"))
 
@@ -81,7 +81,7 @@ def split_words(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Pa
     return spans
 
 
-def network_parts(one: HostMoment, values: RunMoment) -> list[Part]:
+def network_parts(one: HostSample, values: RunSample) -> list[Part]:
     """Sending connections, NIC, and queue or vhost threads: the most informative first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.live.run_view import HostMoment, RunMoment, RunView
+from nictop.traffic.live.run_view import HostSample, RunSample, RunView
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import spark
@@ -72,7 +72,10 @@ def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
         view,
         sight_of(picture, view),
         picture.result,
-        *((flow.sender, flow.receiver, flow.sendings, flow.arrivals if datagrams else ()) for flow in picture.flows),
+        *(
+            (flow.sender, flow.receiver, flow.sender_states, flow.arrivals if datagrams else ())
+            for flow in picture.flows
+        ),
         *((one.role, one.host, one.nic, one.series, one.packets, one.carrying, one.load) for one in picture.hosts),
     )
 
@@ -80,8 +83,8 @@ def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
 def _line(
     picture: RunView,
     view: View,
-    one: HostMoment,
-    values: RunMoment,
+    one: HostSample,
+    values: RunSample,
     size: tuple[int, int],
     *,
     network: bool,
@@ -111,7 +114,7 @@ def _line(
 
 
 def _block(
-    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int, int], *, glyphs: Glyphs
+    picture: RunView, view: View, one: HostSample, values: RunSample, size: tuple[int, int, int], *, glyphs: Glyphs
 ) -> list[SpanLine]:
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""

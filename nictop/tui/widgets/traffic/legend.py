@@ -12,7 +12,7 @@ from nictop.model.facts import clean, fit
 from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
-from nictop.traffic.live.run_view import FlowMoment, RunMoment, RunView
+from nictop.traffic.live.run_view import FlowSample, RunSample, RunView
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.charts.plot import time_words
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
@@ -23,13 +23,13 @@ CEILING_STYLE = "title"
 
 
 def draw_legend(
-    picture: RunView, view: View, values: RunMoment, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
+    picture: RunView, view: View, values: RunSample, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
 ) -> SpanLine:
     """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none."""
     unit = f"{scale.unit:>{max(0, margin - 1)}} " if margin else ""
     lead: list[Span] = [(unit, "dim")]
     if view.cursor is not None:
-        span = picture.ends - picture.begins
+        span = picture.end - picture.start
         lead.append((f" at {time_words(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
     for shortness in range(3):
         spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(picture, view, values, shortness, glyphs)]
@@ -41,21 +41,21 @@ def draw_legend(
     return cut((*spans, (" " * max(0, width - used - 2), ""), (right, "dim")), width)
 
 
-def _flows(flows: Sequence[FlowMoment], shortness: int, glyphs: Glyphs) -> list[Span]:
+def _flows(flows: Sequence[FlowSample], shortness: int, glyphs: Glyphs) -> list[Span]:
     spans: list[Span] = []
     for number, one in enumerate(flows):
         mark = glyphs.flow if len(flows) == 1 else glyphs.upper_flow if number == 0 else glyphs.lower_flow
         rate = units.bits_per_second(one.arrival.bits_per_second if one.arrival is not None else None)
         spans.append((f" {mark} ", FLOW_STYLES[number % len(FLOW_STYLES)]))
         if shortness == 0:
-            spans.append((f"{one.flow.words} ", ""))
+            spans.append((f"{one.flow.label} ", ""))
         elif shortness == 1 and len(flows) > 1:
             spans.append((f"to {clean(one.flow.receiver)} ", ""))
         spans.append((f"{rate:>9} ", "title"))
     return spans
 
 
-def _cpu(picture: RunView, view: View, values: RunMoment, shortness: int, glyphs: Glyphs) -> list[Span]:
+def _cpu(picture: RunView, view: View, values: RunSample, shortness: int, glyphs: Glyphs) -> list[Span]:
     host = chosen_host(picture, view)
     if host is None:
         return []

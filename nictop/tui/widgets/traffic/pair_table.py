@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from nictop.model.columns.column import REST, Column, sized_columns
+from nictop.model.columns.column import REMAINING_WIDTH, Column, sized_columns
 from nictop.model.devices.subnets import speed
 from nictop.model.facts import wrap
 from nictop.model.snapshot import Snapshot
@@ -54,7 +54,7 @@ COLUMNS: tuple[Column[OfferRow], ...] = (
     Column("server_nic", "NIC", "", MAX_CELLS, 1, "left", lambda row: row.server_nic),
     Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.offer.network),
     Column("speed", "SPEED", "", MAX_CELLS, 1, "left", lambda row: row.speed),
-    Column("differs", "DIFFERS", "", REST, 1, "left", lambda row: (row.differs, "warn")),
+    Column("differs", "DIFFERS", "", REMAINING_WIDTH, 1, "left", lambda row: (row.differs, "warn")),
 )
 
 

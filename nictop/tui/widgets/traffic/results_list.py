@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nictop.model.columns.column import REST, Cell, Column, sized_columns
+from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_columns
 from nictop.model.text import units
-from nictop.report.runs.points import SetUpPoint, points
-from nictop.report.runs.sentences import hosts_words, moment_words
+from nictop.report.runs.points import SetUpPoint, set_up_points
+from nictop.report.runs.sentences import hosts_text, wall_time_text
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -63,11 +63,11 @@ def _what(row: ResultGroup) -> str:
 
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
-    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: moment_words(row.first.result.wall)[:MINUTES]),
-    Column("ends", "ENDS", "", MAX_CELLS, 1, "left", lambda row: hosts_words(row.first.result.plan)),
+    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: wall_time_text(row.first.result.wall)[:MINUTES]),
+    Column("ends", "ENDS", "", MAX_CELLS, 1, "left", lambda row: hosts_text(row.first.result.plan)),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs),
     Column("goodput", "GOODPUT", "", MAX_CELLS, 1, "right", _goodput),
-    Column("what", "WHAT", "", REST, 1, "left", _what),
+    Column("what", "WHAT", "", REMAINING_WIDTH, 1, "left", _what),
 )
 
 
@@ -79,7 +79,7 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
     found = []
     for identity, members in experiments.items():
         ordered = tuple(sorted(members, key=lambda one: one.number))
-        found += [ResultGroup(f"{identity} {one.group} {one.value}", one, ordered) for one in points(ordered)]
+        found += [ResultGroup(f"{identity} {one.group} {one.value}", one, ordered) for one in set_up_points(ordered)]
     return tuple(found)
 
 

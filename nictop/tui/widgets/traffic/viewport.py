@@ -55,8 +55,8 @@ class VisibleRange:
 
 def sight_of(picture: RunView, view: View) -> VisibleRange:
     """The whole run as it is planned; or the newest part of it, or the part around the cursor."""
-    begin = picture.begins
-    end = min(max(picture.ends, begin + 1.0), begin + MAX_SPAN_SECONDS)
+    begin = picture.start
+    end = min(max(picture.end, begin + 1.0), begin + MAX_SPAN_SECONDS)
     if view.span is None or view.span >= end - begin:
         return VisibleRange(begin, end - begin)
     newest = max((flow.arrivals[-1].time for flow in picture.flows if flow.arrivals), default=begin)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.counters.on_demand.interrupt_table import FIRST_TABLE_BYTES, InterruptTable, parse_line
-from nictop.probe.kernel.cpu_columns import parse_header
+from nictop.probe.kernel.cpu_columns import parse_cpu_header
 from tests.conftest import DATA
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_columns_are_the_cpus_of_the_header(table: Table) -> None:
 @pytest.mark.parametrize("text", [b"", b"\n", b"CPU0 CPU0\n", b"CPU0 cpu1\n", b"CPU\n", b"CPU-1\n", b"0 1\n"])
 def test_invalid_headers(text: bytes) -> None:
     with pytest.raises(ValueError):
-        parse_header(text)
+        parse_cpu_header(text)
 
 
 @pytest.mark.parametrize(

@@ -430,10 +430,10 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots = write_files(tmp_path, {f"etc/network/interfaces.d/{n:03}": many for n in range(20)})
     (tmp_path / "etc/network/interfaces").write_text("source interfaces.d/*\n")
     assert len(read_link_configuration(**roots)[0]) == 1000
-    monkeypatch.setattr(link_configuration, "MOST_ENTRIES", 30)
+    monkeypatch.setattr(link_configuration, "MAX_CONFIGURATION_ENTRIES", 30)
     assert len(read_link_configuration(**roots)[0]) == 30
-    monkeypatch.setattr(link_configuration, "MOST_ENTRIES", 2000)
-    monkeypatch.setattr(configuration_files, "MOST_FILES", 5)
+    monkeypatch.setattr(link_configuration, "MAX_CONFIGURATION_ENTRIES", 2000)
+    monkeypatch.setattr(configuration_files, "MAX_CONFIGURATION_FILES", 5)
     found, trouble = read_link_configuration(**roots)
     assert len(found) == 4 * 50 and trouble is not None and "more than 5 files" in trouble.detail
     monkeypatch.setattr(configuration_files, "MAX_CONFIGURATION_FILE_BYTES", 200)

@@ -28,8 +28,8 @@ from nictop.probe.kernel.netlink import (
     NETLINK_GENERIC,
     NetlinkError,
     NetlinkSocket,
-    iterate,
-    pack,
+    iter_attributes,
+    pack_attribute,
     pack_text,
     pack_u32,
 )
@@ -56,7 +56,7 @@ Capture = Callable[[str], Path]
 def captured(root: Path) -> Callable[[int], Ethtool]:
     """ifindex → the record of the guest's netlink messages."""
     messages = json.loads((root / "netlink.json").read_text())["ethtool"]
-    strings = ethtool_messages.parse_string_sets(dict(iterate(bytes.fromhex(messages.pop("strings")[0]))))
+    strings = ethtool_messages.parse_string_sets(dict(iter_attributes(bytes.fromhex(messages.pop("strings")[0]))))
     replies = {}
     for part, bodies in messages.items():
         replies[part] = ethtool.CommandReplies()
@@ -64,7 +64,9 @@ def captured(root: Path) -> Callable[[int], Ethtool]:
             ethtool.add_reply(replies[part], bytes.fromhex(body))
 
     def record(ifindex: int) -> Ethtool:
-        values: dict[str, Any] = {part: ethtool.part_of(part, ifindex, replies, strings) for part in ethtool.PARTS}
+        values: dict[str, Any] = {
+            part: ethtool.part_from_replies(part, ifindex, replies, strings) for part in ethtool.PARTS
+        }
         unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
         return Ethtool(**{part: v for part, v in values.items() if part not in unreadable}, unreadable=unreadable)
 
@@ -165,8 +167,8 @@ def test_ioctl_and_netlink_agree(control: socket.socket) -> None:
     compared = 0
     for link in links:
         record = records[link.ifindex]
-        for part, read in ethtool.FALLBACKS.items():
-            ours = ethtool.by_ioctl(control, link.name, read)
+        for part, read in ethtool.IOCTL_READERS.items():
+            ours = ethtool.read_by_ioctl(control, link.name, read)
             theirs = getattr(record, part)
             if part == "coalescing" and isinstance(ours, dict):
                 theirs = {key: value for key, value in theirs.items() if value}
@@ -216,7 +218,7 @@ def test_a_failed_dump_is_replaced_by_one_request_per_device() -> None:
     ifindexes = [link.ifindex for link in links]
     with NetlinkSocket(NETLINK_GENERIC) as real:
         broken: Any = FailingDump(real, errno.ENODEV)
-        for part, command, flags in ethtool.COMMANDS:
+        for part, command, flags in ethtool.NETLINK_COMMANDS:
             whole, single = (
                 ethtool.request_all(real, command, flags, ifindexes),
                 ethtool.request_all(broken, command, flags, ifindexes),
@@ -226,7 +228,7 @@ def test_a_failed_dump_is_replaced_by_one_request_per_device() -> None:
             }
             assert set(single.found) | set(single.refused) == set(ifindexes)
             assert {why.reason for why in single.refused.values()} <= {"not_offered"}
-        assert broken.single == len(ethtool.COMMANDS) * len(ifindexes)
+        assert broken.single == len(ethtool.NETLINK_COMMANDS) * len(ifindexes)
 
 
 def test_an_unknown_command_is_missing_and_a_hanging_driver_raises() -> None:
@@ -331,18 +333,20 @@ def test_fixed_features() -> None:
 
 def test_only_the_default_rss_context_is_kept() -> None:
     """A dump of ETHTOOL_MSG_RSS_GET has context 0 first, then those that were added."""
-    device = pack(ethtool.ETHTOOL_A_HEADER, pack_u32(ethtool.ETHTOOL_A_HEADER_DEV_INDEX, 7))
+    device = pack_attribute(ethtool.ETHTOOL_A_HEADER, pack_u32(ethtool.ETHTOOL_A_HEADER_DEV_INDEX, 7))
     replies = ethtool.CommandReplies()
-    ethtool.add_reply(replies, device + pack(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(0, 4)))
-    other = pack_u32(2, 1) + pack(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(5, 4))
+    ethtool.add_reply(replies, device + pack_attribute(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(0, 4)))
+    other = pack_u32(2, 1) + pack_attribute(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(5, 4))
     ethtool.add_reply(replies, device + other)
     assert ethtool_messages.parse_rss(replies.found[7], ()).indirection == (0, 0, 0, 0)
 
 
 def bitset(value: int, mask: int | None = None, words: int = 3) -> bytes:
     """A compact bitset."""
-    body = pack_u32(2, words * 32) + pack(ethtool_messages.ETHTOOL_A_BITSET_VALUE, as_words(value, words))
-    return body if mask is None else body + pack(ethtool_messages.ETHTOOL_A_BITSET_MASK, as_words(mask, words))
+    body = pack_u32(2, words * 32) + pack_attribute(ethtool_messages.ETHTOOL_A_BITSET_VALUE, as_words(value, words))
+    return (
+        body if mask is None else body + pack_attribute(ethtool_messages.ETHTOOL_A_BITSET_MASK, as_words(mask, words))
+    )
 
 
 def as_words(value: int, count: int) -> bytes:
@@ -359,7 +363,7 @@ def test_messages_of_other_hardware() -> None:
     )
     rss = {3: struct.pack("=I", 2), 4: struct.pack("=4I", 0, 1, 0, 1), 5: bytes(40)}
     assert ethtool_messages.parse_rss(rss, ("toeplitz", "xor", "crc32")) == Rss((0, 1, 0, 1), "xor", 40)
-    statistics = pack(2, struct.pack("=Q", 5)) + pack(3, struct.pack("=Q", 2**40))
+    statistics = pack_attribute(2, struct.pack("=Q", 5)) + pack_attribute(3, struct.pack("=Q", 2**40))
     assert ethtool_messages.parse_pause({2: b"\1", 3: b"\0", 4: b"\1", 5: statistics}) == Pause(
         True, False, True, 2**40, 5
     )
@@ -376,10 +380,13 @@ def test_messages_of_other_hardware() -> None:
 
 def test_private_flags_with_names() -> None:
     bits = b"".join(
-        pack(1, pack_u32(1, index) + pack_text(2, name) + (pack(3, b"") if value else b""))
+        pack_attribute(1, pack_u32(1, index) + pack_text(2, name) + (pack_attribute(3, b"") if value else b""))
         for index, (name, value) in enumerate({"legacy-rx": False, "link-down-on-close": True}.items())
     )
-    assert ethtool_messages.parse_private_flags({2: pack(3, bits)}) == {"legacy-rx": False, "link-down-on-close": True}
+    assert ethtool_messages.parse_private_flags({2: pack_attribute(3, bits)}) == {
+        "legacy-rx": False,
+        "link-down-on-close": True,
+    }
 
 
 def test_strings_and_counters_of_the_ioctl_are_limited_by_the_buffer() -> None:

@@ -26,7 +26,7 @@ from nictop.probe.inventory.links.forwarding import (
     read_forwarding,
 )
 from nictop.probe.inventory.pci.functions import read_pci
-from nictop.probe.kernel.netlink import HEADER, NLMSG_DONE, Message, NetlinkSocket, pack, pack_u32
+from nictop.probe.kernel.netlink import HEADER, NLMSG_DONE, Message, NetlinkSocket, pack_attribute, pack_u32
 from nictop.probe.records import ForwardingEntry, Link
 from tests.support.namespaces import Namespace
 
@@ -53,7 +53,7 @@ print(read_forwarding(links, [function]))
 def message(
     address: bytes = MAC, *, ifindex: int = 3, state: int = 2, flags: int = 0, family: int = 7, more: bytes = b""
 ) -> bytes:
-    return NDMSG.pack(family, ifindex, state, flags, 0) + pack(NDA_LLADDR, address) + more
+    return NDMSG.pack(family, ifindex, state, flags, 0) + pack_attribute(NDA_LLADDR, address) + more
 
 
 def link(ifindex: int, kind: str | None = None, master: int | None = None, pci: str | None = None) -> Link:

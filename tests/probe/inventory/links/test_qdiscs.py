@@ -19,7 +19,7 @@ from nictop.probe.inventory.links.qdisc_messages import (
     with_classes,
 )
 from nictop.probe.inventory.links.qdiscs import read_qdiscs, with_qdiscs
-from nictop.probe.kernel.netlink import pack, pack_text
+from nictop.probe.kernel.netlink import pack_attribute, pack_text
 from nictop.probe.records import Link, Qdisc
 from tests.support.namespaces import Namespace
 
@@ -28,7 +28,7 @@ NETLINK_HEADER = 16
 
 
 def message(kind: str, options: bytes, *, handle: int = 0x10000, parent: int = ROOT) -> bytes:
-    return TCMSG.pack(0, 3, handle, parent, 0) + pack_text(1, kind) + pack(2, options)
+    return TCMSG.pack(0, 3, handle, parent, 0) + pack_text(1, kind) + pack_attribute(2, options)
 
 
 def by_pyroute2(kind: str, options: dict[str, Any]) -> bytes:
@@ -62,29 +62,40 @@ def test_netem_with_64_bit_attributes() -> None:
     model = struct.pack(
         "=IIII", whole // 100, whole // 10, whole, 0
     )  # in the bad state for 1 of 11 packets, and all of these are lost
-    options = start + pack(10, struct.pack("=q", 1_500_000)) + pack(8, struct.pack("=Q", 5_000_000_000))
-    found = parsed(message("netem", options + pack(6, struct.pack("=IiIi", whole, 0, 0, 0)) + pack(5, pack(2, model))))
+    options = (
+        start + pack_attribute(10, struct.pack("=q", 1_500_000)) + pack_attribute(8, struct.pack("=Q", 5_000_000_000))
+    )
+    found = parsed(
+        message(
+            "netem",
+            options
+            + pack_attribute(6, struct.pack("=IiIi", whole, 0, 0, 0))
+            + pack_attribute(5, pack_attribute(2, model)),
+        )
+    )
     assert found.delay == pytest.approx(0.0015)
     assert found.rate == 40_000_000_000
     assert found.loss == pytest.approx(1 / 11, rel=1e-6)
-    assert parsed(message("netem", start + pack(5, pack(1, bytes(20))))).loss is None
+    assert parsed(message("netem", start + pack_attribute(5, pack_attribute(1, bytes(20))))).loss is None
     assert parse_qdisc(message("netem", struct.pack("=IIIIII", 0, 1000, 0, 0, 0, 0))) is None
 
 
 def test_limits() -> None:
     assert parsed(by_pyroute2("cake", sched_cake.get_parameters({"bandwidth": "20mbit"}))).rate == 20_000_000
-    assert parse_qdisc(message("cake", pack(2, struct.pack("=Q", 0)))) is None
-    fq = parsed(message("fq", pack(1, struct.pack("=I", 10000)) + pack(7, struct.pack("=I", 6_250_000))))
+    assert parse_qdisc(message("cake", pack_attribute(2, struct.pack("=Q", 0)))) is None
+    fq = parsed(
+        message("fq", pack_attribute(1, struct.pack("=I", 10000)) + pack_attribute(7, struct.pack("=I", 6_250_000)))
+    )
     assert (fq.rate, fq.per_flow) == (50_000_000, True)
-    assert parse_qdisc(message("fq", pack(7, struct.pack("=I", ROOT)))) is None
+    assert parse_qdisc(message("fq", pack_attribute(7, struct.pack("=I", ROOT)))) is None
     assert parse_qdisc(message("fq_codel", b"")) is None
 
 
 def test_hfsc() -> None:
     record = parsed(message("hfsc", struct.pack("=H", 0x10)))
-    upper = pack(3, struct.pack("=III", 0, 0, 3_750_000))
+    upper = pack_attribute(3, struct.pack("=III", 0, 0, 3_750_000))
     limited = parse_class(message("hfsc", upper, handle=0x10010, parent=0x10000))
-    free = parse_class(message("hfsc", pack(2, struct.pack("=III", 0, 0, 1)), handle=0x10020, parent=0x10000))
+    free = parse_class(message("hfsc", pack_attribute(2, struct.pack("=III", 0, 0, 1)), handle=0x10020, parent=0x10000))
     assert limited is not None and free is not None
     found = with_classes(record, 0x10000, [limited])
     assert found is not None and (found.rate, found.limits_all) == (30_000_000, True)
@@ -105,7 +116,7 @@ def test_handle_names(handle: int, name: str) -> None:
 
 @given(st.binary(max_size=120), st.sampled_from(["netem", "tbf", "htb", "hfsc", "fq", "cake"]))
 def test_any_bytes_are_a_discipline_or_none(options: bytes, kind: str) -> None:
-    for payload in (options, message(kind, options), message(kind, pack(1, options))):
+    for payload in (options, message(kind, options), message(kind, pack_attribute(1, options))):
         parse_qdisc(payload)
         parse_class(payload)
 

@@ -28,7 +28,7 @@ from nictop.probe.inventory.links.queues import (
 )
 from nictop.probe.inventory.links.reader import NAMESPACE_DETAIL, read_links
 from nictop.probe.inventory.machine.threads import read_threads
-from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkError, NetlinkSocket, pack, pack_u32
+from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkError, NetlinkSocket, pack_attribute, pack_u32
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 from tests.support.namespaces import Namespace
 
@@ -265,7 +265,7 @@ def test_a_failed_socket_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("width", ["=I", "=Q"])
 def test_replies_with_four_and_eight_byte_numbers(width: str) -> None:
     def number(kind: int, value: int) -> bytes:
-        return pack(kind, struct.pack(width, value))
+        return pack_attribute(kind, struct.pack(width, value))
 
     assert parse_queue(number(2, 4) + number(1, 5) + pack_u32(3, 1) + number(4, 8211)) == (4, "tx", 5, 8211)
     assert parse_queue(number(2, 4) + number(1, 0) + pack_u32(3, 0)) == (4, "rx", 0, None)

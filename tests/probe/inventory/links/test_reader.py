@@ -20,7 +20,7 @@ from nictop.probe.inventory.links import messages
 from nictop.probe.inventory.links import routes as route_messages
 from nictop.probe.inventory.links.reader import dump, pci_ancestor, read_from_sysfs, read_links
 from nictop.probe.kernel import if_link, rtnetlink
-from nictop.probe.kernel.netlink import DumpInterrupted, pack, pack_text, pack_u32
+from nictop.probe.kernel.netlink import DumpInterrupted, pack_attribute, pack_text, pack_u32
 from nictop.probe.records import DefaultRoute, Link, Unreadable
 from tests.support.namespaces import Namespace
 from tests.support.tool_output import assert_addresses, assert_link
@@ -44,7 +44,7 @@ def by_name(links: list[Link]) -> dict[str, Link]:
 def test_an_incomplete_list_of_virtual_functions_is_reported(total: int, unreadable: set[str]) -> None:
     number = pack_u32(if_link.IFLA_NUM_VF, total)
     entry = vf_entry(0, bytes(6))
-    link = messages.parse_link(link_message(number, pack(if_link.IFLA_VFINFO_LIST, entry)))
+    link = messages.parse_link(link_message(number, pack_attribute(if_link.IFLA_VFINFO_LIST, entry)))
     assert link is not None
     assert len(link.virtual_functions) == 1
     assert set(link.unreadable) == unreadable
@@ -309,16 +309,18 @@ def link_message(*attributes: bytes, flags: int = 1, ifindex: int = 5) -> bytes:
 
 
 def vf_entry(number: int, address: bytes, *attributes: bytes) -> bytes:
-    return pack(
-        1, pack(if_link.IFLA_VF_MAC, struct.pack("=I", number) + address.ljust(32, b"\0")) + b"".join(attributes)
+    return pack_attribute(
+        1,
+        pack_attribute(if_link.IFLA_VF_MAC, struct.pack("=I", number) + address.ljust(32, b"\0"))
+        + b"".join(attributes),
     )
 
 
 def test_an_infiniband_vf_address_has_twenty_bytes() -> None:
     guid = bytes(range(20))
     payload = link_message(
-        pack(if_link.IFLA_ADDRESS, bytes(20)),
-        pack(if_link.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(if_link.IFLA_VF_STATS, b""))),
+        pack_attribute(if_link.IFLA_ADDRESS, bytes(20)),
+        pack_attribute(if_link.IFLA_VFINFO_LIST, vf_entry(3, guid, pack_attribute(if_link.IFLA_VF_STATS, b""))),
     )
     link = messages.parse_link(payload)
     assert link is not None
@@ -328,16 +330,18 @@ def test_an_infiniband_vf_address_has_twenty_bytes() -> None:
 
 
 def test_vf_counters_are_in_the_order_of_the_record() -> None:
-    stats = b"".join(pack(kind, struct.pack("=Q", 100 + kind)) for kind in if_link.VF_STATS_ATTRIBUTES)
-    entry = vf_entry(0, bytes(6), pack(if_link.IFLA_VF_STATS, stats))
-    payload = link_message(pack(if_link.IFLA_ADDRESS, bytes(6)), pack(if_link.IFLA_VFINFO_LIST, entry))
+    stats = b"".join(pack_attribute(kind, struct.pack("=Q", 100 + kind)) for kind in if_link.VF_STATS_ATTRIBUTES)
+    entry = vf_entry(0, bytes(6), pack_attribute(if_link.IFLA_VF_STATS, stats))
+    payload = link_message(
+        pack_attribute(if_link.IFLA_ADDRESS, bytes(6)), pack_attribute(if_link.IFLA_VFINFO_LIST, entry)
+    )
     link = messages.parse_link(payload)
     assert link is not None
     assert link.virtual_functions[0].counters == (100, 101, 102, 103, 104, 105, 107, 108)
 
 
 def test_carrier_of_a_link_that_is_down_is_none() -> None:
-    carrier = pack(if_link.IFLA_CARRIER, b"\1")
+    carrier = pack_attribute(if_link.IFLA_CARRIER, b"\1")
     up, down = messages.parse_link(link_message(carrier)), messages.parse_link(link_message(carrier, flags=0))
     assert up is not None
     assert down is not None
@@ -345,7 +349,7 @@ def test_carrier_of_a_link_that_is_down_is_none() -> None:
 
 
 def test_an_old_kernel_has_fewer_counters() -> None:
-    link = messages.parse_link(link_message(pack(rtnetlink.IFLA_STATS64, struct.pack("=23Q", *range(23)))))
+    link = messages.parse_link(link_message(pack_attribute(rtnetlink.IFLA_STATS64, struct.pack("=23Q", *range(23)))))
     assert link is not None
     assert link.counters == tuple(range(23))
 
@@ -387,7 +391,7 @@ def test_pci_ancestor(path: str, address: str | None) -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_link_or_none(data: bytes) -> None:
-    for payload in (data, link_message(data), link_message(pack(if_link.IFLA_VFINFO_LIST, data))):
+    for payload in (data, link_message(data), link_message(pack_attribute(if_link.IFLA_VFINFO_LIST, data))):
         link = messages.parse_link(payload)
         if link is not None:
             assert isinstance(link.mtu, int)

@@ -333,7 +333,7 @@ def test_descriptors_of_another_user_need_root(proc: Proc, monkeypatch: pytest.M
 
 
 def test_the_number_of_threads_is_limited(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "MOST_THREADS", 3)
+    monkeypatch.setattr(threads, "MAX_MACHINE_THREADS", 3)
     for pid in (50, 60):
         proc.process(pid, "kvm", ("kvm", "-name", f"m{pid}"))
         proc.thread(pid, pid + 1, "CPU 0/KVM")

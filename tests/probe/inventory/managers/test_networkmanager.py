@@ -25,16 +25,16 @@ from jeepney.io.blocking import DBusConnection, prep_socket
 
 from nictop.probe.inventory.managers import networkmanager as profiles
 from nictop.probe.inventory.managers.networkmanager import (
-    PROFILE,
+    PROFILE_INTERFACE,
     ROOT,
     SERVICE,
     parse_objects,
-    plain_objects,
     read_networkmanager,
+    untyped_objects,
 )
 from nictop.probe.inventory.managers.networkmanager_profile import mac_address, parse_ip, parse_profile
 from nictop.probe.kernel import dbus_wire as bus
-from nictop.probe.kernel.dbus_calls import DbusReply, plain
+from nictop.probe.kernel.dbus_calls import DbusReply, unwrap_variants
 from nictop.probe.records import Inventory, IpSettings, NetworkManager, Profile, Unreadable
 from tests.support import lines
 from tests.support.namespace_inventory import take_inventory_inside
@@ -425,7 +425,7 @@ def test_a_busy_service_gets_more_time_and_its_replies_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_networkmanager()
-    monkeypatch.setattr(profiles, "LIMIT", 0.2)
+    monkeypatch.setattr(profiles, "REPLY_TIMEOUT", 0.2)
     made = Bus(tmp_path, ALLOW_ALL)
     command = [sys.executable, "-c", SLOW, str(made.socket)]
     try:
@@ -520,7 +520,7 @@ REPLIES = {
 @pytest.mark.parametrize("case", REPLIES)
 def test_malformed_replies_of_the_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     reply, sentence = REPLIES[case]
-    monkeypatch.setattr(profiles, "LIMIT", 0.3)
+    monkeypatch.setattr(profiles, "REPLY_TIMEOUT", 0.3)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
@@ -594,7 +594,7 @@ DEVICE = st.dictionaries(
 OBJECTS = st.dictionaries(
     st.sampled_from([ROOT, f"{ROOT}/Settings/1", f"{ROOT}/Devices/1", f"{ROOT}/ActiveConnection/1"]),
     st.dictionaries(
-        st.sampled_from([SERVICE, PROFILE, f"{SERVICE}.Device", f"{SERVICE}.Device.Wired"]), DEVICE | VALUES
+        st.sampled_from([SERVICE, PROFILE_INTERFACE, f"{SERVICE}.Device", f"{SERVICE}.Device.Wired"]), DEVICE | VALUES
     )
     | VALUES,
 )
@@ -604,7 +604,7 @@ OBJECTS = st.dictionaries(
 def test_any_objects_make_a_record(tree: object, settings: object) -> None:
     links = (lines.link(7, "ens37"),)
     answers = {f"{ROOT}/Settings/1": DbusReply((settings,))}
-    assert can_be_decoded(parse_objects(plain_objects(tree), answers, links))
+    assert can_be_decoded(parse_objects(untyped_objects(tree), answers, links))
 
 
 def test_a_device_is_matched_by_name_or_sysfs_path() -> None:
@@ -615,14 +615,18 @@ def test_a_device_is_matched_by_name_or_sysfs_path() -> None:
         f"{ROOT}/Devices/2": {device: {"Interface": ("s", "old"), "Udi": ("s", "/sys/devices/x/net/ens38")}},
         f"{ROOT}/Devices/3": {device: {"Interface": ("s", "gone"), "Udi": ("s", "/org/freedesktop/virtual")}},
     }
-    found = parse_objects(plain_objects(tree), {}, (lines.link(7, "ens37"), lines.link(8, "ens38")))
+    found = parse_objects(untyped_objects(tree), {}, (lines.link(7, "ens37"), lines.link(8, "ens38")))
     assert {ifindex: device.interface for ifindex, device in found.devices.items()} == {7: "ens37", 8: "old"}
     assert found.devices[7].reason == 4
 
 
 def test_a_removed_profile_is_left_out() -> None:
-    objects: dict[str, dict[str, dict[str, Any]]] = {ROOT: {SERVICE: {}}, "/1": {PROFILE: {}}, "/2": {PROFILE: {}}}
-    answers = {"/1": DbusReply((), f"{bus.BUS}.Error.UnknownMethod"), "/2": DbusReply((), "x.Failed", "why")}
+    objects: dict[str, dict[str, dict[str, Any]]] = {
+        ROOT: {SERVICE: {}},
+        "/1": {PROFILE_INTERFACE: {}},
+        "/2": {PROFILE_INTERFACE: {}},
+    }
+    answers = {"/1": DbusReply((), f"{bus.BUS_NAME}.Error.UnknownMethod"), "/2": DbusReply((), "x.Failed", "why")}
     (profile,) = parse_objects(objects, answers, ()).profiles
     assert profile.path == "/2" and profile.unreadable["settings"] == Unreadable("failed", "x.Failed: why")
 
@@ -649,4 +653,7 @@ def test_helper_functions() -> None:
     assert mac_address(b"") is mac_address([1, 2, 3, 4, 5, 600]) is mac_address("") is None
     assert parse_ip({}) == IpSettings("disabled")
     assert parse_ip({"method": "auto", "route-metric": -1}).route_metric is None
-    assert plain(("a{sv}", {"a": ("s", "x"), "b": ("aa{sv}", [{"c": ("u", 1)}])})) == {"a": "x", "b": [{"c": 1}]}
+    assert unwrap_variants(("a{sv}", {"a": ("s", "x"), "b": ("aa{sv}", [{"c": ("u", 1)}])})) == {
+        "a": "x",
+        "b": [{"c": 1}],
+    }

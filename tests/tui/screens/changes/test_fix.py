@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.changes.audit_log import log_path, read
+from nictop.changes.audit_log import log_path, read_log
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
@@ -42,7 +42,7 @@ HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[str]]:
     """The states that the log of changes has, oldest first; the log is one of this test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    return lambda: [change.state for change in read(log_path(os.environ)).changes]
+    return lambda: [change.state for change in read_log(log_path(os.environ)).changes]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Address, Line
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.results.selection import StoredRun, keep, kept_runs
+from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
@@ -30,10 +30,10 @@ from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
-from tests.traffic.pair import processes_in, why_not
+from tests.traffic.pair import missing_requirement, processes_in
 from tests.traffic.runs import result
 
-real = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+real = pytest.mark.skipif(missing_requirement() is not None, reason=str(missing_requirement()))
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         assert "arrived at b" in runs.run_text()
         assert "verified" in runs.run_text()
         assert title(runs).startswith(" a nictopt → b nictopt")
-        assert [one.identity for _, one in kept_runs(kept_here).runs] == [kept.identity]
+        assert [one.identity for _, one in stored_runs(kept_here).runs] == [kept.identity]
         assert runs.generators() == []
 
 
@@ -92,7 +92,7 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         assert "arrived at b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
-        ((_, kept),) = kept_runs(kept_here).runs
+        ((_, kept),) = stored_runs(kept_here).runs
         assert kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
         await runs.press("escape")
         assert isinstance(runs.app.screen, TrafficScreen)
@@ -141,7 +141,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
         await runs.wait_until_finished()
         await runs.press("t")
         assert "▶" not in status(runs)
-        assert len(kept_runs(kept_here).runs) == 1
+        assert len(stored_runs(kept_here).runs) == 1
 
 
 @real
@@ -451,7 +451,7 @@ async def test_an_ascii_console_gets_ascii() -> None:
 def write_set_up(directory: Path, experiment: str, label: str, gigabits: float, runs: int = 5) -> None:
     for number in range(runs):
         made = result(gigabits + number / 100, wall=1_790_000_000.0 + 60 * number)
-        keep(
+        save_run(
             StoredRun(
                 f"{experiment}{number:02d}", experiment, made, made.wall, "0", "repeat", label, number=number + 1
             ),
@@ -507,7 +507,7 @@ async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
 
 async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_here: Path) -> None:
     write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
-    (known,) = [path for path, _ in kept_runs(kept_here).runs]
+    (known,) = [path for path, _ in stored_runs(kept_here).runs]
     (known.parent / f"x{known.name[1:]}").write_text("{")
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))

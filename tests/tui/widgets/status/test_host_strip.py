@@ -10,7 +10,7 @@ from nictop.model.snapshot import with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.widgets.status.host_strip import draw_hosts
 from nictop.tui.widgets.status.status_line import draw_several
-from nictop.wire.budget import OVERLOADED
+from nictop.wire.budget import OVERLOADED_MESSAGE
 from tests.support.sources import ScriptedSource
 
 
@@ -47,7 +47,7 @@ def test_a_host_that_sends_too_much_is_overloaded_until_it_is_not_live() -> None
     one = host("vm1")
     one.overloaded = True
     assert text([one], "vm1", 100) == " [● vm1 overloaded]"
-    assert one.notice(101.0, 1.0) == OVERLOADED and one.age_text(101.0, 1.0) == ""
+    assert one.notice(101.0, 1.0) == OVERLOADED_MESSAGE and one.age_text(101.0, 1.0) == ""
     assert text([one], "vm1", 100, now=110.0) == " [◌ vm1 silent for 10 s]"
     one.snapshot = with_state(one.snapshot, "lost", "")
     assert text([one], "vm1", 100) == " [◌ vm1 reconnecting]"

@@ -10,7 +10,7 @@ from nictop.replay.position import PlaybackPosition
 from nictop.tui.widgets.status.replay_line import draw_bar, draw_place
 
 PLACE = PlaybackPosition(
-    "/home/x/vm\x1b[1.nictop", True, 2.0, 150.0, 100.0, 200.0, 1.7e9, grows=False, runs=((120.0, 130.0),)
+    "/home/x/vm\x1b[1.nictop", True, 2.0, 150.0, 100.0, 200.0, 1.7e9, is_growing=False, runs=((120.0, 130.0),)
 )
 
 

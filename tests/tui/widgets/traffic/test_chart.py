@@ -15,14 +15,14 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.live.flow_view import Arrival, FlowView
-from nictop.traffic.live.run_view import RunView, picture_of
+from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.chart_drawing import draw_run
 from nictop.tui.widgets.traffic.viewport import View, cpu_line, enlarged, scale_of, sight_of
 from tests.support.screen import running
-from tests.traffic.pictures import CEILING, NO_CEILING, busy, flow, host, picture, steady
+from tests.traffic.pictures import CEILING, NO_CEILING, busy, flow, host, run_view, steady
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
 
@@ -49,36 +49,36 @@ def without_cpu(shown: RunView) -> RunView:
 def test_half_of_the_axis_fills_half_of_the_rows() -> None:
     """Ten rows up to 10 Gb/s: 5 Gb/s fill five of them, over the seven of ten seconds that have passed (48 of 69
     columns, and a third of the next)."""
-    rows = plot(drawn(without_cpu(picture(flow(steady(5 * GIGABIT), until=7), seconds=7)), height=13))
+    rows = plot(drawn(without_cpu(run_view(flow(steady(5 * GIGABIT), until=7), seconds=7)), height=13))
     assert len(rows) == 10
     assert [row.strip() for row in rows[1:5]] == [""] * 4
     assert rows[5:] == ["█" * 49 + " " * 20] * 5
 
 
 def test_eighths_of_a_row_are_seen() -> None:
-    rows = plot(drawn(without_cpu(picture(flow(steady(5.5 * GIGABIT)))), height=13))
+    rows = plot(drawn(without_cpu(run_view(flow(steady(5.5 * GIGABIT)))), height=13))
     assert rows[4] == "▄" * 69 and rows[5] == "█" * 69
 
 
 def test_the_ceiling_is_a_line_at_its_height_with_its_words() -> None:
-    shown = drawn(without_cpu(picture(flow(steady(GIGABIT)))))
+    shown = drawn(without_cpu(run_view(flow(steady(GIGABIT)))))
     assert "ceiling 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps" in shown[1]
     rows = plot(shown)
     assert rows[0] == "┄" * 69 and not any("┄" in row for row in rows[1:])
-    low = replace(picture(flow(steady(2.9 * GIGABIT))), ceiling=replace(CEILING, goodput=1.4 * GIGABIT), hosts=())
+    low = replace(run_view(flow(steady(2.9 * GIGABIT))), ceiling=replace(CEILING, goodput=1.4 * GIGABIT), hosts=())
     rows = plot(drawn(low, height=13))
     assert rows[5] == "┄" * 69, "goodput above it does not hide it"
     assert rows[4] == rows[6] == "█" * 69
 
 
 def test_without_a_ceiling_the_reason_stands_there_and_no_line() -> None:
-    shown = drawn(replace(picture(flow(steady(GIGABIT))), ceiling=NO_CEILING))
+    shown = drawn(replace(run_view(flow(steady(GIGABIT))), ceiling=NO_CEILING))
     assert "no ceiling: ens4 does not know its speed (virtio_net)" in shown[1]
     assert not any("┄" in row for row in shown)
 
 
 def test_a_run_far_below_the_ceiling_is_drawn_on_its_own_scale() -> None:
-    slow = picture(flow(steady(300e3)))
+    slow = run_view(flow(steady(300e3)))
     assert scale_of(slow, [[300e3]]).top == 300e3
     shown = drawn(slow)
     assert shown[0].startswith(" kb/s") and shown[2].startswith("  300┤")
@@ -96,25 +96,25 @@ def test_a_run_far_below_the_ceiling_is_drawn_on_its_own_scale() -> None:
     ],
 )
 def test_the_axis_ends_at_a_round_number_above_everything(rate: float, ceiling: float, unit: str, top: str) -> None:
-    shown = drawn(replace(picture(flow(steady(rate))), ceiling=Ceiling(ceiling, None, "known")))
+    shown = drawn(replace(run_view(flow(steady(rate))), ceiling=Ceiling(ceiling, None, "known")))
     assert shown[0].startswith(f"{unit:>5} ") and shown[2].startswith(f"{top:>5}┤")
 
 
 def test_nothing_that_arrives_is_a_dot_and_not_an_empty_place() -> None:
-    rows = plot(drawn(without_cpu(picture(flow(steady(0.0))))))
+    rows = plot(drawn(without_cpu(run_view(flow(steady(0.0))))))
     assert rows[-1] == "·" * 69
-    assert plot(drawn(without_cpu(picture(flow(steady(0.0), until=5)))))[-1].rstrip() == "·" * 35
+    assert plot(drawn(without_cpu(run_view(flow(steady(0.0), until=5)))))[-1].rstrip() == "·" * 35
 
 
 def test_a_gap_in_what_was_told_stays_empty() -> None:
     one = flow(steady(5 * GIGABIT))
     gap = replace(one, arrivals=tuple(arrival for arrival in one.arrivals if not 4 < arrival.time <= 6))
-    row = plot(drawn(without_cpu(picture(gap))))[-1]
+    row = plot(drawn(without_cpu(run_view(gap))))[-1]
     assert row[:27] == "█" * 27 and row[28:41].strip() == "" and row[42:] == "█" * 27
 
 
 def test_omitted_seconds_are_quiet_and_before_zero() -> None:
-    shown = picture(flow(steady(5 * GIGABIT), begin=-2, until=8), plan=replace(PLAN, time=8, omit=2), hosts=())
+    shown = run_view(flow(steady(5 * GIGABIT), begin=-2, until=8), plan=replace(PLAN, time=8, omit=2), hosts=())
     lines = draw_run(shown, View(), 80, 12)
     styles = [style for part, style in lines[8] if "█" in part]
     assert styles == ["dim", "in"]
@@ -122,7 +122,7 @@ def test_omitted_seconds_are_quiet_and_before_zero() -> None:
 
 
 def test_two_directions_have_a_plot_each() -> None:
-    both = picture(flow(steady(10 * GIGABIT)), flow(steady(5 * GIGABIT), back=True), hosts=())
+    both = run_view(flow(steady(10 * GIGABIT)), flow(steady(5 * GIGABIT), back=True), hosts=())
     rows = plot(drawn(replace(both, ceiling=NO_CEILING), height=15))
     assert len(rows) == 12
     assert rows[:6] == ["█" * 69] * 6
@@ -132,19 +132,19 @@ def test_two_directions_have_a_plot_each() -> None:
 
 
 def test_in_too_few_rows_both_directions_are_added() -> None:
-    both = replace(picture(flow(steady(2e9)), flow(steady(4e9), back=True), hosts=()), ceiling=NO_CEILING)
+    both = replace(run_view(flow(steady(2e9)), flow(steady(4e9), back=True), hosts=()), ceiling=NO_CEILING)
     assert drawn(both, height=3)[1].startswith("  7.5┤"), "6 Gb/s together"
 
 
 def test_lines_do_not_hide_the_area_of_a_flat_plot() -> None:
-    shown = picture(flow(steady(9.5 * GIGABIT)))
+    shown = run_view(flow(steady(9.5 * GIGABIT)))
     assert all("█" in row or "▇" in row for row in drawn(shown, height=4)[1:3])
     assert sum("┄" in row or "⠒" in row or "⣀" in row for row in drawn(shown, height=5)[1:4]) > 0
 
 
 def test_the_cpu_line_is_at_its_height_on_its_own_axis() -> None:
     """Half of b's CPUs, a quarter of a's: ten rows of four dots up to 100 %."""
-    shown = picture(flow(steady(0.0)))
+    shown = run_view(flow(steady(0.0)))
     of_b, of_a = plot(drawn(shown, height=13)), plot(drawn(shown, height=13, host="a"))
     assert [bool(set(row) - set(" ┄·")) for row in of_b].index(True) == 4
     assert [bool(set(row) - set(" ┄·")) for row in of_a].index(True) == 7
@@ -161,14 +161,14 @@ def test_the_cpu_line_stands_at_the_middle_of_its_windows_and_breaks_where_nothi
 
 
 def test_what_the_run_waits_for_stands_where_the_area_will_be() -> None:
-    assert any("waiting for the first byte" in row for row in drawn(picture(flow(steady(1.0), until=0), seconds=0)))
-    failed = picture_of(result(flows=(), failure=Failure("refused", "b: nobody listens\x1b[2J there")))
+    assert any("waiting for the first byte" in row for row in drawn(run_view(flow(steady(1.0), until=0), seconds=0)))
+    failed = result_view(result(flows=(), failure=Failure("refused", "b: nobody listens\x1b[2J there")))
     shown = drawn(failed)
     assert any("b: nobody listens\\x1b[2J there" in row for row in shown)
 
 
 def test_the_legend_has_the_newest_while_it_goes_on_the_total_after_it_and_the_cursor_before_both() -> None:
-    live = picture(flow(lambda end: end * GIGABIT))
+    live = run_view(flow(lambda end: end * GIGABIT))
     assert "10.0 Gb/s" in drawn(live)[0]
     assert "at 3.2 s" in drawn(live, cursor=3.2)[0] and "3.50 Gb/s" in drawn(live, cursor=3.2)[0]
     over = replace(live, result=result(5.0), flows=(replace(live.flows[0], flow=result(5.0).flows[0]),))
@@ -178,12 +178,12 @@ def test_the_legend_has_the_newest_while_it_goes_on_the_total_after_it_and_the_c
 
 def test_names_of_hosts_do_not_reach_the_terminal_as_they_are() -> None:
     evil = replace(flow(steady(1e9)), sender="a\x1b[31m\u202e", receiver="[b]")
-    shown = drawn(picture(evil), 120)
+    shown = drawn(run_view(evil), 120)
     assert "a\\x1b[31m\\u202e → [b]" in shown[0]
 
 
 def test_a_part_of_the_run_can_be_seen_and_the_cursor_stays_in_sight() -> None:
-    shown = picture(flow(steady(1e9), until=600), plan=replace(PLAN, time=600), seconds=600)
+    shown = run_view(flow(steady(1e9), until=600), plan=replace(PLAN, time=600), seconds=600)
     assert sight_of(shown, View()).span == 600
     near = View(span=60.0)
     assert (sight_of(shown, near).begin, sight_of(shown, near).end) == (540, 600)
@@ -197,8 +197,8 @@ def test_a_part_of_the_run_can_be_seen_and_the_cursor_stays_in_sight() -> None:
 
 
 def test_without_block_characters_everything_is_ascii() -> None:
-    both = picture(flow(steady(3e9)), flow(steady(4e9), back=True))
-    for shown in (both, picture(flow(steady(31e9))), picture(flow(steady(0.0), until=0))):
+    both = run_view(flow(steady(3e9)), flow(steady(4e9), back=True))
+    for shown in (both, run_view(flow(steady(31e9))), run_view(flow(steady(0.0), until=0))):
         for width, height in ((120, 16), (80, 8), (40, 5)):
             lines = text(draw_run(shown, View(cursor=1.0), width, height, glyphs=ASCII))
             assert all(line.isascii() and len(line) <= width for line in lines), lines
@@ -235,7 +235,7 @@ def test_whatever_was_measured_fits_whatever_the_size(
 ) -> None:
     width, height = size
     flows = [arbitrary_flow(values, number == 1) for number, values in enumerate(series)]
-    shown = replace(picture(*flows), ceiling=Ceiling(ceiling, None, "a × b" * 30))
+    shown = replace(run_view(*flows), ceiling=Ceiling(ceiling, None, "a × b" * 30))
     lines = text(draw_run(shown, view, width, height, glyphs=glyphs))
     assert len(lines) == height
     assert all(cells(line) <= width for line in lines)
@@ -276,7 +276,7 @@ async def test_the_cursor_begins_at_the_newest_value_and_moves_by_columns() -> N
     seen: list[float | None] = []
 
     def act(app: Chart, chart: RunChart) -> None:
-        chart.show(picture(flow(steady(1e9), until=7), seconds=7))
+        chart.show(run_view(flow(steady(1e9), until=7), seconds=7))
         for columns in (-1, -1, 10, -1000):
             chart.move(columns)
             seen.append(chart.time)
@@ -294,9 +294,9 @@ async def test_a_frozen_chart_stands_still_and_then_shows_the_newest() -> None:
     rows: list[str] = []
 
     def act(app: Chart, chart: RunChart) -> None:
-        chart.show(picture(flow(steady(1e9), until=2), seconds=2))
+        chart.show(run_view(flow(steady(1e9), until=2), seconds=2))
         chart.freeze(True)
-        chart.show(picture(flow(steady(8e9), until=3), seconds=3))
+        chart.show(run_view(flow(steady(8e9), until=3), seconds=3))
         assert chart.frozen and chart.shown is not None and chart.shown.seconds == 2
         rows.extend(text(chart.lines))
         chart.freeze(False)
@@ -312,7 +312,7 @@ async def test_the_cpu_line_goes_round_all_hosts_and_their_hottest_cores() -> No
         chart.next_cpu()
         ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
         hosts = (*ends, host("c", "observer", steady(0.1)))
-        chart.show(picture(flow(steady(1e9)), hosts=hosts))
+        chart.show(run_view(flow(steady(1e9)), hosts=hosts))
         for _ in range(6):
             chart.next_cpu()
             seen.append((chart.view.host, chart.view.hottest))
@@ -323,14 +323,14 @@ async def test_the_cpu_line_goes_round_all_hosts_and_their_hottest_cores() -> No
 
 async def test_another_run_is_seen_whole_and_without_a_cursor() -> None:
     def act(app: Chart, chart: RunChart) -> None:
-        chart.show(picture_of(result(5.0)))
-        chart.show(picture(flow(steady(1e9))))
+        chart.show(result_view(result(5.0)))
+        chart.show(run_view(flow(steady(1e9))))
         chart.move(-3)
         chart.enlarge(1)
-        over = replace(picture(flow(steady(1e9))), result=result(5.0))
+        over = replace(run_view(flow(steady(1e9))), result=result(5.0))
         chart.show(over)
         assert chart.time is not None and chart.view.span is not None, "the same run is over now"
-        chart.show(picture(flow(steady(1e9))))
+        chart.show(run_view(flow(steady(1e9))))
         assert chart.view == View()
 
     await charted(act)
@@ -341,7 +341,7 @@ async def test_it_is_drawn_anew_in_another_size() -> None:
     async with running(app, (80, 12), notifications=False) as pilot:
         chart = app.query_one(RunChart)
         chart.styles.height = "1fr"
-        chart.show(picture(flow(steady(1e9))))
+        chart.show(run_view(flow(steady(1e9))))
         await pilot.pause()
         assert len(chart.lines) == 12
         await pilot.resize_terminal(50, 8)

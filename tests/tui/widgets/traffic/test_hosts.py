@@ -16,7 +16,7 @@ from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import Arrival
 from nictop.traffic.live.host_view import HostLoadView
-from nictop.traffic.live.run_view import RunView, picture_of
+from nictop.traffic.live.run_view import RunView, result_view
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.stacked_chart import columns, draw_split, shares, stack_cells
@@ -24,7 +24,7 @@ from nictop.tui.widgets.traffic.host_text import carrying_words, datagram_words,
 from nictop.tui.widgets.traffic.hosts import RunHosts, draw_hosts
 from nictop.tui.widgets.traffic.viewport import View, VisibleRange
 from tests.support.screen import running
-from tests.traffic.pictures import busy, flow, host, picture, steady
+from tests.traffic.pictures import busy, flow, host, run_view, steady
 from tests.traffic.runs import load, result
 
 FULL = Busy(1.0, 0.5, 0.5, 0.0, 1.0, 0.0, 0.0, 2, 1, 1.0, 0.95)
@@ -40,14 +40,14 @@ def styles(lines: Iterable[SpanLine], words: str) -> set[str]:
 
 
 def test_one_line_for_each_host_on_a_narrow_screen() -> None:
-    lines = text(draw_hosts(picture(flow(steady(1e9))), View(), 80, 2))
+    lines = text(draw_hosts(run_view(flow(steady(1e9))), View(), 80, 2))
     assert len(lines) == 2
     assert lines[0].startswith(" client a ens4  CPU  25 % of 4  CPU2 100 % ▲  softirq  11 %")
     assert lines[1].startswith(" server b ens4  CPU  50 % of 4  CPU2 100 % ▲  softirq  22 %")
 
 
 def test_more_rows_tell_more() -> None:
-    shown = picture(flow(steady(1e9)))
+    shown = run_view(flow(steady(1e9)))
     two = text(draw_hosts(shown, View(), 120, 4))
     assert len(two) == 4
     assert "retransmits 3 rtt 310 µs cwnd 1.20 MiB" in two[1] and "in 812 kpps out 40.1 kpps drops 0" in two[1]
@@ -62,7 +62,7 @@ def test_more_rows_tell_more() -> None:
 def test_with_three_hosts_nothing_is_drawn_twice(width: int) -> None:
     """Two lines each: what did not fit into the first is in the second, and only there."""
     hosts = (host("a", "client", steady(0.2)), host("b", "server", steady(0.4)), host("c", "observer", steady(0.1)))
-    lines = text(draw_hosts(picture(flow(steady(1e9)), hosts=hosts), View(), width, 6))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), width, 6))
     assert len(lines) == 6
     assert "".join(lines[:2]).count("retransmits") == 1
     for words in ("CPU  20 %", "rtt", "cwnd"):
@@ -71,14 +71,14 @@ def test_with_three_hosts_nothing_is_drawn_twice(width: int) -> None:
 
 def test_an_observer_tells_what_its_vhost_threads_cost() -> None:
     hosts = (host("a", "client", steady(0.2)), host("pve", "observer", steady(0.1), cores=64))
-    lines = text(draw_hosts(picture(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
     assert lines[4].startswith(" observer pve")
     assert "of 64" in lines[4] and "vhost 90 % of a core" in "".join(lines[5:])
 
 
 def test_the_values_are_those_under_the_cursor() -> None:
     hosts = (host("a", "client", lambda time: time / 100), host("b", "server", steady(0.5)))
-    shown = picture(flow(steady(1e9)), hosts=hosts)
+    shown = run_view(flow(steady(1e9)), hosts=hosts)
     assert "CPU   3 % of 4" in text(draw_hosts(shown, View(cursor=2.5), 80, 2))[0]
     assert "CPU  10 % of 4" in text(draw_hosts(shown, View(), 80, 2))[0]
     assert "CPU not counted" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
@@ -86,7 +86,7 @@ def test_the_values_are_those_under_the_cursor() -> None:
 
 def test_a_run_that_is_over_is_told_by_what_counts_of_it() -> None:
     """The load of the result is 15 % of four cores, whatever the last second was."""
-    over = picture_of(result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server"))))
+    over = result_view(result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server"))))
     assert "CPU  15 % of 4" in text(draw_hosts(over, View(), 80, 2))[0]
     assert "CPU  90 % of 4" in text(draw_hosts(over, View(cursor=8.5), 80, 2))[0]
 
@@ -96,7 +96,7 @@ def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
     assert hottest_words(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
     assert hottest_words(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == ("CPU1  60 %  ", "")
     taken = replace(FULL, steal=0.3)
-    lines = draw_hosts(picture(flow(steady(1e9)), hosts=(HostLoadView("client", "a", "", (taken,)),)), View(), 120, 1)
+    lines = draw_hosts(run_view(flow(steady(1e9)), hosts=(HostLoadView("client", "a", "", (taken,)),)), View(), 120, 1)
     assert styles(lines, "15 %") == {"warn"}
 
 
@@ -146,7 +146,7 @@ def test_the_split_chart_has_a_scale_that_does_not_exaggerate() -> None:
 
 
 def test_names_are_cleaned() -> None:
-    shown = picture(flow(steady(1e9)), hosts=(HostLoadView("server", "b\x1b[2J\n", "", (FULL,)),))
+    shown = run_view(flow(steady(1e9)), hosts=(HostLoadView("server", "b\x1b[2J\n", "", (FULL,)),))
     for rows in (1, 2, 5):
         assert not any("\x1b" in line or "\n" in line for line in text(draw_hosts(shown, View(), 120, rows)))
 
@@ -174,7 +174,7 @@ def test_any_hosts_fit_any_size(
     pictures = [
         HostLoadView("observer", name, "", tuple(sorted(series, key=lambda one: one.time))) for name, series in hosts
     ]
-    shown: RunView = picture(flow(steady(1e9)), hosts=tuple(pictures))
+    shown: RunView = run_view(flow(steady(1e9)), hosts=tuple(pictures))
     width, rows = size
     lines = draw_hosts(shown, View(cursor=cursor), width, rows, glyphs=glyphs)
     assert len(hosts) <= len(lines) <= max(rows, len(hosts))
@@ -197,7 +197,7 @@ async def test_hosts_get_more_lines_when_there_are_more_rows() -> None:
         view = app.query_one(RunHosts)
         view.styles.height = "1fr"
         await pilot.pause()
-        view.show(picture(flow(steady(1e9))), 2.5)
+        view.show(run_view(flow(steady(1e9))), 2.5)
         assert len(view.lines) == 12
         await pilot.resize_terminal(80, 3)
         await pilot.pause()
