@@ -63,7 +63,7 @@ async def _run_change(
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedFix:
     """One fix of a finding."""
 
     finding: Finding
@@ -72,14 +72,14 @@ class Chosen:
     """With everything filled in; None: it is typed by hand."""
 
 
-def _fix_script(chosen: Chosen) -> str:
+def _fix_script(chosen: SelectedFix) -> str:
     finding, fix = chosen.finding, chosen.fix
     about = f"{finding.subject or finding.host} {finding.title} ({finding.rule})"
     commands = chosen.actions.commands if chosen.actions is not None else None
     return script(finding.host, about, fix, commands=commands, lasting=lasting_fixes(finding, fix))
 
 
-def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_hand: bool) -> Chosen:
+def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_hand: bool) -> SelectedFix:
     """The requested fix; without a number the first that can be carried out. One that is typed by hand only if
     `by_hand`. Raises NictopError."""
     if number is not None and number > len(finding.fixes):
@@ -92,10 +92,10 @@ def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_h
         if actions.blanks:
             missing = actions.blanks[0]
             raise NictopError(f"<{missing}> is still to be filled in", f"--fill {missing}=…")
-        return Chosen(finding, done[0], actions)
+        return SelectedFix(finding, done[0], actions)
     typed = next((fix for fix, _ in found if fix.commands and fix.where == "here"), None)
     if by_hand and typed is not None and not values:
-        return Chosen(finding, typed, None)
+        return SelectedFix(finding, typed, None)
     why = [f"{clean(fix.title)}: {clean(one.why)}" for fix, one in found if isinstance(one, ByHand)]
     raise NictopError("nictop cannot carry this out: " + ("; ".join(why) or "there is no fix"), "see nictop check")
 

@@ -59,12 +59,12 @@ def run(options: argparse.Namespace) -> int:
             )
             for host in wanted
         ]
-        return await _Session(recorder, sources).run(options.time)
+        return await _RecordingRun(recorder, sources).run(options.time)
 
     return asyncio.run(recording())
 
 
-class _Session:
+class _RecordingRun:
     """The hosts that are recorded, until a signal or the time limit."""
 
     def __init__(self, recorder: Recorder, sources: list[Source]) -> None:

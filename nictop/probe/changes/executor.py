@@ -15,11 +15,11 @@ import signal
 import time
 
 from nictop.probe.changes import daemonize, locks
-from nictop.probe.changes.guard import KEEP, LOCK_TIMEOUT, MAX_REPORT_BYTES, UNDO, Guard, UndoRecord, run_rescue
 from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots
 from nictop.probe.changes.plan.plan import read_plan
 from nictop.probe.changes.requests import ChangeCommand
+from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, MAX_REPORT_BYTES, UNDO, Guard, UndoRecord, run_rescue
 from nictop.probe.traffic.requests import request_id
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ MAX_RESCUES = 5
 """Number of processes, one after another, that may roll back for a killed guard: each may be killed as well."""
 
 
-class Worker:
+class ChangeWorker:
     """A process that reads a plan or makes a change. `role`: "plan", "guard" or "rescue". `pid`: of a guard once it is
     known. `deadline`: it must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is changed.
     `is_waiting`: applied, and waiting for the decision to keep it."""
@@ -61,7 +61,7 @@ class Executor:
 
     def __init__(self, report: ReportChange, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._report, self._poll, self._roots = report, poll, Roots(sys, proc)
-        self._worker: Worker | None = None
+        self._worker: ChangeWorker | None = None
 
     def handle_request(self, request: Mapping[str, object], now: float) -> None:
         """Execute one `records.ChangeRequest`; a refusal is sent as a line."""
@@ -155,7 +155,7 @@ class Executor:
         if self._worker is not None:
             self._unregister(self._worker)
 
-    def _forward(self, worker: Worker, step: str, now: float) -> None:
+    def _forward(self, worker: ChangeWorker, step: str, now: float) -> None:
         """Send a decision to the guard. After "keep" there is no deadline: NetworkManager may take long."""
         worker.keep_requested = worker.keep_requested or step == "keep"
         timeout = UNDO_START_TIMEOUT if worker.is_waiting else APPLY_STOP_TIMEOUT
@@ -174,12 +174,12 @@ class Executor:
 
         if command.step == "prepare":
             pipes, pid = daemonize.start(plan, detached=False)
-            self._register(Worker(command.id, "plan", pipes, pid, now + PLAN_TIMEOUT))
+            self._register(ChangeWorker(command.id, "plan", pipes, pid, now + PLAN_TIMEOUT))
         else:
             pipes, pid = daemonize.start(guard, sys=roots.sys)
-            self._register(Worker(command.id, "guard", pipes, pid, None))
+            self._register(ChangeWorker(command.id, "guard", pipes, pid, None))
 
-    def _start_rescue(self, worker: Worker, now: float) -> None:
+    def _start_rescue(self, worker: ChangeWorker, now: float) -> None:
         """Start a process that rolls back for a guard that has died."""
         change_id, undo_record, roots = worker.change_id, worker.undo_record, self._roots
         assert undo_record is not None
@@ -192,15 +192,15 @@ class Executor:
         except OSError as error:
             self._send(change_id, "failed", f"the guard was killed, and its change stays: {error.strerror}", now)
             return
-        rescuer = Worker(change_id, "rescue", pipes, pid, None)
+        rescuer = ChangeWorker(change_id, "rescue", pipes, pid, None)
         rescuer.undo_record, rescuer.rescues = undo_record, worker.rescues + 1
         self._register(rescuer)
 
-    def _register(self, worker: Worker) -> None:
+    def _register(self, worker: ChangeWorker) -> None:
         self._worker = worker
         self._poll.register(worker.pipes.reports, select.POLLIN)
 
-    def _handle_message(self, worker: Worker, line: bytes) -> None:
+    def _handle_message(self, worker: ChangeWorker, line: bytes) -> None:
         try:
             message = json.loads(line)
         except ValueError:
@@ -216,7 +216,7 @@ class Executor:
             worker.pid = message["pid"]
             worker.undo_record = UndoRecord(**message["undo"])
 
-    def _handle_exit(self, worker: Worker, now: float) -> None:
+    def _handle_exit(self, worker: ChangeWorker, now: float) -> None:
         """The worker has ended; if it was not finished, report it and roll back."""
         worker.error = worker.error or worker.buffer.decode("utf-8", "replace").strip()[:300]
         self._unregister(worker)
@@ -238,7 +238,7 @@ class Executor:
                 self._send(worker.change_id, "failed", f"the guard ended early: {reason}", now)
             self._start_rescue(worker, now)
 
-    def _unregister(self, worker: Worker) -> None:
+    def _unregister(self, worker: ChangeWorker) -> None:
         self._poll.unregister(worker.pipes.reports)
         worker.pipes.close()
         self._worker = None
