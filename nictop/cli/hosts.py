@@ -45,7 +45,7 @@ def add_time_option(parser: argparse.ArgumentParser) -> None:
 def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
     """The hosts on the command line; this one if there are none. Raises NictopError, also for an argument that is not a
     known host but nearly a command: nictop would try to resolve it for ever."""
-    from nictop.hosts.specification import LOCAL, Host, configuration_path, parse_hosts, read_configuration
+    from nictop.hosts.specification import LOCAL, Host, configuration_path, read_configuration, requested_hosts
 
     if not arguments:
         return (Host(os.uname().nodename, LOCAL),)
@@ -58,7 +58,7 @@ def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
             raise NictopError(
                 f'"{word}" is not a known host: did you mean {meant}?', f"for a host of this name: USER@{word}"
             )
-    return parse_hosts(arguments, configuration)
+    return requested_hosts(arguments, configuration)
 
 
 def _near_command(word: str) -> str:
@@ -153,10 +153,10 @@ def recording_path(options: argparse.Namespace) -> str | None:
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
     """The state of every host of a recording at that time, by default its end. Raises NictopError."""
     from nictop.recording.reader import Recording
-    from nictop.recording.time_spec import parse_time
+    from nictop.recording.time_spec import resolve_time
 
     with Recording.open(path) as recording:
-        time = parse_time(time_text or "end", recording)
+        time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
             raise NictopError(f"{path}: no host was heard in this recording yet")
         return tuple(_recorded_answer(recording, name, time) for name in recording.hosts)

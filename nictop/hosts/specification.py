@@ -144,7 +144,7 @@ def _unknown_keys(table: dict[str, Any]) -> Iterable[str]:
         yield from (f"hosts.{name}.{key}" for key in host if key not in NamedHost.__dataclass_fields__)
 
 
-def parse_hosts(arguments: Iterable[str], configuration: Configuration) -> tuple[Host, ...]:
+def requested_hosts(arguments: Iterable[str], configuration: Configuration) -> tuple[Host, ...]:
     """The hosts of the arguments, in their order and each once; no arguments: this machine.
 
     Raises NictopError (exit code 2) for an argument that is not valid, and for two hosts with the same label.
@@ -163,13 +163,13 @@ def parse_hosts(arguments: Iterable[str], configuration: Configuration) -> tuple
     return tuple(found.values()) or (Host(LOCAL, LOCAL),)
 
 
-def parse_more_hosts(line: str, known: Iterable[Host], environment: Mapping[str, str]) -> tuple[Host, ...]:
+def additional_hosts(line: str, known: Iterable[Host], environment: Mapping[str, str]) -> tuple[Host, ...]:
     """The hosts in a line of arguments, to be watched besides the known ones; reads the configuration again.
 
     Raises NictopError for an argument that is not valid, and for a host or label that is among the known ones.
     """
     present = tuple(known)
-    wanted = parse_hosts(line.split(), read_configuration(configuration_path(environment)))
+    wanted = requested_hosts(line.split(), read_configuration(configuration_path(environment)))
     for host in wanted:
         for one in present:
             if one.label == host.label:

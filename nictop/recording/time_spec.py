@@ -14,7 +14,7 @@ _OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _AFTER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)")
 
 
-def parse_time(text: str, recording: Recording) -> float:
+def resolve_time(text: str, recording: Recording) -> float:
     """The time in the recording (seconds, CLOCK_MONOTONIC of the recording machine), between its begin and end. Times
     of day are in this machine's time zone, and mean the first one after the recording began. Raises RecordingError for
     an invalid text and for a time outside the recording."""

@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import time
 import zlib
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ from nictop.probe.kernel import netlink
 from nictop.probe.records import Qdisc
 from nictop.recording.file.frames import Damaged
 from nictop.recording.reader import Recording
-from nictop.recording.time_spec import parse_time
+from nictop.recording.time_spec import resolve_time
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
@@ -223,7 +224,7 @@ def recording(random: Random, text: str) -> None:
         file.flush()
         with Recording.open(file.name) as opened:
             with suppress(NictopError):
-                parse_time(text[:30], opened)
+                resolve_time(text[:30], opened)
             for name in opened.hosts[:1]:
                 reader = opened.reader(name, opened.begin)
                 for _ in range(50):
@@ -268,7 +269,13 @@ MORE: dict[str, tuple[Callable[[Random, str], None], tuple[type[BaseException], 
 }
 """Name → function, exceptions that it may raise, relative number of inputs."""
 
-NAMED = {"ValueError": ValueError, "NictopError": NictopError, "Damaged": Damaged, "OSError": OSError}
+NAMED: dict[str, type[BaseException]] = {
+    "ArgumentTypeError": ArgumentTypeError,
+    "Damaged": Damaged,
+    "NictopError": NictopError,
+    "OSError": OSError,
+    "ValueError": ValueError,
+}
 
 
 # ------------------------------------------------------------------------------------------------------------ parsers

@@ -12,12 +12,12 @@ from nictop.errors import NictopError
 from nictop.hosts.specification import (
     Configuration,
     Host,
+    additional_hosts,
     configuration_path,
     parse_configuration,
     parse_host,
-    parse_hosts,
-    parse_more_hosts,
     read_configuration,
+    requested_hosts,
 )
 
 TEXT = b"""
@@ -59,7 +59,7 @@ def test_arguments(word: str, host: Host) -> None:
 def test_changes_are_allowed_only_in_the_entry_of_a_host() -> None:
     """Not in the defaults; another label does not change it."""
     text = b"[hosts.a]\nallow_changes = true\n[hosts.b]\n"
-    known = parse_hosts(["a", "b", "c", "other=a"], parse_configuration(text, "x"))
+    known = requested_hosts(["a", "b", "c", "other=a"], parse_configuration(text, "x"))
     assert [host.allow_changes for host in known] == [True, False, False, True]
     with pytest.raises(NictopError, match="allow_changes"):
         parse_configuration(b"[defaults]\nallow_changes = true\n", "x")
@@ -103,7 +103,7 @@ def test_any_argument_is_a_host_or_an_error(word: str) -> None:
 
 
 def test_without_arguments_the_host_is_this_machine() -> None:
-    assert parse_hosts([], Configuration()) == (Host("local", "local"),)
+    assert requested_hosts([], Configuration()) == (Host("local", "local"),)
 
 
 def test_names_and_groups_of_the_configuration() -> None:
@@ -111,20 +111,20 @@ def test_names_and_groups_of_the_configuration() -> None:
     pve = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
     vm1 = Host("vm1", "vm1", "admin", None, ("~/.ssh/lab",))
     other = Host("other", "192.0.2.7", "admin", None, ("~/.ssh/lab",))
-    assert parse_hosts(["all", "vm1"], configuration) == (vm1, pve, other, Host("local", "local"))
-    assert parse_hosts(["p=pve"], configuration)[0].label == "p"
-    assert parse_hosts(["p=pve"], configuration)[0].address == "pve.example"
+    assert requested_hosts(["all", "vm1"], configuration) == (vm1, pve, other, Host("local", "local"))
+    assert requested_hosts(["p=pve"], configuration)[0].label == "p"
+    assert requested_hosts(["p=pve"], configuration)[0].address == "pve.example"
 
 
 def test_two_hosts_cannot_share_a_label() -> None:
     with pytest.raises(NictopError, match="two hosts would be called vm1"):
-        parse_hosts(["root@vm1", "vm1:2222"], Configuration())
+        requested_hosts(["root@vm1", "vm1:2222"], Configuration())
 
 
 def test_a_group_that_contains_itself() -> None:
     configuration = parse_configuration(b'[groups]\na = ["b"]\nb = ["a"]\n', "config.toml")
     with pytest.raises(NictopError, match="contains itself: a → b → a"):
-        parse_hosts(["a"], configuration)
+        requested_hosts(["a"], configuration)
 
 
 @pytest.mark.parametrize(
@@ -174,13 +174,13 @@ def test_groups_of_groups_are_expanded_once() -> None:
     """30 groups that contain the one before twice would be 2^30 arguments."""
     groups = {f"g{number}": (f"g{number - 1}", f"g{number - 1}") for number in range(1, 31)}
     configuration = Configuration(groups={"g0": ("vm1", "vm2"), **groups})
-    assert [host.label for host in parse_hosts(["g30", "g7"], configuration)] == ["vm1", "vm2"]
+    assert [host.label for host in requested_hosts(["g30", "g7"], configuration)] == ["vm1", "vm2"]
 
 
 def test_groups_within_groups_have_a_limit() -> None:
     groups: dict[str, tuple[str, ...]] = {f"g{number}": (f"g{number + 1}",) for number in range(5000)}
     with pytest.raises(NictopError, match="more than 32 groups within each other"):
-        parse_hosts(["g0"], Configuration(groups=groups))
+        requested_hosts(["g0"], Configuration(groups=groups))
 
 
 def test_where_the_configuration_is(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
     environment = {"XDG_CONFIG_HOME": str(tmp_path)}
     (tmp_path / "nictop").mkdir()
     (tmp_path / "nictop" / "config.toml").write_text('[groups]\nlab = ["vm3", "root@pve"]\n')
-    known = parse_hosts(["vm1", "here=local"], Configuration())
-    assert [host.label for host in parse_more_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
+    known = requested_hosts(["vm1", "here=local"], Configuration())
+    assert [host.label for host in additional_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
     for words, said in (
         ("vm1", "a host called vm1 is watched already"),
         ("local", "local is watched already, as here"),
@@ -211,5 +211,5 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
         ("vm2:x", "'x' is no port"),
     ):
         with pytest.raises(NictopError) as error:
-            parse_more_hosts(words, known, environment)
+            additional_hosts(words, known, environment)
         assert said in error.value.message

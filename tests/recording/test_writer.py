@@ -195,9 +195,9 @@ def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from nictop.recording.writer import Recorder\n"
-        "from tests.support.recordings import a_host\n"
+        "from tests.support.recordings import host_items\n"
         "recorder = Recorder(sys.argv[1])\n"
-        "for host, item, at in a_host('a', 60): recorder.hear(host, item, at)\n"
+        "for host, item, at in host_items('a', 60): recorder.record(host, item, at)\n"
         "print('heard', flush=True)\n"
         "time.sleep(60)\n"
     )

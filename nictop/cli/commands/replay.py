@@ -27,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from nictop.recording.reader import Recording
-    from nictop.recording.time_spec import parse_time
+    from nictop.recording.time_spec import resolve_time
 
     require_terminal("for scripts and pipes: nictop show FILE --at TIME")
     with Recording.open(options.file) as recording:
         if not recording.hosts:
             raise NictopError(f"{options.file}: no host was heard in this recording yet")
-        start = recording.begin if options.at is None else parse_time(options.at, recording)
+        start = recording.begin if options.at is None else resolve_time(options.at, recording)
         from nictop.tui.run import show
 
         return show(recording, start=start, speed=options.speed, glyphs=screen_glyphs(options))

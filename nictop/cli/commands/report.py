@@ -118,12 +118,12 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
 def _recorded_runs(named: Subjects, at: str | None) -> Iterator[StoredRun]:
     """The runs in the recordings that had ended by then; for the others the reason is printed."""
     from nictop.recording.reader import Recording
-    from nictop.recording.time_spec import parse_time
+    from nictop.recording.time_spec import resolve_time
     from nictop.replay.results import recorded_results
 
     for path in named.recordings:
         with Recording.open(path) as recording:
-            found = asyncio.run(recorded_results(recording, parse_time(at or "end", recording)))
+            found = asyncio.run(recorded_results(recording, resolve_time(at or "end", recording)))
         for sentence in found.missing:
             output.print_status(sentence)
         yield from found.runs

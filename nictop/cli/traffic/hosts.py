@@ -10,7 +10,7 @@ from dataclasses import replace
 from nictop.errors import NictopError
 from nictop.hosts.connect import connect
 from nictop.hosts.session import HostSession
-from nictop.hosts.specification import Host, configuration_path, parse_hosts, read_configuration
+from nictop.hosts.specification import Host, configuration_path, read_configuration, requested_hosts
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.request import RunRequest
 
@@ -24,11 +24,11 @@ def run_hosts(options: argparse.Namespace, request: RunRequest) -> tuple[tuple[H
     known = read_configuration(configuration_path(os.environ))
     names = []
     for side, word in (("client", request.client), ("server", request.server)):
-        meant = parse_hosts([word], known)
+        meant = requested_hosts([word], known)
         if len(meant) != 1:
             raise NictopError(f"{clean(word)} means {len(meant)} hosts, and a run has one {side}")
         names.append(meant[0].label)
-    every = parse_hosts([request.client, request.server, *options.observe], known)
+    every = requested_hosts([request.client, request.server, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)
     return every, replace(request, client=names[0], server=names[1], observers=observers)
 

@@ -73,7 +73,7 @@ class Limit:
 
     bits_per_second: float
     """On the wire, with preamble and gap; for a shaper: as it counts."""
-    text: str
+    words: str
     """``10 GbE``, ``VF 3 is held to 1.00 Gb/s``; sanitized."""
     end: End | None = None
     shaper: Shaper | None = None
@@ -152,7 +152,7 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
 
     lowest = min(limits, key=messages)
     max_goodput = messages(lowest) * payload * 8
-    parts = (lowest.text, *framing_texts(framing))
+    parts = (lowest.words, *framing_texts(framing))
     return Ceiling(max_goodput, messages(lowest), f"{units.bits_per_second(max_goodput)}: {', '.join(parts)}", lowest)
 
 

@@ -104,10 +104,10 @@ class WatchedHosts:
         """Watch the hosts that a line specifies, as on the command line. Returns what is wrong with it and what to do,
         "" when they are watched now."""
         from nictop.errors import NictopError
-        from nictop.hosts.specification import parse_more_hosts
+        from nictop.hosts.specification import additional_hosts
 
         try:
-            wanted = parse_more_hosts(text, (one.host for one in self.by_name.values()), os.environ)
+            wanted = additional_hosts(text, (one.host for one in self.by_name.values()), os.environ)
         except NictopError as error:
             return f"{error.message}; {error.hint}" if error.hint else error.message
         for host in wanted:

@@ -26,7 +26,7 @@ from nictop.recording.file.frames import (
 )
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.reader import Recording
-from nictop.recording.time_spec import parse_time
+from nictop.recording.time_spec import resolve_time
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT
 from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
@@ -308,7 +308,7 @@ def test_times_of_day(tmp_path: Path) -> None:
             "2026-03-15 01:59:00": 7170.0,
             "end": 7200.0,
         }
-        assert {text: parse_time(text, recording) - BEGIN for text in places} == pytest.approx(places, abs=2e-3)
+        assert {text: resolve_time(text, recording) - BEGIN for text in places} == pytest.approx(places, abs=2e-3)
         for text in ("23:59:20", "2026-03-14T23:59:00", "03:00"):
             with pytest.raises(RecordingError, match="is not in the recording"):
-                parse_time(text, recording)
+                resolve_time(text, recording)

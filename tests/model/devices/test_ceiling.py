@@ -128,7 +128,7 @@ def test_the_speed_of_a_device_limits_its_vlans() -> None:
     vlan = make_link(9, "ens4.7", kind="vlan", lower=4, details={"vlan_id": 7})
     for ifindex in (4, 9):
         limits, why = end_limits(host(nic(), vlan), ifindex)
-        assert ([(limit.bits_per_second, limit.text) for limit in limits], why) == ([(1e10, "10 GbE")], "")
+        assert ([(limit.bits_per_second, limit.words) for limit in limits], why) == ([(1e10, "10 GbE")], "")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_names_are_sanitized() -> None:
 
 def test_emulated_drivers_have_a_speed_on_a_physical_machine() -> None:
     limits, _ = end_limits(host(nic(speed=1000, driver="e1000"), hypervisor=None), 4)
-    assert [limit.text for limit in limits] == ["1 GbE"]
+    assert [limit.words for limit in limits] == ["1 GbE"]
 
 
 def function(address: str, **more: object) -> PciFunction:
@@ -166,10 +166,10 @@ def test_the_pcie_link_can_be_the_limit() -> None:
     slow = function("0000:02:00.0", link=PcieLink(2.5, 2, 8.0, 8))
     machine = host(nic(pci_address="0000:02:00.0"), pci=(slow,), hypervisor=None)
     limits, _ = end_limits(machine, 4)
-    assert [limit.text for limit in limits] == ["10 GbE", "PCIe 2.5 GT/s ×2 (of 8 GT/s ×8)"]
+    assert [limit.words for limit in limits] == ["10 GbE", "PCIe 2.5 GT/s ×2 (of 8 GT/s ×8)"]
     assert limits[1].bits_per_second == pytest.approx(4e9 * 0.9)
     guest = host(nic(pci_address="0000:02:00.0"), pci=(slow,))
-    assert [limit.text for limit in end_limits(guest, 4)[0]] == ["10 GbE"]
+    assert [limit.words for limit in end_limits(guest, 4)[0]] == ["10 GbE"]
 
 
 def test_the_vf_rate_limits_only_the_sender() -> None:
@@ -187,7 +187,7 @@ def test_the_vf_rate_limits_only_the_sender() -> None:
     sending, _ = end_limits(guest, 7, rates)
     assert min(limit.bits_per_second for limit in sending) == 5e8
     receiving, _ = end_limits(guest, 7, rates, sends=False)
-    assert [limit.text for limit in receiving] == ["10 GbE"]
+    assert [limit.words for limit in receiving] == ["10 GbE"]
 
 
 def test_framing_combines_both_ends() -> None:
@@ -208,7 +208,7 @@ def test_a_queueing_discipline_limits_only_the_sender() -> None:
     found = ceiling(limits, Framing(1500, 4))
     assert found.goodput == pytest.approx(1e8 * 1448 / 1514)
     assert found.sentence.startswith("95.6 Mb/s: ens4 of a limited to 100 Mb/s by tbf, MTU 1500, IPv4")
-    assert [limit.text for limit in end_limits(shaped, 4, sends=False)[0]] == ["10 GbE"]
+    assert [limit.words for limit in end_limits(shaped, 4, sends=False)[0]] == ["10 GbE"]
     wire = replace(slow, kind="htb", overhead=24, smallest=84)
     counted = ceiling(end_limits(host(replace(nic(), traffic_control=(wire,))), 4)[0], Framing(1500, 4))
     assert counted.goodput == pytest.approx(goodput(1e8, Framing(1500, 4)))
@@ -226,7 +226,7 @@ def test_a_queueing_discipline_limits_only_the_sender() -> None:
 )
 def test_partial_limits_are_not_a_ceiling(qdisc: Qdisc) -> None:
     limits, _ = end_limits(host(replace(nic(), traffic_control=(qdisc,))), 4)
-    assert [limit.text for limit in limits] == ["10 GbE"]
+    assert [limit.words for limit in limits] == ["10 GbE"]
 
 
 @given(st.integers(100, 9000), st.sampled_from(["tcp", "udp"]), st.integers(0, 20000))

@@ -86,7 +86,7 @@ def test_the_probe_process_imports_no_large_module() -> None:
     """Whatever it reads: each of these would use megabytes for as long as the probe runs."""
     code = (
         "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
-        "r = CounterReader(); r.watch([1]); r.learn_physical_functions(); r.read()\n"
+        "r = CounterReader(); r.watch([1]); r.find_physical_functions(); r.read()\n"
         "print(sorted({'dataclasses', 'typing', 'inspect', 'asyncio', 'argparse', 'subprocess', 'pyroute2', 'ctypes',"
         " 'logging', 'traceback', 'nictop.probe.records'} & set(sys.modules)))"
     )

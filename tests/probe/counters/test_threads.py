@@ -363,7 +363,8 @@ def test_targets_do_not_load_the_records() -> None:
     code = (
         "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
         "r = CounterReader(); r.watch_machine(True)\n"
-        "r.learn({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, 'x', [1])]}); r.read()\n"
+        "r.set_targets({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, 'x', [1])]})\n"
+        "r.read()\n"
         "print(sorted({'dataclasses', 'typing', 'inspect', 'ctypes', 'nictop.probe.records'} & set(sys.modules)))"
     )
     root = str(Path(__file__).parent.parent.parent.parent)

@@ -80,14 +80,14 @@ FILL = """
 import os, sys
 from pathlib import Path
 from nictop.errors import NictopError
-from tests.traffic.results.test_selection import stored_run, keep
+from tests.traffic.results.test_selection import stored_run, save_run
 where = Path(sys.argv[1])
 try:
-    keep(stored_run(label="x" * 300_000), where)
+    save_run(stored_run(label="x" * 300_000), where)
 except NictopError as error:
     print(error.message)
 print(os.listdir(where))
-keep(stored_run(), where)
+save_run(stored_run(), where)
 print(len(os.listdir(where)))
 """
 
@@ -117,9 +117,9 @@ READ_ONLY = """
 from pathlib import Path
 import sys
 from nictop.errors import NictopError
-from tests.traffic.results.test_selection import stored_run, keep
+from tests.traffic.results.test_selection import stored_run, save_run
 try:
-    keep(stored_run(), Path(sys.argv[1]))
+    save_run(stored_run(), Path(sys.argv[1]))
 except NictopError as error:
     print(error.message)
 """

@@ -61,14 +61,14 @@ class ReplayActions(NictopScreen, Screen[None]):
     def action_go(self) -> None:
         """Ask for a time, and go there."""
         from nictop.errors import NictopError
-        from nictop.recording.time_spec import parse_time
+        from nictop.recording.time_spec import resolve_time
         from nictop.tui.screens.dialogs.line_entry import LineEntry
 
         recording = self._replay.playback.recording
 
         async def take(words: str) -> str:
             try:
-                self._replay.seek(parse_time(words, recording))
+                self._replay.seek(resolve_time(words, recording))
             except NictopError as error:
                 return f"{error.message}; {error.hint}" if error.hint else error.message
             return ""

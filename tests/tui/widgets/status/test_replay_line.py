@@ -33,8 +33,8 @@ def test_it_fits(width: int, glyphs: Glyphs) -> None:
         ({}, " ▶ "),
         ({"playing": False}, "paused"),
         ({"now": 200.0}, "at the end"),
-        ({"now": 200.0, "grows": True}, "newest"),
-        ({"now": 200.0, "grows": True, "playing": False}, "at the end"),
+        ({"now": 200.0, "is_growing": True}, "newest"),
+        ({"now": 200.0, "is_growing": True, "playing": False}, "at the end"),
     ],
 )
 def test_it_says_what_it_does(change: dict[str, float | bool], words: str) -> None:
