@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.report import parse_subjects
+from nictop.cli.commands.report import classify_subjects
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.files import write_new_file
@@ -136,23 +136,23 @@ def test_invalid_arguments_are_refused(arguments: list[str], sentence: str, caps
 
 def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
     path = save_run(experiments()[0], directory(os.environ))
-    found = parse_subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
+    found = classify_subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
     assert found.hosts == ("vm1", "root@vm2:2222", "local")
     assert [run.identity for run in found.runs] == ["one-1"] * 3
-    assert found.asks_hosts and not parse_subjects(["one"]).asks_hosts and parse_subjects([]).asks_hosts
+    assert found.asks_hosts and not classify_subjects(["one"]).asks_hosts and classify_subjects([]).asks_hosts
 
 
 def test_a_file_of_another_format_is_an_error(home: Path) -> None:
     foreign = home / "here" / "x.json"
     foreign.write_bytes(b"\x00\xff{")
     with pytest.raises(NictopError):
-        parse_subjects(["x.json"])
+        classify_subjects(["x.json"])
 
 
 def test_without_a_home_directory_every_argument_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.delenv("HOME")
-    assert parse_subjects(["beef1234"]).hosts == ("beef1234",)
+    assert classify_subjects(["beef1234"]).hosts == ("beef1234",)
 
 
 # --------------------------------------------------------------------------------------------------------- the file

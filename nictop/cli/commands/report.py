@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
-    named = parse_subjects(options.hosts)
+    named = classify_subjects(options.hosts)
     wall = time.time()
     path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[options.format]}"
     if path != "-" and not options.force:
@@ -156,7 +156,7 @@ class Subjects:
         return bool(self.hosts) or not (self.recordings or self.runs)
 
 
-def parse_subjects(words: Sequence[str]) -> Subjects:
+def classify_subjects(words: Sequence[str]) -> Subjects:
     """Each word is a file, an identity or label of stored runs, or else a host. Raises NictopError for a file that is
     neither a recording nor a result."""
     from nictop.recording.file.open import is_recording

@@ -22,7 +22,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_byte_count(text: str, what: str = "size") -> int:
-    """Bytes: ``128K``, ``1M``, ``1460``, ``0.5M``."""
+    """Bytes: ``128K``, ``1M``, ``1460``, ``0.5M``. Raises NictopError."""
     match = _AMOUNT.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     value = _scaled(match, 1024) if match is not None else None
     if value is None:
@@ -31,7 +31,7 @@ def parse_byte_count(text: str, what: str = "size") -> int:
 
 
 def parse_bit_rate(text: str, what: str = "bitrate") -> int:
-    """Bits per second: ``1G``, ``500M``, ``2.5G``."""
+    """Bits per second: ``1G``, ``500M``, ``2.5G``. Raises NictopError."""
     match = _RATE.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     value = _scaled(match, 1000) if match is not None else None
     if value is None:
@@ -53,26 +53,26 @@ def _scaled(match: re.Match[str], factor: int) -> int | None:
 
 
 def parse_whole_number(text: str, what: str = "number") -> int:
-    """``4`` → 4"""
+    """``4`` → 4. Raises NictopError."""
     if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,15}", text.strip(), re.ASCII) is None:
         raise NictopError(f"{what}: {quoted(text)} is no whole number")
     return int(text.strip())
 
 
 def parse_seconds(text: str, what: str = "time") -> float:
-    """``2``, ``0.5`` → seconds"""
+    """``2``, ``0.5`` → seconds. Raises NictopError."""
     if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip(), re.ASCII) is None:
         raise NictopError(f"{what}: {quoted(text)} is no number of seconds")
     return float(text.strip())
 
 
 def parse_cpu(text: str, what: str = "CPU") -> int:
-    """Number of a CPU."""
+    """Number of a CPU. Raises NictopError."""
     return parse_whole_number(text, what)
 
 
 def parse_dscp(text: str, what: str = "DSCP") -> int:
-    """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63."""
+    """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63. Raises NictopError."""
     number = dscp_number(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     if number is None:
         names = ", ".join(list(DSCP)[:MAX_NAMES_IN_HINT])
@@ -83,7 +83,7 @@ def parse_dscp(text: str, what: str = "DSCP") -> int:
 
 
 def parse_yes_or_no(text: str, what: str = "value") -> bool:
-    """``yes``, ``on`` → True; ``no``, ``off`` → False"""
+    """``yes``, ``on`` → True; ``no``, ``off`` → False. Raises NictopError."""
     value = {"yes": True, "on": True, "no": False, "off": False}.get(text.strip().lower())
     if value is None:
         raise NictopError(f"{what}: {quoted(text)} is neither yes nor no")
