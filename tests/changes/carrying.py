@@ -23,7 +23,7 @@ MTU = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 BACK = ("ip", "link", "set", "dev", "ens4", "mtu", "1500")
 PLANNED = PlannedAction(MTU, "mtu 1500", "mtu 9000", (BACK,), "ens4")
 DONE = replace(PLANNED, before="mtu 9000", undo=())
-WISH = ChangeSpec("alma-load-001", (MTU,), "set it now", keep_within=5.0)
+SPEC = ChangeSpec("alma-load-001", (MTU,), "set it now", keep_within=5.0)
 
 Decide = Callable[[Event, ChangeSession], object]
 Answer = ChangeLine | SourceState
@@ -51,7 +51,7 @@ class Carried:
 async def carry(
     source: Source,
     decide: Decide,
-    wish: ChangeSpec = WISH,
+    spec: ChangeSpec = SPEC,
     *,
     limits: ChangeTimeouts = PATIENT,
     log: Callable[[LoggedChange], None] | None = None,
@@ -59,7 +59,7 @@ async def carry(
     """The whole change. `decide` is called with each event. A real source is waited for until it is live."""
     entries: list[LoggedChange] = []
     session = session_of(source)
-    carried = Carried(ChangeSession(session, wish, log=log or entries.append, limits=limits), log=entries)
+    carried = Carried(ChangeSession(session, spec, log=log or entries.append, limits=limits), log=entries)
 
     def is_live() -> bool:
         return session.snapshot.state == "live" and session.snapshot.inventory is not None
@@ -94,14 +94,14 @@ class ScriptedProbe(ScriptedSource):
 
     async def request(self, request: Request) -> None:
         await super().request(request)
-        wish = request.change
-        if wish is None:
+        spec = request.change
+        if spec is None:
             return
-        self.asked.append(wish)
-        waiting = self.answers.get(wish.step)
+        self.asked.append(spec)
+        waiting = self.answers.get(spec.step)
         for answer in waiting.popleft() if waiting else ():
-            self.send(answer if isinstance(answer, SourceState) else Line(change=replace(answer, id=wish.id)))
+            self.send(answer if isinstance(answer, SourceState) else Line(change=replace(answer, id=spec.id)))
 
     @property
     def steps(self) -> list[str]:
-        return [wish.step for wish in self.asked]
+        return [spec.step for spec in self.asked]

@@ -99,7 +99,7 @@ def test_a_gateway_is_for_a_default_route() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "why"),
+    ("spec", "why"),
     [
         (AddressRequest("192.0.2.10"), "prefix length"),
         (AddressRequest("192.0.2.0/24"), "network or its broadcast"),
@@ -112,8 +112,8 @@ def test_a_gateway_is_for_a_default_route() -> None:
         (AddressRequest("fe80::1%eth0/64"), ""),
     ],
 )
-def test_addresses_that_cannot_be(wish: AddressRequest, why: str) -> None:
-    said = refusal(give_address, *generated(), wish)
+def test_addresses_that_cannot_be(spec: AddressRequest, why: str) -> None:
+    said = refusal(give_address, *generated(), spec)
     assert why in said and said.isprintable()
 
 
@@ -293,11 +293,11 @@ async def test_a_new_profile_that_nobody_keeps_is_gone() -> None:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
         before, profiles = managed_host.read_host_facts(manager), manager.profiles()
         job = give_address(before, link_of(before, "ens4"), replace(STATIC, new_profile=True))
-        wish = ChangeSpec("here", actions(job), job.title, keep_within=5.0)
+        spec = ChangeSpec("here", actions(job), job.title, keep_within=5.0)
         carried = await carry(
             changing(manager),
             lambda event, change: change.apply(twice=True) if isinstance(event, Prepared) else None,
-            wish,
+            spec,
             limits=REAL,
         )
         assert carried.end.outcome == "undone", carried.events

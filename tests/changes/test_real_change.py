@@ -26,7 +26,7 @@ MTU = ("ip", "link", "set", "dev", LINK, "mtu", "1400")
 QUEUES = ("ethtool", "-L", LINK, "rx", "3", "tx", "3")
 STEERING = ("write", f"/sys/class/net/{LINK}/queues/rx-0/rps_cpus", "1")
 ALL = (MTU, QUEUES, STEERING)
-WISH = ChangeSpec("here", ALL, "a change", keep_within=300.0)
+SPEC = ChangeSpec("here", ALL, "a change", keep_within=300.0)
 REAL = ChangeTimeouts(rollback=20.0, retry=0.1)
 
 
@@ -85,7 +85,7 @@ def apply_only(event: Event, change: ChangeSession) -> None:
 
 async def test_what_is_kept_stays(place: Namespace) -> None:
     before = state(place)
-    carried = await carry(changing(place), apply_and_keep, WISH, limits=REAL)
+    carried = await carry(changing(place), apply_and_keep, SPEC, limits=REAL)
     assert carried.end.outcome == "kept", carried.events
     assert state(place) == NEW != before
     (prepared,) = (event for event in carried.events if isinstance(event, Prepared))
@@ -96,7 +96,7 @@ async def test_what_is_kept_stays(place: Namespace) -> None:
 
 async def test_a_plan_changes_nothing(place: Namespace) -> None:
     before = state(place)
-    carried = await carry(changing(place), lambda event, change: change.undo(), WISH, limits=REAL)
+    carried = await carry(changing(place), lambda event, change: change.undo(), SPEC, limits=REAL)
     assert carried.end.outcome == "cancelled" and state(place) == before and not carried.log
 
 
@@ -109,13 +109,13 @@ async def test_what_nobody_keeps_is_undone_by_the_host(place: Namespace) -> None
         if isinstance(event, Applied):
             seen.append(state(place))
 
-    carried = await carry(changing(place), decide, replace(WISH, keep_within=5.0), limits=REAL)
+    carried = await carry(changing(place), decide, replace(SPEC, keep_within=5.0), limits=REAL)
     assert seen == [NEW] and state(place) == before and carried.end.outcome == "undone"
 
 
 async def test_a_probe_that_only_reads_refuses(place: Namespace) -> None:
     before = state(place)
-    carried = await carry(source(place), apply_and_keep, WISH, limits=REAL)
+    carried = await carry(source(place), apply_and_keep, SPEC, limits=REAL)
     assert carried.end.outcome == "refused" and "only reads" in carried.end.text and state(place) == before
 
 
@@ -125,7 +125,7 @@ async def test_a_precondition_that_changed_since_it_was_shown(place: Namespace) 
             place.run(["ip", "link", "set", LINK, "mtu", "1450"])
         apply_and_keep(event, change)
 
-    carried = await carry(changing(place), decide, WISH, limits=REAL)
+    carried = await carry(changing(place), decide, SPEC, limits=REAL)
     assert carried.end.outcome == "refused" and state(place)[0] == 1450 and state(place)[1:] != NEW[1:]
     assert [one.state for one in carried.log] == ["begun", "refused"]
 
@@ -141,7 +141,7 @@ async def test_a_connection_that_is_lost_undoes_it(place: Namespace, number: sig
             assert there.pid is not None and state(place) == NEW
             os.kill(there.pid, number)
 
-    carried = await carry(there, decide, WISH, limits=REAL)
+    carried = await carry(there, decide, SPEC, limits=REAL)
     assert any(isinstance(event, ConnectionLost) for event in carried.events)
     assert carried.end.outcome == "undone" and state(place) == before
 
@@ -161,7 +161,7 @@ async def test_a_connection_that_is_lost_with_the_yes_on_its_way(place: Namespac
         if there.pid is not None:
             os.kill(there.pid, signal.SIGKILL)
 
-    carried = await carry(there, decide, replace(WISH, keep_within=5.0), limits=REAL)
+    carried = await carry(there, decide, replace(SPEC, keep_within=5.0), limits=REAL)
     assert {"kept": NEW, "undone": before}[carried.end.outcome] == state(place)
 
 
@@ -175,10 +175,10 @@ async def test_a_link_with_the_default_route_takes_a_second_yes(place: Namespace
             assert any("default route" in text for one in event.plan for text in one.disturbs)
             change.apply()
 
-    wish = replace(WISH, actions=(MTU,))
-    assert (await carry(changing(place), once, wish, limits=REAL)).end.outcome == "refused"
+    spec = replace(SPEC, actions=(MTU,))
+    assert (await carry(changing(place), once, spec, limits=REAL)).end.outcome == "refused"
     assert state(place)[0] == 1500
-    assert (await carry(changing(place), apply_and_keep, wish, limits=REAL)).end.outcome == "kept"
+    assert (await carry(changing(place), apply_and_keep, spec, limits=REAL)).end.outcome == "kept"
     assert state(place)[0] == 1400
 
 
@@ -200,13 +200,13 @@ async def test_two_nictops_at_one_link(place: Namespace) -> None:
 
     async def second() -> None:
         await first_applied.wait()
-        wish = replace(WISH, actions=(("ip", "link", "set", "dev", LINK, "mtu", "1300"),))
-        carried = await carry(changing(place), apply_only, wish, limits=REAL)
+        spec = replace(SPEC, actions=(("ip", "link", "set", "dev", LINK, "mtu", "1300"),))
+        carried = await carry(changing(place), apply_only, spec, limits=REAL)
         others.append(carried.end.outcome)
         second_ended.set()
 
-    wish = replace(WISH, actions=(MTU,), keep_within=60.0)
-    carried, _ = await asyncio.gather(carry(changing(place), first, wish, limits=REAL, log=log.append), second())
+    spec = replace(SPEC, actions=(MTU,), keep_within=60.0)
+    carried, _ = await asyncio.gather(carry(changing(place), first, spec, limits=REAL, log=log.append), second())
     assert carried.end.outcome == "kept" and others == ["refused"] and state(place)[0] == 1400
 
 
@@ -214,6 +214,6 @@ async def test_what_fails_in_the_middle_leaves_nothing(place: Namespace) -> None
     """The second action is one that the driver refuses."""
     before = state(place)
     actions = (MTU, STEERING, ("ethtool", "-G", LINK, "rx", "1"), QUEUES)
-    carried = await carry(changing(place), apply_and_keep, replace(WISH, actions=actions), limits=REAL)
+    carried = await carry(changing(place), apply_and_keep, replace(SPEC, actions=actions), limits=REAL)
     assert carried.end.outcome in ("undone", "refused") and carried.end.text
     assert state(place) == before

@@ -25,7 +25,7 @@ from tests.changes.carrying import (
     PATIENT,
     PLANNED,
     PREPARED,
-    WISH,
+    SPEC,
     Answer,
     ScriptedProbe,
     carry,
@@ -271,7 +271,7 @@ async def test_whether_the_finding_is_gone() -> None:
                 change.undo()
                 probe.send(Line(change=replace(line("undone"), id=change.id)))
 
-    carried = await carry(probe, decide, replace(WISH, host="kvm-guest", finding=found), limits=ChangeTimeouts())
+    carried = await carry(probe, decide, replace(SPEC, host="kvm-guest", finding=found), limits=ChangeTimeouts())
     assert verdicts[0] == Verdict(True) and Verdict(False) in verdicts
     assert "ReadBack" in carried.kinds and carried.end.outcome == "undone"
 
@@ -283,7 +283,7 @@ async def test_whoever_leaves_takes_it_back() -> None:
     probe = ScriptedProbe()
     log: list[LoggedChange] = []
     session = session_of(probe)
-    change = ChangeSession(session, WISH, log=log.append, limits=PATIENT)
+    change = ChangeSession(session, SPEC, log=log.append, limits=PATIENT)
     async with running(session), aclosing(change.events()) as events:
         async for event in events:
             only_apply(event, change)
@@ -296,7 +296,7 @@ async def test_whoever_leaves_takes_it_back() -> None:
 async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
     probe = ScriptedProbe()
     session = session_of(probe)
-    change = ChangeSession(session, WISH, log=lambda _: None, limits=PATIENT)
+    change = ChangeSession(session, SPEC, log=lambda _: None, limits=PATIENT)
     async with running(session), aclosing(change.events()) as events:
         async for _ in events:
             break
@@ -339,7 +339,7 @@ def test_any_host_comes_to_an_end(
             getattr(change, decision)()
 
     async def whole() -> None:
-        carried = await carry(probe, decide, replace(WISH, keep_within=5.0), limits=tiny)
+        carried = await carry(probe, decide, replace(SPEC, keep_within=5.0), limits=tiny)
         assert carried.end.outcome in ("kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown")
         assert "keep" not in probe.steps or decision == "keep"
         assert len(carried.log) == (2 if "apply" in probe.steps else 0)

@@ -68,12 +68,12 @@ def test_all_settings_of_a_host_are_passed_to_ssh() -> None:
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_changes_are_allowed_only_if_requested(allowed: bool, where: str, sshd: Sshd) -> None:
     """Only with this option the probe, remote or local, can change anything."""
-    wish = Request(change=ChangeRequest("a", "prepare", (("reboot",),)))
+    request = Request(change=ChangeRequest("a", "prepare", (("reboot",),)))
     host = remote_host(sshd) if where == "there" else Host("local", "local", allow_changes=allowed)
     source = connect(host, allow_changes=allowed)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         await items_until(items, has_record("counters"))
-        await source.request(wish)
+        await source.request(request)
         line = (await items_until(items, has_record("change")))[-1]
         assert isinstance(line, Line) and line.change is not None and line.change.kind == "refused"
         assert ("only reads" not in line.change.text) == allowed

@@ -59,7 +59,7 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
 
 
 def _is_off(link: Link, short: str) -> bool:
-    """Off by somebody's wish: every feature that ``ethtool -K`` sets by this name and that can be changed."""
+    """Switched off on purpose: every feature that ``ethtool -K`` sets by this name and that can be changed."""
     changeable = [one for one in link.ethtool.features or () if one.name in OFFLOAD_FEATURES[short] and not one.fixed]
     return bool(changeable) and all(_unwanted(one) for one in changeable)
 

@@ -1,4 +1,4 @@
-"""What stands behind ``nictop traffic``: the wish it means, and what is said while it is carried out."""
+"""Arguments of ``nictop traffic``: the request they make, and the progress that is printed during the run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.traffic.run.test_endpoint import socket
 from tests.traffic.runs import result
 
 
-def wished(line: str, *, plain: bool = True) -> RunRequest:
+def parsed(line: str, *, plain: bool = True) -> RunRequest:
     return request_of(parse(["traffic", *line.split()]), plain=plain)
 
 
 @pytest.mark.parametrize(
-    ("line", "wish"),
+    ("line", "expected"),
     [
         ("a b", RunRequest("a", "b", interval=1.0)),
         (
@@ -88,27 +88,27 @@ def wished(line: str, *, plain: bool = True) -> RunRequest:
         ("--interval 0.2 a b", RunRequest("a", "b", interval=0.2)),
     ],
 )  # fmt: skip
-def test_the_words_mean_a_wish(line: str, wish: RunRequest) -> None:
-    assert wished(line) == wish
+def test_arguments_make_a_request(line: str, expected: RunRequest) -> None:
+    assert parsed(line) == expected
 
 
 def test_the_chart_has_two_points_a_second_unless_somebody_says_otherwise() -> None:
-    assert wished("a b", plain=False).interval == 0.5
-    assert wished("a b --interval 2", plain=False).interval == 2.0
+    assert parsed("a b", plain=False).interval == 0.5
+    assert parsed("a b --interval 2", plain=False).interval == 2.0
 
 
 def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> None:
-    assert wished("a b --length 2M").length == 2 << 20
+    assert parsed("a b --length 2M").length == 2 << 20
     with pytest.raises(NictopError, match="iperf3 sends messages of up to 1048576 bytes"):
-        wished("a b --length 2M --generator iperf3")
+        parsed("a b --length 2M --generator iperf3")
     with pytest.raises(NictopError, match=r"iperf3 does not \(length.*\), nor does the built-in one \(.*direction"):
-        wished("a b --length 2M --bidirectional")
+        parsed("a b --length 2M --bidirectional")
     with pytest.raises(NictopError, match=r"^it cannot be run: zerocopy belongs to TCP, not to UDP$"):
-        wished("a b --udp --zerocopy")
+        parsed("a b --udp --zerocopy")
     with pytest.raises(NictopError, match=r"^--compare: 1 value of mss, not two"):
-        wished("a b --compare mss=100")
+        parsed("a b --compare mss=100")
     with pytest.raises(NictopError, match="sends in one direction only"):
-        wished("a b --bidirectional --generator builtin")
+        parsed("a b --bidirectional --generator builtin")
 
 
 # -------------------------------------------------------------------------------------------------------- progress

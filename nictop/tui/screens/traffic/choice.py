@@ -18,7 +18,7 @@ from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import experiment_of
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
-from nictop.tui.widgets.traffic.form_fields import NOBODY, field_of, wish_of
+from nictop.tui.widgets.traffic.form_fields import NOBODY, field_of, request_of_form
 from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Choice:
         """`names`: watched hosts; `tools`: of the hosts that have reported them."""
         client, server = (row.offer.client.host, row.offer.server.host) if row is not None else ("", "")
         others = tuple(name for name in names if name not in (client, server))
-        request, problems = wish_of(words, client, server, others)
+        request, problems = request_of_form(words, client, server, others)
         if row is None:
             return cls(request, problems)
         request = _placed(request, row, snapshots)
@@ -71,7 +71,7 @@ class Choice:
 
     def for_self_test(self, words: Mapping[str, str]) -> Choice:
         """The same options, between two ends on this machine."""
-        request, problems = wish_of({**words, "observers": NOBODY}, "", "", ())
+        request, problems = request_of_form({**words, "observers": NOBODY}, "", "", ())
         return Choice(request, problems)
 
 

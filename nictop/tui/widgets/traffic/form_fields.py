@@ -1,7 +1,7 @@
-"""The options of a run as they are typed: one table of fields, and what becomes of their words.
+"""The options of a run as they are typed: one table of fields, and the request that their texts make.
 
-Reads nothing. A field is left empty for the default. `wish_of` gives the wish that the words make, and beside each word
-that makes no sense the sentence why.
+Reads nothing. An empty field is the default. `request_of_form` returns the request, and why each invalid text is
+invalid.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nictop.traffic.plan.request import RunRequest, parse_values
 from nictop.tui.widgets.base.form import Field, next_choice
 from nictop.tui.widgets.base.form import presets as presets_of
 
-__all__ = ["FIELDS", "Field", "field_of", "next_choice", "presets", "wish_of"]
+__all__ = ["FIELDS", "Field", "field_of", "next_choice", "presets", "request_of_form"]
 
 ALL_OTHERS, NOBODY = "all other hosts", "nobody"
 NO, YES = "no", "yes"
@@ -75,11 +75,11 @@ def presets() -> dict[str, str]:
     return presets_of(FIELDS)
 
 
-def wish_of(
+def request_of_form(
     words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]
 ) -> tuple[RunRequest, dict[str, str]]:
-    """The wish, without places but the hosts', and name of a field → what is wrong with its words. `others`: hosts that
-    may observe."""
+    """The request, of whose endpoints only the hosts are set, and name of a field → why its text is invalid. `others`:
+    hosts that may observe."""
     found: dict[str, object] = {}
     problems: dict[str, str] = {}
     for field in FIELDS:

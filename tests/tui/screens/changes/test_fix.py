@@ -258,10 +258,10 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         await screen.prepare_fix()
         await screen.press("a")
         await screen.wait_for_text("✓ applied, and read back")
-        errand, progress = screen.nictop.changes.job, screen.nictop.changes.progress
-        assert errand is not None
+        job, progress = screen.nictop.changes.job, screen.nictop.changes.progress
+        assert job is not None
         assert progress is not None
-        assert screen.nictop.changes.start(errand, progress.spec.actions) == "a change goes on already"
+        assert screen.nictop.changes.start(job, progress.spec.actions) == "a change goes on already"
         await screen.press("escape", "c")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("k")

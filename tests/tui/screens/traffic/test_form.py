@@ -225,9 +225,9 @@ async def test_two_runs_at_once_there_are_not() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
-        wish = runs.nictop.traffic.request
-        assert wish is not None
-        assert not runs.nictop.traffic.start(wish)
+        request = runs.nictop.traffic.request
+        assert request is not None
+        assert not runs.nictop.traffic.start(request)
         assert len(runs.generators()) == 2
         await runs.press("escape")
         await runs.wait_until_finished()
@@ -246,8 +246,8 @@ async def test_a_host_that_is_removed_ends_the_run() -> None:
 
 @real
 async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None:
-    wish = RunRequest("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
-    async with two_hosts(request=wish) as runs:
+    request = RunRequest("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
+    async with two_hosts(request=request) as runs:
         await runs.until(lambda: bool(runs.nictop.traffic.ended))
         outcome = runs.app.outcome
         assert outcome.trouble == ""

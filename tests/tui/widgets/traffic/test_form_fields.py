@@ -7,15 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.traffic.plan.request import RunRequest
-from nictop.tui.widgets.traffic.form_fields import BY_NAME, FIELDS, NOBODY, field_of, next_choice, presets, wish_of
+from nictop.tui.widgets.traffic.form_fields import (
+    BY_NAME,
+    FIELDS,
+    NOBODY,
+    field_of,
+    next_choice,
+    presets,
+    request_of_form,
+)
 
 WORDS = st.dictionaries(st.sampled_from([field.name for field in FIELDS]), st.text(max_size=40))
 
 
 def test_what_stands_there_at_first_is_a_plain_run() -> None:
-    wish, problems = wish_of(presets(), "a", "b", ("pve",))
+    request, problems = request_of_form(presets(), "a", "b", ("pve",))
     assert problems == {}
-    assert wish == RunRequest("a", "b", observers=("pve",))
+    assert request == RunRequest("a", "b", observers=("pve",))
 
 
 @pytest.mark.parametrize(
@@ -33,9 +41,9 @@ def test_what_stands_there_at_first_is_a_plain_run() -> None:
     ],
 )
 def test_words_come_to_values(field: str, word: str, value: object) -> None:
-    wish, problems = wish_of({**presets(), field: word}, "a", "b", ("pve",))
+    request, problems = request_of_form({**presets(), field: word}, "a", "b", ("pve",))
     assert problems == {}
-    assert getattr(wish, field) == value
+    assert getattr(request, field) == value
 
 
 @pytest.mark.parametrize(
@@ -49,16 +57,16 @@ def test_words_come_to_values(field: str, word: str, value: object) -> None:
     ],
 )
 def test_what_is_wrong_is_said_of_its_field(field: str, word: str, said: str) -> None:
-    wish, problems = wish_of({**presets(), field: word}, "a", "b", ())
+    request, problems = request_of_form({**presets(), field: word}, "a", "b", ())
     assert list(problems) == [field]
     assert said in problems[field]
-    assert getattr(wish, field) == getattr(RunRequest("a", "b"), field)
+    assert getattr(request, field) == getattr(RunRequest("a", "b"), field)
 
 
 @given(WORDS)
 def test_any_words_make_a_wish_or_a_sentence(words: dict[str, str]) -> None:
-    wish, problems = wish_of({**presets(), **words}, "a", "b", ())
-    assert wish.client == "a"
+    request, problems = request_of_form({**presets(), **words}, "a", "b", ())
+    assert request.client == "a"
     assert all(name in words and said for name, said in problems.items())
 
 
