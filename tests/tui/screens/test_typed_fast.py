@@ -24,6 +24,7 @@ from nictop.traffic.results.selection import StoredRuns
 from nictop.traffic.results.store import StoredRun
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal
+from nictop.tui.palette import Palette
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.dialogs.help import HelpScreen
@@ -363,3 +364,14 @@ async def test_a_key_and_others_right_behind_it(first: str, every_key: bool) -> 
                 continue
             await typing.back()
             await typing.burst(first, key, first)
+
+
+async def test_a_palette_that_is_closed_while_it_searches() -> None:
+    async with two_hosts() as typing:
+        await typing.screen.press("ctrl+p")
+        palette = typing.app.screen
+        assert isinstance(palette, Palette)
+        await typing.screen.press("escape")
+        assert typing.app.screen is not palette
+        await palette._gather_commands("host").wait()
+        assert typing.app.is_running and not typing.app.return_code
