@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_generated_default
+from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import AUTOCONNECT_PRIORITY, NMCLI_KEYWORDS, SEVERAL_DEVICES, free_name
-
-ARPHRD_ETHER = 1
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ MIN_READ_INTERVAL_SECONDS = 0.1
 MAX_READ_INTERVAL_SECONDS = 60.0
 DEFAULT_READ_INTERVAL_SECONDS = 1.0
 """Seconds between two readings."""
+SNAPSHOT_COMMANDS, SNAPSHOT_READ_INTERVAL_SECONDS = ("show", "check", "report"), 0.2
+"""Commands that print the present state, and their default: 20 clock ticks of each CPU between two readings."""
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
 """How long the rates of a host are observed before they are printed."""
 
@@ -60,10 +62,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command line. Raises SystemExit after --help and --version, and for invalid arguments."""
     first = _first_word(arguments)
     if first is None or first in SUMMARIES:
-        return make_parser(first).parse_args(arguments)
-    if {"-h", "--help"}.intersection(arguments):
-        return make_parser(None).parse_args(["--help"])  # with the list of commands
-    return _hosts_parser().parse_args(arguments)
+        options = make_parser(first).parse_args(arguments)
+    elif {"-h", "--help"}.intersection(arguments):
+        options = make_parser(None).parse_args(["--help"])  # with the list of commands
+    else:
+        options = _hosts_parser().parse_args(arguments)
+    if options.interval is None:
+        takes_snapshot = options.command in SNAPSHOT_COMMANDS
+        options.interval = SNAPSHOT_READ_INTERVAL_SECONDS if takes_snapshot else DEFAULT_READ_INTERVAL_SECONDS
+    return options
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
@@ -113,7 +120,7 @@ def _top_level_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"nictop {__version__}")
-    top.set_defaults(interval=DEFAULT_READ_INTERVAL_SECONDS, ascii=False, sudo=False, accept_new_host_keys=False)
+    top.set_defaults(interval=None, ascii=False, sudo=False, accept_new_host_keys=False)
     top.set_defaults(allow_changes=False)
     add_common_options(top)
     add_access_options(top)
@@ -129,7 +136,8 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         metavar="SECONDS",
         help=f"time between two readings, {MIN_READ_INTERVAL_SECONDS:g} to {MAX_READ_INTERVAL_SECONDS:g} "
-        f"(default {DEFAULT_READ_INTERVAL_SECONDS:g})",
+        f"(default {DEFAULT_READ_INTERVAL_SECONDS:g}; {', '.join(SNAPSHOT_COMMANDS)}: "
+        f"{SNAPSHOT_READ_INTERVAL_SECONDS:g})",
     )
     parser.add_argument(
         "--ascii", action="store_true", default=argparse.SUPPRESS, help="draw with ASCII characters only"

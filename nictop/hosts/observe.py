@@ -60,8 +60,8 @@ async def observe(
     session: HostSession, *, interval: float = 1.0, seconds: float = 0.0, timeout: float = OBSERVE_TIMEOUT
 ) -> tuple[Snapshot, RatesWindow]:
     """Wait for the inventory of a host, and for rates of everything in it over one `interval` (seconds, that of the
-    source); then until the window spans at least `seconds` of such rates. The session must have been created with
-    `watch_devices`. It is closed afterwards.
+    source); then until the window, whose parts are about a second long, spans at least `seconds` of such rates. The
+    session must have been created with `watch_devices`. It is closed afterwards.
 
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
     intervals it needs.
@@ -118,9 +118,10 @@ async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, Rat
             newest, readings = snapshot.counters, 0
         elif snapshot.counters is not newest:
             newest, readings = snapshot.counters, readings + 1
-        if readings < 2 or not (_has_driver_counters(snapshot) or readings >= MIN_COUNTER_RECORDS):
+        has_rates = readings >= 2 and (_has_driver_counters(snapshot) or readings >= MIN_COUNTER_RECORDS)
+        if not has_rates:
             window.clear()
-        if window.parts and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
+        if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
             return snapshot, window
     raise HostUnreachable(f"{session.name}: ended before it had told everything")
 

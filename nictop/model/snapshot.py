@@ -29,7 +29,7 @@ MIN_VF_INTERVAL_SECONDS = 0.9
 MAX_VF_RATES_AGE_SECONDS = 3.0
 """Seconds after which VF rates are no longer shown without a new VF record."""
 
-ARPHRD_VOID = 0xFFFF
+ARPHRD_ETHER, ARPHRD_INFINIBAND, ARPHRD_VOID = 1, 32, 0xFFFF
 """`Link.type` of a link that is known only from a LinkChange (linux/if_arp.h: nothing is known)."""
 
 

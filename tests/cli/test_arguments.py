@@ -43,7 +43,16 @@ def test_changes_need_an_option() -> None:
 @pytest.mark.parametrize("line", ["", "vm1", "show", "check vm1"])
 def test_access_options_are_off_by_default(line: str) -> None:
     options = parse(line.split())
-    assert (options.sudo, options.accept_new_host_keys, options.interval) == (False, False, 1.0)
+    assert (options.sudo, options.accept_new_host_keys) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [("", 1.0), ("vm1", 1.0), ("record a.nictop", 1.0), ("show", 0.2), ("check vm1", 0.2), ("report -o x.html", 0.2)]
+    + [("--interval 3 show", 3.0), ("check --interval 3", 3.0), ("--interval 3", 3.0)],
+)
+def test_interval_between_readings(line: str, seconds: float) -> None:
+    assert parse(line.split()).interval == seconds
 
 
 @pytest.mark.parametrize("line", ["--help", "vm1 --help", "-h vm1", "--ascii -h"])

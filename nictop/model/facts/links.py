@@ -8,7 +8,7 @@ from __future__ import annotations
 from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
 from nictop.model.devices.traffic_control import impairs, qdisc_text
 from nictop.model.facts.sections import Fact, Section, section
-from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_VOID, Snapshot
 from nictop.model.text.words import (
     IFF_MULTICAST,
     IFF_NOARP,
@@ -22,7 +22,6 @@ from nictop.model.text.words import (
 )
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
-ARPHRD_ETHER = 1
 KINDS_WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
 """Kinds of links of type Ethernet that never use ARP."""
 MAX_QDISC_LINES = 4

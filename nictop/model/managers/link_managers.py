@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
-from nictop.model.managers.networkmanager_states import FAILED, UNMANAGED, device_state_text
+from nictop.model.managers.networkmanager_states import ACTIVATED, FAILED, UNMANAGED, device_state_text
 from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
+from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import ConfigurationEntry, Inventory, Link, ManagedDevice, NetworkdLink, Profile
 
 if TYPE_CHECKING:
@@ -33,12 +34,9 @@ NETWORKD_STATES: dict[str, tuple[str, Tone]] = {
 }
 NETPLAN_FILE_PART = "netplan-"
 """Part of the names of the files that netplan writes below /run/systemd/network."""
-IFF_LOOPBACK = 0x8
 MANAGERS_BY_OWNER: dict[str, ManagerName] = {"ifupdown": "ifupdown", "ifcfg": "network-scripts"}
 COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network-scripts": "ifcfg"}
 """Shorter names for a table column."""
-ACTIVATED = 100
-"""NM_DEVICE_STATE_ACTIVATED"""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import errno
 import os
 import time
 
+from nictop.probe.counters.threads import STAT_PROCESSOR, STAT_STARTTIME, STAT_STIME, STAT_UTIME
 from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import OpenFileCache
 
@@ -33,9 +34,8 @@ MAX_REPORTED_THREADS = 16
 MIN_BUSY_SHARE = 0.05
 """Share of a core that a process or thread must have used to be reported."""
 
-STAT_SESSION, STAT_UTIME, STAT_STIME = 6 - 3, 14 - 3, 15 - 3
-STAT_NUM_THREADS, STAT_STARTTIME, STAT_PROCESSOR = 20 - 3, 22 - 3, 39 - 3
-"""Fields of proc(5), numbered from one there; the words after the name begin with field 3."""
+STAT_SESSION, STAT_NUM_THREADS = 6 - 3, 20 - 3
+"""Index after the name of session and num_threads, fields 6 and 20 of proc_pid_stat(5)."""
 
 
 class Task:

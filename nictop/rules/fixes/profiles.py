@@ -7,6 +7,7 @@ would be parsed as a keyword.
 from __future__ import annotations
 
 from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, INFINIBAND, ProfileMatch
+from nictop.model.snapshot import ARPHRD_INFINIBAND
 from nictop.model.text.terminal import is_clean
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Evidence, Fix
@@ -22,7 +23,6 @@ SEVERAL_DEVICES = (2, 3)
 MAX_NAME_CHARS = 28
 """In a title, which has one line."""
 CONNECTION_TYPES = {ETHERNET: "ethernet", INFINIBAND: "infiniband"}
-ARPHRD_INFINIBAND = 32
 
 
 def quoted_name(name: str) -> str:

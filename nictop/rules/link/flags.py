@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
+from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP, IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.profiles.nics import ARPHRD_ETHER, address_evidence, set_up_otherwise
+from nictop.rules.profiles.nics import address_evidence, set_up_otherwise
 from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding

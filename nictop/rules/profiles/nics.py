@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from nictop.model.managers.networkmanager_states import UNMANAGED, device_state_text
 from nictop.model.managers.profile_match import is_generated_default
+from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
 from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, ManagedDevice
 from nictop.rules.finding import Evidence
@@ -18,7 +19,6 @@ from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 
 IFF_UP, IFF_SLAVE = 0x1, 0x800
-ARPHRD_ETHER, ARPHRD_INFINIBAND = 1, 32
 WIFI = 2
 """NM_DEVICE_TYPE_WIFI."""
 

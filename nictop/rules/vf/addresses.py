@@ -11,6 +11,7 @@ from typing import Final
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
+from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -27,7 +28,6 @@ from nictop.rules.vf.facts import (
 )
 
 FAMILY: Final = "VF attributes and path"
-ARPHRD_ETHER = 1
 NEW_MACHINE_ID = (
     command("rm", "-f", "/etc/machine-id", "/var/lib/dbus/machine-id"),
     command("systemd-machine-id-setup"),

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nictop.model.devices.ipv4_conf import STRICT
-from nictop.model.facts.links import ARPHRD_ETHER, KINDS_WITHOUT_ARP
+from nictop.model.facts.links import KINDS_WITHOUT_ARP
+from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, TrafficPath
