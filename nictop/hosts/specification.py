@@ -113,7 +113,7 @@ def read_configuration(path: str) -> Configuration:
     except OSError as error:
         raise NictopError(f"{path}: {error.strerror}") from None
     if len(text) > MAX_CONFIGURATION_BYTES:
-        raise NictopError(f"{path}: more than 1 MiB", "see the section Hosts of the README")
+        raise NictopError(f"{path}: more than 1 MiB", "see docs/configuration.md")
     return parse_configuration(text, path)
 
 
@@ -125,12 +125,12 @@ def parse_configuration(text: bytes, path: str) -> Configuration:
         table = msgspec.toml.decode(text)
         configuration = msgspec.convert(table, Configuration)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise NictopError(f"{path}: {error}", "see the section Hosts of the README") from None
+        raise NictopError(f"{path}: {error}", "see docs/configuration.md") from None
     except RecursionError:  # tomllib parses values in values by calling itself
-        raise NictopError(f"{path}: nested too deeply", "see the section Hosts of the README") from None
+        raise NictopError(f"{path}: nested too deeply", "see docs/configuration.md") from None
     unknown = sorted(_unknown_keys(table))
     if unknown:
-        raise NictopError(f"{path}: nictop knows no {', '.join(unknown)}", "see the section Hosts of the README")
+        raise NictopError(f"{path}: nictop knows no {', '.join(unknown)}", "see docs/configuration.md")
     for name, host in configuration.hosts.items():
         _check(_named(name, host, configuration.defaults), f"{path}: hosts.{name}")
     return configuration

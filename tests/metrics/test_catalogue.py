@@ -1,4 +1,4 @@
-"""The table of metrics, the README section that is generated from it, and the dashboard."""
+"""The table of metrics, the table of docs/metrics.md that is generated from it, and the dashboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from nictop.metrics.catalogue import METRICS
 from tests.cli.test_main import run
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 PART = re.compile(r"(<!-- metrics: [^\n]*test_catalogue.py -->\n)(.*?)(<!-- end of metrics -->)", re.DOTALL)
 SAMPLES = {metric.sample: metric for metric in METRICS}
 
@@ -25,11 +25,11 @@ def table() -> str:
     return "| metric | labels | what it says | source |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def test_readme_lists_every_metric() -> None:
-    text = README.read_text()
+def test_the_page_lists_every_metric() -> None:
+    text = PAGE.read_text()
     if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
         text = PART.sub(lambda match: match[1] + table() + match[3], text)
-        README.write_text(text)
+        PAGE.write_text(text)
     shown = PART.search(text)
     assert shown is not None
     assert shown[2] == table(), "NICTOP_DRAW_SCREENSHOTS=1 and this test write it anew"

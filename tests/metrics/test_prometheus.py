@@ -37,7 +37,7 @@ from nictop.probe.records import Line
 from nictop.rules import diagnose
 from nictop.wire.source import SourceState
 from tests.metrics.metrics_process import Metrics
-from tests.metrics.test_catalogue import README, SAMPLES, dashboard
+from tests.metrics.test_catalogue import PAGE, SAMPLES, dashboard
 from tests.support.probe import TEST_TIMEOUT, wait_until
 from tests.support.rule_cases import complete, host_facts, inventory_of, probe_lines, raw_counters, totals_after
 from tests.support.sources import ScriptedSource
@@ -429,9 +429,9 @@ def test_promtool_accepts_a_host_with_hostile_names() -> None:
     assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (0, "")
 
 
-def test_promtool_accepts_the_configuration_of_the_readme(tmp_path: Path) -> None:
-    """The scrape configuration and the alert of the README, the latter in a group of rules."""
-    blocks = re.findall(r"(?:^    .*\n|^\n)+", README.read_text(), re.MULTILINE)
+def test_promtool_accepts_the_documented_configuration(tmp_path: Path) -> None:
+    """The scrape configuration and the alert of docs/metrics.md, the latter in a group of rules."""
+    blocks = re.findall(r"(?:^    .*\n|^\n)+", PAGE.read_text(), re.MULTILINE)
     (whole,) = [block for block in blocks if "scrape_configs:" in block]
     scraping, _, alert = whole.partition("    - alert:")
     (tmp_path / "prometheus.yml").write_text(scraping)

@@ -1,4 +1,4 @@
-"""The pages of the rules: ``nictop check --explain RULE``, the list of all, and the table in README.
+"""The pages of the rules: ``nictop check --explain RULE``, the list of all, and the table in docs.
 
 Reads nothing; the texts are the docstrings of the rules.
 """
@@ -59,7 +59,7 @@ def rule_list(room: int) -> str:
 
 
 def rule_table() -> str:
-    """The rules in the README: a Markdown table per family, with a final newline."""
+    """The rules in docs/findings.md: a Markdown table per family, with a final newline."""
     lines = [f"{len(RULES)} rules; `nictop check --explain RULE` prints the page of one."]
     for family, rules in rules_by_family():
         lines += ["", f"**{family}**", "", "| rule | | what it finds |", "|---|---|---|"]
