@@ -17,7 +17,8 @@ from nictop.probe.counters import links as link_counters
 from nictop.probe.counters.on_demand import drivers as driver_counters
 from nictop.probe.counters.on_demand import queues as queue_counters
 from nictop.probe.counters.on_demand.drivers import ETHTOOL_REQUEST, NAME_REQUEST, SET_INFO, STATS_HEAD
-from nictop.probe.counters.reader import CounterReader, Sample
+from nictop.probe.counters.reader import CounterReader
+from nictop.probe.counters.sample import Sample
 from nictop.probe.kernel import netlink
 from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result

@@ -48,8 +48,11 @@ def test_access_options_are_off_by_default(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "seconds"),
-    [("", 1.0), ("vm1", 1.0), ("record a.nictop", 1.0), ("show", 0.2), ("check vm1", 0.2), ("report -o x.html", 0.2)]
-    + [("--interval 3 show", 3.0), ("check --interval 3", 3.0), ("--interval 3", 3.0)],
+    [
+        *(("", 1.0), ("vm1", 1.0), ("record a.nictop", 1.0)),
+        *(("show", 0.2), ("check vm1", 0.2), ("report -o x.html", 0.2)),
+        *(("--interval 3 show", 3.0), ("check --interval 3", 3.0), ("--interval 3", 3.0)),
+    ],
 )
 def test_interval_between_readings(line: str, seconds: float) -> None:
     assert parse(line.split()).interval == seconds

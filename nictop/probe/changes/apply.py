@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
-from nictop.probe.changes.grammar.actions import Operation, parse_action
+from nictop.probe.changes.grammar.actions import parse_action
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_state, target_state
 from nictop.probe.changes.plan.ifindexes import Ifindexes, with_current_name
 from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from nictop.probe.counters.changed_counts import changed_span, with_counts
 from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import PAGE_BYTES, VANISHED_ERRNOS
 
@@ -176,25 +177,6 @@ def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possibl
         return parse_counts(new, possible)
     column = new.count(b",", 0, begin)
     return with_counts(counts, possible[column : column + len(words)], words)
-
-
-def with_counts(counts: dict[int, int], cpus: tuple[int, ...], words: list[bytes]) -> dict[int, int]:
-    """A copy of `counts` with the numbers in `words` for `cpus`. ValueError: not a number."""
-    changed = dict(counts)
-    for cpu, word in zip(cpus, words):
-        number = parse_count(word)
-        if number:
-            changed[cpu] = number
-        else:
-            changed.pop(cpu, None)
-    return changed
-
-
-def changed_span(old: bytes, new: bytes) -> tuple[int, int]:
-    """Index of the first and end of the last byte in which two different texts of the same length differ."""
-    difference = int.from_bytes(old, "big") ^ int.from_bytes(new, "big")
-    size = len(new)
-    return size - (difference.bit_length() + 7) // 8, size - ((difference & -difference).bit_length() - 1) // 8
 
 
 def parse_cpu_list(text: bytes) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ import time
 
 from nictop.probe.counters.cpus import CpuTimeReader
 from nictop.probe.counters.links import LinkCounterReader, LinksIncomplete
+from nictop.probe.counters.sample import Sample
 from nictop.probe.counters.softirqs import SoftirqReader
-from nictop.probe.kernel import errno_reasons as reasons
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` costs half a MiB
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # importing `typing` costs half a MiB
     from typing import TypeVar
 
     from nictop.probe.counters.on_demand.drivers import DriverCounterReader
-    from nictop.probe.counters.on_demand.interrupt_table import InterruptLine, InterruptTable
-    from nictop.probe.counters.on_demand.queues import Queue, QueueCounterReader
+    from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
+    from nictop.probe.counters.on_demand.queues import QueueCounterReader
     from nictop.probe.counters.on_demand.vfs import VfCounterReader
     from nictop.probe.counters.targets import TargetCounterReader, Targets
 
@@ -30,42 +30,6 @@ if TYPE_CHECKING:  # importing `typing` costs half a MiB
 
 VF_INTERVAL_SECONDS = 0.95
 """Minimum between two requests for VF counters: once a second, with a margin for late wake-ups."""
-
-
-class Sample:
-    """The fields of `records.Counters`, ready for the JSON encoder.
-
-    A plain class: importing the record would load `dataclasses` and all records into the long-lived process (3 MiB, and
-    20 ms at the start). A test compares the fields of the two.
-    """
-
-    def __init__(self, now: float) -> None:
-        self.time = now
-        self.links: dict[int, tuple[int, ...]] = {}
-        self.cpus: dict[int, tuple[int, ...]] = {}
-        self.queues: dict[int, tuple[Queue, ...]] = {}
-        self.driver: dict[int, tuple[int, ...]] = {}
-        self.interrupts: dict[int, dict[int, int]] = {}
-        self.softirqs: dict[int, tuple[int, ...]] = {}
-        self.softnet: dict[int, tuple[int, ...]] = {}
-        self.threads: dict[int, tuple[int, int, int]] = {}
-        self.channels: dict[int, dict[int, tuple[int | None, ...]]] = {}
-        self.machine: tuple[InterruptLine, ...] | None = None
-        self.vfs: dict[int, dict[int, tuple[int, ...]]] = {}
-        self.unreadable: dict[str, dict[str, str]] = {}
-
-    def fail(self, field: str, error: Exception, where: str) -> None:
-        """Record why `field` is empty or incomplete; only the first failure of a pass is kept."""
-        self.unreadable.setdefault(field, unreadable(error, where))
-
-
-def unreadable(error: Exception, where: str) -> dict[str, str]:
-    """`records.Unreadable` as a mapping, for an exception of a reader; ValueError: malformed data from the kernel."""
-    if isinstance(error, OSError):
-        number = error.errno or 0
-        detail = f"{where}: {reasons.name(number)} {error.strerror or error}"
-        return {"reason": reasons.REASONS.get(number, "failed"), "detail": detail}
-    return {"reason": "malformed", "detail": f"{where}: {error}"}
 
 
 class CounterReader:

@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from nictop.probe.counters.reader import Sample
+    from nictop.probe.counters.sample import Sample
     from nictop.probe.records import Inventory
 
     class Targets(TypedDict):

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.grammar.actions import Operation, parse_action
+from nictop.probe.changes.grammar.actions import parse_action
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,

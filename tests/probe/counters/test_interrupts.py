@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.probe.counters.changed_counts import changed_span
 from nictop.probe.counters.interrupts import (
     InterruptCounterReader,
     InterruptVector,
-    changed_span,
     parse_changed_counts,
     parse_counts,
     parse_cpu_list,

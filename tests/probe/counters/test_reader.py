@@ -29,7 +29,8 @@ from nictop.probe.counters.links import (
 from nictop.probe.counters.on_demand import queues as queue_counters
 from nictop.probe.counters.on_demand import vfs as vf_counters
 from nictop.probe.counters.on_demand.drivers import ETHTOOL_GSTATS, DriverCounterReader
-from nictop.probe.counters.reader import CounterReader, Sample, unreadable
+from nictop.probe.counters.reader import CounterReader
+from nictop.probe.counters.sample import Sample, unreadable
 from nictop.probe.kernel import if_link, netlink
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters, Unreadable
 from nictop.wire.codec import decode

@@ -11,22 +11,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-Kind = Literal[
-    "profile modify", "profile add", "profile up", "device reapply", "channels", "rings", "features", "coalescing",
-    "mtu", "up", "down", "virtual function", "address add", "address del", "affinity", "steering", "virtual functions",
-    "sysctl",
-]  # fmt: skip
-NETWORKMANAGER_KINDS: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
-"""Undone by NetworkManager's checkpoint, not by commands."""
+from nictop.probe.changes.grammar.nmcli import parse_nmcli
+from nictop.probe.changes.grammar.operation import Kind, Operation, link_name
 
 MAX_ACTION_WORDS, MAX_WORD_CHARS = 64, 1024
-LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
-"""The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option is rejected."""
-MAX_LINK_NAME_BYTES = 15
-"""IFNAMSIZ without the terminating NUL."""
 DECIMAL_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 FEATURE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 CPU_MASK = re.compile(r"[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,255}", re.ASCII)
@@ -73,28 +62,6 @@ MAX_FLOW_ENTRIES = 1 << 20
 MIN_MTU, MAX_MTU = 68, 65535
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One parsed action. Fields that its kind does not use are empty."""
-
-    kind: Kind
-    words: tuple[str, ...]
-    """The command to run, or ("write", PATH, TEXT)."""
-    subject: str
-    """Interface, ``irq 30``, profile, PCI function or sysctl."""
-    settings: tuple[tuple[str, str], ...] = ()
-    """(name, value) in the order of the words. NetworkManager: properties, unchanged."""
-    interface: str = ""
-    number: int = -1
-    """Number of a VF or of an interrupt."""
-    profile: str = ""
-    """NetworkManager: id or UUID of the profile, unchanged; for an added profile its con-name."""
-
-    @property
-    def uses_networkmanager(self) -> bool:
-        return self.kind in NETWORKMANAGER_KINDS
-
-
 def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
     """The operation for the words of an action. `undoing` also allows what only an undo needs (link down, no VFs).
 
@@ -104,8 +71,6 @@ def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
         raise ValueError(f"an action is made of 1 to {MAX_ACTION_WORDS} words without control characters")
     program, rest = words[0], list(words[1:])
     if program == "nmcli":
-        from nictop.probe.changes.grammar.nmcli import parse_nmcli
-
         return parse_nmcli(rest)
     if program == "ethtool":
         return parse_ethtool(rest)
@@ -123,13 +88,6 @@ def is_word(value: object) -> bool:
     return not any(
         character < " " or "\x7f" <= character < "\xa0" or "\ud800" <= character < "\ue000" for character in value
     )
-
-
-def link_name(word: str) -> str:
-    """The word, checked to be a valid interface name. Raises ValueError."""
-    if not LINK_NAME.fullmatch(word) or len(word.encode()) > MAX_LINK_NAME_BYTES:
-        raise ValueError(f"{word!r} is no name of an interface")
-    return word
 
 
 def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from nictop.probe.changes.grammar.actions import Operation, link_name
+from nictop.probe.changes.grammar.operation import Operation, link_name
 
 PROFILE_PROPERTY = re.compile(
     r"[+-]?(?:connection\.(?:id|interface-name|autoconnect|autoconnect-priority)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nictop.probe.changes.grammar.actions import Operation
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState
 
 ANY_INTERFACE = ("*", "")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nictop.probe.changes.grammar.actions import Operation
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.networkmanager.activation import ACTIVATION_TIMEOUT, Target, apply_targets, stop_autoconnect
 from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.changes.networkmanager.files import (

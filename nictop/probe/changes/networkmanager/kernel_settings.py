@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from nictop.probe.changes.grammar.actions import ETHTOOL_SETTINGS, Operation, link_name, parse_action
+from nictop.probe.changes.grammar.actions import ETHTOOL_SETTINGS, parse_action
+from nictop.probe.changes.grammar.operation import Operation, link_name
 from nictop.probe.changes.networkmanager.affected import possible_interfaces
 from nictop.probe.changes.networkmanager.state import NmState
 from nictop.probe.changes.plan.current_state import Roots, read_ethtool_part, read_state, target_state

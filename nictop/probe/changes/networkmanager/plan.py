@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.probe.changes.apply import find_program, program_environment
-from nictop.probe.changes.grammar.actions import Operation
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.networkmanager.affected import affected_profiles
 from nictop.probe.changes.networkmanager.kernel_settings import refuse_lasting_settings
 from nictop.probe.changes.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state

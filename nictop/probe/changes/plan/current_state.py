@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nictop.probe.changes.grammar.actions import Operation
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.inventory.ethtool import reader as ethtool
 from nictop.probe.inventory.links.messages import parse_link
 from nictop.probe.inventory.links.routes import parse_address

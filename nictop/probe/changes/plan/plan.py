@@ -13,7 +13,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nictop.probe.changes.grammar.actions import Operation, parse_action
+from nictop.probe.changes.grammar.actions import parse_action
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.plan import lifelines
 from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_ifindex, read_state, target_state
 from nictop.probe.changes.plan.ifindexes import link_names, read_ifindexes

@@ -11,7 +11,8 @@ import os
 import socket
 from collections.abc import Sequence
 
-from nictop.probe.changes.grammar.actions import CPU_LIST, Operation
+from nictop.probe.changes.grammar.actions import CPU_LIST
+from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex
 from nictop.probe.inventory.links.messages import number
 from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTA_OIF, RTMSG, RTPROT_KERNEL, internet_address

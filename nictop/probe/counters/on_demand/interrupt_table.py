@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.counters.interrupts import changed_span, with_counts
+from nictop.probe.counters.changed_counts import changed_span, with_counts
 from nictop.probe.kernel.cpu_columns import parse_count, parse_cpu_header
 
 TYPE_CHECKING = False
