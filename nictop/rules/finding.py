@@ -89,5 +89,5 @@ class Skipped:
     host: str
     subject: str
     reason: str
-    """``kernel messages (/dev/kmsg): needs root``, ``not watched: driver counters``"""
+    """``kernel messages (/dev/kmsg): needs root``, ``driver counters not watched``"""
     cause: Cause = "no_answer"

@@ -29,7 +29,7 @@ Family = Literal[
     "vmxnet3",
     "Hyper-V",
     "interrupts and softirqs",
-    "processors",
+    "CPUs",
     "link and path",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)

@@ -57,8 +57,8 @@ def slow_rules(request: pytest.FixtureRequest) -> Iterator[None]:
         yield Skipped("slow_for_all", "one", "", "half of it")
         request.param(hosts[0])
 
-    host_rule("processors", "info")(slow_for_one)
-    pair_rule("processors", "info")(slow_for_all)
+    host_rule("CPUs", "info")(slow_for_one)
+    pair_rule("CPUs", "info")(slow_for_all)
     yield
     del RULES["slow_for_one"], RULES["slow_for_all"]
 
@@ -90,7 +90,7 @@ def test_a_rule_that_is_slow_once_is_evaluated_again(hosts: list[HostFacts]) -> 
             forever(host)
         yield Skipped("slow_at_first", host.name, "", "it was asked")
 
-    host_rule("processors", "info")(slow_at_first)
+    host_rule("CPUs", "info")(slow_at_first)
     try:
         assert set(skips(diagnose(hosts)).values()) == {"it was asked"}
     finally:

@@ -34,12 +34,12 @@ def is_complete(qdisc: Qdisc) -> bool:
 
 
 def effect_text(qdisc: Qdisc) -> str:
-    """``delays and loses packets``, ``sends at most 100 Mb/s``"""
+    """``delays and drops packets``, ``sends at most 100 Mb/s``"""
     effects = [
         verb
         for verb, value in (
             ("delays", qdisc.delay or qdisc.jitter),
-            ("loses", qdisc.loss is None or qdisc.loss),
+            ("drops", qdisc.loss is None or qdisc.loss),
             ("duplicates", qdisc.duplicate),
             ("reorders", qdisc.reorder),
             ("corrupts", qdisc.corrupt),

@@ -1,4 +1,4 @@
-"""Where the interrupts of a NIC go, and whether its queues are spread over the processors.
+"""CPUs that handle the interrupts of a NIC, and the distribution of its queues over the CPUs.
 
 Kernel: Documentation/core-api/irq/irq-affinity.rst, Documentation/networking/scaling.rst.
 """
@@ -20,9 +20,9 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, link_finding, newest_link_rates, packet_rate, used_links
 
 MIN_INTERRUPTS_PER_SECOND = 500.0
-"""Interrupts per second of a NIC from which on their places mean something."""
+"""Interrupts per second of a NIC below which their CPUs do not matter."""
 ONE_CPU_SHARE = 0.8
-"""Share of a NIC's interrupts that one CPU takes."""
+"""Share of a NIC's interrupts on one CPU."""
 MAX_RSS_QUEUES = {"ixgbe": 16, "igb": 8, "igbvf": 2, "ixgbevf": 4, "txgbe": 64}
 """Receive queues that RSS of this driver can address; further queues are for flow director or VFs."""
 MANY_QUEUES = 8
@@ -30,7 +30,7 @@ MANY_QUEUES = 8
 
 @dataclass(frozen=True)
 class Concentration:
-    """Most interrupts of a link come to one CPU."""
+    """Most interrupts of a link are handled by one CPU."""
 
     cpu: int
     share: float
@@ -38,7 +38,7 @@ class Concentration:
 
 
 def concentration(host: HostFacts, link: Link) -> Concentration | None:
-    """The CPU that takes more than `ONE_CPU_SHARE` of the interrupts of a busy link of several queues; None: spread."""
+    """The CPU that handles more than `ONE_CPU_SHARE` of the interrupts of a busy link with several queues, or None."""
     if (
         link.pci_address is None
         or packet_rate(newest_link_rates(host, link)) < BUSY_PACKETS_PER_SECOND
@@ -55,27 +55,27 @@ def concentration(host: HostFacts, link: Link) -> Concentration | None:
 
 
 def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    """Spread the interrupts: by irqbalance, or by hand, each queue to a CPU after another."""
+    """Distribute the interrupts: by irqbalance, or manually, one queue per CPU in turn."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or (0,)
     places = interrupt_cpus(host, link, cpus)
-    by_hand = Fix(
+    manual = Fix(
         "here",
-        "give the interrupts of each queue a processor by hand",
+        "Assign the interrupts of each queue to a CPU",
         affinity_commands(places),
         persistent=False,
         undo=affinity_undo(host, link, places),
-        note="Stop irqbalance first, or it moves them again. Interrupts that the kernel manages itself refuse this.",
+        note="Stop irqbalance first, otherwise it moves them again. Interrupts managed by the kernel reject this.",
     )
-    known = (by_hand,) if places else ()
+    known = (manual,) if places else ()
     if host.inventory.services.irqbalance is not None:
         return known
     started = Fix(
         "here",
-        "let irqbalance spread them",
+        "Enable irqbalance",
         (command("systemctl", "enable", "--now", "irqbalance"),),
         persistent=True,
         undo=(command("systemctl", "disable", "--now", "irqbalance"),),
-        note="Install the package irqbalance first where it is missing.",
+        note="Install the package irqbalance if it is missing.",
     )
     return started, *known
 
@@ -87,12 +87,13 @@ def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     uses=("counters.interrupts", "counters.links", "interrupts", "platform.online_cpus"),
 )
 def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
-    """A busy NIC has several queues, and one processor takes nearly all their interrupts.
+    """A busy NIC has several queues, but one CPU handles nearly all of their interrupts.
 
-    nictop adds up the interrupts of the NIC's PCI function per CPU over three samples: more than four fifths come to
-    one CPU, at 500 or more per second, while the NIC carries ten thousand packets per second or more on at least two
-    receive queues. A single connection stays on one queue by design: then only the load of that CPU matters. Known from
-    Irqbalance#122, #125, #30 and #93.
+    nictop adds up the interrupts of the NIC's PCI function per CPU over three samples. Reported: more than 80 % on one
+    CPU, at 500 per second or more, while the NIC carries 10 000 packets per second or more on at least two receive
+    queues. A single connection uses one queue by design: then only the load of that CPU matters.
+
+    Sources: Irqbalance#122, #125, #30, #93.
     """
     for link in used_links(host):
         found = concentration(host, link)
@@ -114,9 +115,9 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"has {receive_queues(link)} queues, and CPU {found.cpu} serves nearly all",
+            f"{receive_queues(link)} queues, but nearly all interrupts on CPU {found.cpu}",
             evidence=tuple(evidence),
-            why="The other processors do not help: what this one cannot do is the ceiling of the NIC.",
+            why="The other CPUs do not share the work: this CPU limits the throughput of the NIC.",
             fixes=irq_fixes(host, link),
         )
 
@@ -128,11 +129,13 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
     uses=("interrupts.allowed_cpus", "interrupts.effective_cpus", "platform.online_cpus"),
 )
 def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
-    """Every interrupt of a NIC with several queues really goes to the same processor, and nothing moves them.
+    """All interrupts of a NIC with several queues are delivered to the same CPU, and no daemon distributes them.
 
-    nictop reads effective_affinity_list of the NIC's interrupts: all name the same one CPU, although they may go to
-    several, and irqbalance does not run. It is a note on a quiet NIC, a warning from ten thousand packets per second.
-    Interrupts that somebody has bound to one CPU are left alone. Known from Irqbalance#38.
+    nictop reads effective_affinity_list of the NIC's interrupts: all name the same single CPU, although their affinity
+    allows several, and irqbalance is not running. Info on a quiet NIC, warning from 10 000 packets per second. Not
+    reported: interrupts that an administrator has bound to one CPU.
+
+    Source: Irqbalance#38.
     """
     if host.inventory.services.irqbalance is not None or host.online_cpus < 2:
         return
@@ -151,15 +154,15 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
             "warning" if rate >= BUSY_PACKETS_PER_SECOND else "info",
             host,
             link,
-            f"has all its interrupts on CPU {cpus[0]}, and irqbalance does not run",
+            f"all interrupts on CPU {cpus[0]}, irqbalance is not running",
             evidence=(
                 Evidence(
                     "interrupts", f"{len(interrupts)}, all on CPU {cpus[0]}", "/proc/irq/*/effective_affinity_list"
                 ),
-                Evidence("irqbalance", "does not run", "/proc/*/comm"),
+                Evidence("irqbalance", "not running", "/proc/*/comm"),
                 Evidence("packets", units.packets_per_second(rate), "RTM_GETSTATS"),
             ),
-            why="The NIC has queues for several processors; as it is, one processor serves them all.",
+            why="The NIC has queues for several CPUs, but one CPU serves all of them.",
             fixes=irq_fixes(host, link),
         )
 
@@ -180,11 +183,13 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
     ),
 )
 def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
-    """Inside a guest irqbalance has put several busy queues of a NIC on one processor while others have none.
+    """In a guest, irqbalance has placed several busy queues of a NIC on one CPU while other CPUs have none.
 
-    nictop compares queues and CPUs: there are enough CPUs for all queues of a NIC that carries ten thousand packets per
-    second or more, irqbalance runs, and two queues got their interrupts on the same CPU in the last sample. Moving
-    interrupts between virtual processors that float over real ones gains nothing (Irqbalance#122, its author).
+    nictop compares queues and CPUs. Reported: there are enough CPUs for all queues of a NIC that carries 10 000 packets
+    per second or more, irqbalance is running, and two queues had their interrupts on the same CPU in the last sample.
+    Moving interrupts between vCPUs that are not pinned to physical CPUs gains nothing.
+
+    Source: Irqbalance#122 (its author).
     """
     if not host.is_guest or host.inventory.services.irqbalance is None:
         return
@@ -202,22 +207,22 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            f"has several queues on CPU {format_cpu_list(doubled)}, put there by irqbalance",
+            f"irqbalance placed several queues on CPU {format_cpu_list(doubled)}",
             evidence=(
                 Evidence("queues with interrupts", str(len(served)), "/proc/interrupts"),
-                Evidence("CPUs that take them", format_cpu_list(served), "/proc/interrupts"),
+                Evidence("CPUs that handle them", format_cpu_list(served), "/proc/interrupts"),
                 Evidence("irqbalance", f"pid {host.inventory.services.irqbalance}", "/proc/*/comm"),
             ),
-            why="Two busy queues share a processor while another is free. In a guest irqbalance cannot see what the "
-            "virtual processors are worth.",
+            why="Two busy queues share a CPU while another CPU is idle. In a guest irqbalance cannot determine the "
+            "capacity of the vCPUs.",
             fixes=(
                 Fix(
                     "here",
-                    "stop irqbalance",
+                    "Stop irqbalance",
                     (command("systemctl", "disable", "--now", "irqbalance"),),
                     persistent=True,
                     undo=(command("systemctl", "enable", "--now", "irqbalance"),),
-                    note="The driver places its interrupts at the next boot, or when its queues are set anew: "
+                    note="The driver places its interrupts at the next boot, or when its queues are reconfigured: "
                     + str(command("ethtool", "-L", link.name, "combined", str(receive_queues(link)))),
                 ),
             ),
@@ -226,11 +231,13 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
 
 @host_rule("interrupts and softirqs", "warning", needs=("ethtool.driver",), uses=("ethtool.rss",))
 def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
-    """The table that spreads received packets over queues does not contain all of them.
+    """The RSS indirection table, which distributes received packets over queues, does not contain all queues.
 
-    nictop compares the entries of ethtool -x with the receive queues in use. Queues beyond what RSS of the driver can
-    address (ixgbe 16, igb 8), or beyond the length of the table, are expected to be left out. A table may leave queues
-    out on purpose, for AF_XDP or for pinned flows: then this is to be ignored. From scaling.rst.
+    nictop compares the entries of ethtool -x with the receive queues in use. Not reported: queues beyond the number
+    that RSS of the driver can address (ixgbe 16, igb 8), or beyond the length of the table. Ignore the finding if
+    queues are left out on purpose, for AF_XDP or for pinned flows.
+
+    Source: kernel scaling.rst.
     """
     for link in used_links(host):
         rss = link.ethtool.rss
@@ -245,14 +252,14 @@ def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"spreads packets over {used} of {queues} receive queues",
+            f"RSS table contains {used} of {queues} receive queues",
             evidence=(
                 Evidence(
                     "queues in the table", f"{used} ({format_cpu_list(rss.indirection)})", f"ethtool -x {link.name}"
                 ),
                 Evidence("receive queues", str(queues), f"ethtool -l {link.name}"),
             ),
-            why="The queues that are not in the table never get a packet by hash: their processors stay idle.",
+            why="Queues that are not in the table receive no packets by hash, and their CPUs stay idle.",
             fixes=ethtool_fixes(host, link, ["-X", "equal", str(possible)]),
         )
 
@@ -263,11 +270,11 @@ def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
     uses=("counters.cpus", "counters.interrupts", "counters.links", "ethtool.settings", "interrupts"),
 )
 def more_queues_than_the_load_needs(host: HostFacts) -> Outcomes:
-    """A NIC carries nearly all that its link can, and its many queues are almost idle.
+    """A NIC runs near its line rate, and its many queues are almost idle.
 
-    nictop says it when a NIC with known speed receives four fifths of it or more with eight or more queues, and no CPU
-    that takes its interrupts spends more than a twentieth of its time on packets. The fewest queues that do not
-    overflow are the most efficient ones (scaling.rst): more of them mean more interrupts for the same packets.
+    Reported when a NIC with known speed receives 80 % of it or more with eight or more queues, and no CPU that handles
+    its interrupts spends more than 5 % of its time on packets. The smallest number of queues that do not overflow is
+    the most efficient one (scaling.rst): more queues mean more interrupts for the same packets.
     """
     for link in used_links(host):
         settings, rates = link.ethtool.settings, newest_link_rates(host, link)
@@ -283,13 +290,13 @@ def more_queues_than_the_load_needs(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            f"has {receive_queues(link)} queues that are all nearly idle at line rate",
+            f"{receive_queues(link)} queues, all nearly idle at line rate",
             evidence=(
                 Evidence("received", units.bits_per_second(rates.rx_bits), "RTM_GETSTATS"),
                 Evidence("speed", units.link_speed(settings.speed), f"ethtool {link.name}"),
                 Evidence("busiest CPU", units.percentage(max(one.softirq + one.irq for one in shares)), "/proc/stat"),
             ),
-            why="Each queue wakes a processor for few packets. Half as many would do the same with fewer interrupts.",
+            why="Each queue interrupts a CPU for few packets. Half as many queues need fewer interrupts.",
             fixes=ethtool_fixes(host, link, ["-L", "combined", str(receive_queues(link) // 2)])
             if link.ethtool.channels is not None and link.ethtool.channels.combined
             else (),

@@ -1,4 +1,4 @@
-"""Time and clock of the processors that work on packets, on guests and on the machines below them."""
+"""CPU time and frequency on guests and hypervisors: steal, vhost threads, governors."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, newest_link_rates, packet_rate, used_links
 
-STOLEN, STOLEN_BADLY = 0.05, 0.10
-"""Share of all processors' time that the hypervisor gave to somebody else."""
+STEAL_WARNING_SHARE, STEAL_CRITICAL_SHARE = 0.05, 0.10
+"""Share of the time of all CPUs that the hypervisor gave to other machines."""
 ONE_CPU_STEAL_SHARE = 0.20
 FULL_CPU_SHARE = 0.90
-"""Share of its time that a CPU or a thread works, from which on it is the ceiling."""
+"""Share of its time that a CPU or a thread is busy, from which on it is saturated."""
 SLOW_CLOCK_SHARE = 0.8
-"""Share of the highest clock below which it is held back."""
+"""Share of the maximum frequency below which it is reported."""
 CLOCK_BOUND_PACKETS_PER_SECOND = 50_000.0
-"""Packets per second at which the clock is felt."""
+"""Packets per second below which the frequency does not matter."""
 POWER_SAVING_GOVERNORS = ("powersave", "conservative", "ondemand", "userspace")
 STEAL_INDEX = CPU_TIMES.index("steal")
 
 
-@host_rule("processors", "critical", uses=("counters.cpus",))
+@host_rule("CPUs", "critical", uses=("counters.cpus",))
 def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
-    """The hypervisor runs somebody else while this guest wants to work: every speed measured here is too low.
+    """The hypervisor runs other machines while this guest is ready to run (CPU steal): measured speeds are too low.
 
-    nictop reads steal in /proc/stat over the window: five per cent of all CPUs, or twenty of a single one, are a
-    warning, ten per cent of all are critical; and it must have been so in each of the last three samples. VMware's
-    guests often show no steal at all. The thresholds are those of netdata's steal alarm and common practice.
+    nictop reads steal in /proc/stat over the window. Warning: 5 % of all CPUs, or 20 % of one CPU. Critical: 10 % of
+    all CPUs. Each of the last three samples must exceed the limit. VMware guests often show no steal.
+
+    Sources: thresholds of netdata's steal alarm and common practice.
     """
     recent = host.window[-MIN_SAMPLES:]
     if len(recent) < MIN_SAMPLES:
@@ -46,21 +47,21 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
         if all(cpu in one.cpus for one in recent)
     }
     most = max(worst, key=lambda cpu: (worst[cpu], -cpu), default=None)
-    if most is None or (min(means) < STOLEN and worst[most] < ONE_CPU_STEAL_SHARE):
+    if most is None or (min(means) < STEAL_WARNING_SHARE and worst[most] < ONE_CPU_STEAL_SHARE):
         return
     share = sum(means) / MIN_SAMPLES
     yield host_finding(
-        "critical" if min(means) >= STOLEN_BADLY else "warning",
+        "critical" if min(means) >= STEAL_CRITICAL_SHARE else "warning",
         host,
         "",
-        f"loses {units.percentage(share)} of its processor time to other machines",
+        f"{units.percentage(share)} CPU steal",
         evidence=(
             Evidence("steal, all CPUs", units.percentage(share), "/proc/stat"),
             Evidence(f"steal, CPU {most}", f"at least {units.percentage(worst[most])}", "/proc/stat"),
         ),
-        why="Packets wait while the processor that should take them is not running. Measurements taken now say nothing "
-        "about the network.",
-        fixes=_less_load(host),
+        why="Packets wait while the vCPU that processes them is not running. Measurements taken now do not show the "
+        "performance of the network.",
+        fixes=_contention_fixes(host),
     )
 
 
@@ -70,50 +71,52 @@ def mean_steal(cpus: Mapping[int, CpuShares]) -> float:
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def _less_load(host: HostFacts) -> tuple[Fix, ...]:
+def _contention_fixes(host: HostFacts) -> tuple[Fix, ...]:
     fixes: dict[WhereToType, Fix] = {
         "esxi": Fix(
             "esxi",
-            "look at the CPU queue",
+            "Check the CPU ready time",
             (command("esxtop"),),
-            note="c: %RDY above 5 per vCPU is contention, %CSTP too.",
+            note="Key c: %RDY above 5 per vCPU means contention, so does %CSTP.",
         ),
         "proxmox": Fix(
             "proxmox",
-            "see who uses the processors",
+            "Show which VMs use the CPUs",
             (command("qm", "list"), command("top")),
-            note="Fewer vCPUs in all, qm set <ID> --affinity <CPUS>, or another node: qm migrate <ID> <NODE> --online.",
+            note="Fewer vCPUs in total, qm set <ID> --affinity <CPUS>, or another node: qm migrate <ID> <NODE> "
+            "--online.",
         ),
         "libvirt": Fix(
             "libvirt",
-            "pin the vCPUs, or move the guest",
+            "Pin the vCPUs, or migrate the guest",
             (command("virsh", "vcpuinfo", "<DOMAIN>"), command("virsh", "vcpupin", "<DOMAIN>", "<VCPU>", "<CPUS>")),
         ),
-        "ahv": Fix("ahv", "see the CPU ready time", (), note="Prism: VM, metric Hypervisor CPU Ready Time."),
+        "ahv": Fix("ahv", "Check the CPU ready time", (), note="Prism: VM, metric Hypervisor CPU Ready Time."),
         "hyperv": Fix(
             "hyperv",
-            "see how long vCPUs wait",
+            "Check the CPU wait time of the vCPUs",
             (ManualStep(("Get-Counter", r"'\Hyper-V Hypervisor Virtual Processor(*)\CPU Wait Time Per Dispatch'")),),
         ),
-        "azure": Fix("azure", "take a size with more processors", (), note="B sizes run on credits: see their metric."),
+        "azure": Fix("azure", "Use a VM size with more CPUs", (), note="B sizes use CPU credits: check the metric."),
         "cloud": Fix(
             "cloud",
-            "take another type of instance",
+            "Use another instance type",
             (),
-            note="Burstable types lose CPU when their credits are used up.",
+            note="Burstable types are throttled when their CPU credits are used up.",
         ),
-        "hypervisor": Fix("hypervisor", "take load off the machine below", ()),
+        "hypervisor": Fix("hypervisor", "Reduce the load on the hypervisor", ()),
     }
     return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)
 
 
-@host_rule("processors", "info", uses=("counters.cpus", "platform.hypervisor"))
+@host_rule("CPUs", "info", uses=("counters.cpus", "platform.hypervisor"))
 def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
-    """A VMware guest with a full processor cannot see whether the ESXi host holds it back.
+    """A VMware guest with a saturated CPU cannot detect whether the ESXi host withholds CPU time.
 
-    nictop says it when a CPU was nine tenths busy in three samples one after another and steal has been 0 on every CPU
-    since boot: ESXi shows steal only when the VM's option stealclock.enable is set. A guest that has time left is left
-    alone. Known from vswitchzero's article on VM network performance and CPU scheduling.
+    Reported when a CPU was 90 % busy in three consecutive samples and steal has been 0 on every CPU since boot: ESXi
+    reports steal only if the option stealclock.enable of the VM is set. Not reported: guests whose CPUs have idle time.
+
+    Source: vswitchzero, article on VM network performance and CPU scheduling.
     """
     if (
         host.inventory.platform.hypervisor != "vmware"
@@ -137,22 +140,22 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
         "info",
         host,
         "",
-        f"has CPU {format_cpu_list(full)} full, and ESXi does not say what it takes away",
+        f"CPU {format_cpu_list(full)} saturated, steal not reported by ESXi",
         evidence=(
             Evidence(f"CPU {full[0]}", f"{units.percentage(busy)} busy", "/proc/stat"),
             Evidence("steal", "0 on every CPU since boot", "/proc/stat"),
         ),
-        why="The guest's own numbers cannot tell a busy processor from one that the ESXi host is not running.",
+        why="The guest cannot distinguish a busy CPU from a CPU that the ESXi host does not schedule.",
         fixes=(
             Fix(
                 "esxi",
-                "look at %RDY and %CSTP of this VM",
+                "Check %RDY and %CSTP of this VM",
                 (command("esxtop"),),
-                note="c: CPU view, then V for VMs only.",
+                note="Key c: CPU view, then V: VMs only.",
             ),
             Fix(
                 "esxi",
-                "let the guest see steal",
+                "Enable steal accounting for the VM",
                 (),
                 persistent=True,
                 note='Advanced option stealclock.enable = "TRUE".',
@@ -161,13 +164,14 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
     )
 
 
-@host_rule("processors", "warning", uses=("counters.threads", "threads"))
+@host_rule("CPUs", "warning", uses=("counters.threads", "threads"))
 def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
-    """A vhost thread on this host is full: the guest's queue behind it cannot go faster.
+    """A vhost thread on this host is saturated: it limits the queue of the guest that it serves.
 
-    nictop reads /proc/PID/stat of the vhost threads: nine tenths of a CPU or more in each of three samples. Every queue
-    pair of a virtio NIC has one such thread on the hypervisor, which copies all packets of the queue in both
-    directions. Known from Proxmox' text on multiqueue and from opensource.com's article on steal and vhost.
+    nictop reads /proc/PID/stat of the vhost threads: 90 % of a CPU or more in each of three samples. Every queue pair
+    of a virtio NIC has one such thread on the hypervisor, which copies all packets of the queue in both directions.
+
+    Sources: Proxmox VE documentation of multiqueue; opensource.com article on steal and vhost.
     """
     recent = host.window[-MIN_SAMPLES:]
     if len(recent) < MIN_SAMPLES:
@@ -183,7 +187,7 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
             "warning",
             host,
             thread.name,
-            f"is full: a queue of {machine} can do no more",
+            f"saturated: limits a queue of {machine}",
             evidence=(
                 Evidence(
                     "CPU",
@@ -193,8 +197,8 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
                 Evidence("virtual machine", machine, f"/proc/{thread.pid}/cmdline"),
                 *_links(host, thread),
             ),
-            why="One thread carries one pair of queues. More queues for this NIC mean more threads.",
-            fixes=_more_threads(host),
+            why="One thread serves one queue pair. More queues for this NIC create more threads.",
+            fixes=_more_queues_fixes(host),
         )
 
 
@@ -203,31 +207,32 @@ def _links(host: HostFacts, thread: Thread) -> tuple[Evidence, ...]:
     return (Evidence("links", ", ".join(names), "/proc/PID/fdinfo"),) if names else ()
 
 
-def _more_threads(host: HostFacts) -> tuple[Fix, ...]:
+def _more_queues_fixes(host: HostFacts) -> tuple[Fix, ...]:
     inside = Fix(
         "here",
-        "then, inside the guest, use them",
+        "Then use the queues in the guest",
         (),
-        note="ethtool -L <LINK> combined <QUEUES>, where the guest's driver does not do it by itself.",
+        note="ethtool -L <LINK> combined <QUEUES>, unless the driver in the guest does it automatically.",
     )
     if host.inventory.platform.environment == "proxmox":
         more = command("qm", "set", "<ID>", "--net<N>", "virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>")
-        note = "Repeat what else qm config <ID> shows for this NIC; then stop and start the VM."
-        return Fix("here", "give the NIC more queues", (more,), persistent=True, note=note), inside
-    note = "In the <interface>: <driver name='vhost' queues='<QUEUES>'/>; then shut the guest down and start it."
+        note = "Repeat the other options that qm config <ID> shows for this NIC, then stop and start the VM."
+        return Fix("here", "Add queues to the NIC", (more,), persistent=True, note=note), inside
+    note = "In the <interface>: <driver name='vhost' queues='<QUEUES>'/>; then shut down and start the guest."
     return Fix(
-        "here", "give the NIC more queues", (command("virsh", "edit", "<DOMAIN>"),), persistent=True, note=note
+        "here", "Add queues to the NIC", (command("virsh", "edit", "<DOMAIN>"),), persistent=True, note=note
     ), inside
 
 
-@host_rule("processors", "info", uses=("counters.cpus", "counters.links", "settings.frequencies", "settings.governors"))
+@host_rule("CPUs", "info", uses=("counters.cpus", "counters.links", "settings.frequencies", "settings.governors"))
 def clock_is_held_back(host: HostFacts) -> Outcomes:
-    """The processors run below their highest clock while the host carries many packets.
+    """Busy CPUs run below their maximum frequency while the host carries many packets.
 
-    nictop reads scaling_governor, scaling_cur_freq and cpuinfo_max_freq: a governor other than performance or
-    schedutil, a clock below four fifths of the highest on the CPUs that have a busy tenth of their time or more, and a
-    link with fifty thousand packets per second. Guests have no such setting and are left alone. Known from mlnx_tune's
-    CPU check and netutils-linux' maximize-cpu-freq.
+    nictop reads scaling_governor, scaling_cur_freq and cpuinfo_max_freq. Reported: a governor other than performance or
+    schedutil, a frequency below 80 % of the maximum on CPUs that are 10 % busy or more, and a link with 50 000 packets
+    per second. Not reported: guests, which do not have these settings.
+
+    Sources: mlnx_tune, CPU check; netutils-linux, maximize-cpu-freq.
     """
     settings = host.inventory.settings
     if host.is_guest or not settings.governors or not host.window:
@@ -253,26 +258,26 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
         "info",
         host,
         "",
-        f"runs {len(slow)} busy CPU{'s' if len(slow) > 1 else ''} below their clock",
+        f"{len(slow)} busy CPU{'s' if len(slow) > 1 else ''} below maximum frequency",
         evidence=(
             Evidence(
                 f"CPU {cpu}", f"{now / 1e6:.2f} of {most / 1e6:.2f} GHz", f"/sys/devices/system/cpu/cpu{cpu}/cpufreq"
             ),
             Evidence("governor", settings.governors.get(cpu, ""), f"/sys/devices/system/cpu/cpu{cpu}/cpufreq"),
-            Evidence("CPUs", format_cpu_list(slow), "/sys/devices/system/cpu"),
+            Evidence("affected CPUs", format_cpu_list(slow), "/sys/devices/system/cpu"),
         ),
-        why="Packets per second go with the clock of the processor that takes them.",
+        why="The packet rate of a CPU is proportional to its frequency.",
         fixes=(
             Fix(
                 "here",
-                "a profile for network throughput",
+                "Use the tuned profile network-throughput",
                 (command("tuned-adm", "profile", "network-throughput"),),
                 persistent=True,
-                note="tuned-adm active shows the one of now, to go back to.",
+                note="Note the current profile first, for undo: tuned-adm active.",
             ),
             Fix(
                 "here",
-                "the governor alone",
+                "Set the governor to performance",
                 (command("cpupower", "frequency-set", "--governor", "performance"),),
                 persistent=False,
                 undo=(command("cpupower", "frequency-set", "--governor", settings.governors.get(cpu, "powersave")),),

@@ -1,4 +1,4 @@
-"""What the processors do with received packets: softirqs, the backlog, the budget, and rings that overflow.
+"""Processing of received packets: softirqs, backlog, NAPI budget, and receive rings.
 
 Kernel: net/core/dev.c (net_rx_action, enqueue_to_backlog), Documentation/admin-guide/sysctl/net.rst.
 """
@@ -17,7 +17,7 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
-from nictop.rules.paravirtual.hyperv import one_sided, synthetic_links
+from nictop.rules.paravirtual.hyperv import busiest_channel_cpu, synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     MIN_WINDOW_PACKETS,
@@ -43,7 +43,7 @@ RING_COUNTERS = (
     "rx_discards_phy",
     "rx_overruns",
 )
-"""Names under which drivers count packets that found no free descriptor: ixgbe, igb, mlx5, e1000e, i40e, ena."""
+"""Driver counters of packets dropped for lack of a free descriptor: ixgbe, igb, mlx5, e1000e, i40e, ena."""
 VIRTUAL_NIC_DRIVERS = ("vmxnet3", "virtio_net", "hv_netvsc")
 """Others have rules of their own, or rings that the hypervisor fills."""
 
@@ -55,11 +55,12 @@ VIRTUAL_NIC_DRIVERS = ("vmxnet3", "virtio_net", "hv_netvsc")
     uses=("counters.cpus",),
 )
 def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
-    """A processor spends nearly all its time receiving packets.
+    """A CPU spends nearly all its time on processing packets.
 
-    nictop reads /proc/stat: interrupts and softirqs took 85 % or more of a CPU in each of three samples. A CPU that is
-    busy because one NIC leaves all its queues to it, or has one queue only, is told with that NIC and not here. Known
-    from Irqbalance#38 and scaling.rst.
+    nictop reads /proc/stat: interrupts and softirqs used 85 % or more of a CPU in each of three samples. A CPU that is
+    busy because one NIC has one queue, or all its queues on this CPU, is reported for that NIC and not here.
+
+    Sources: Irqbalance#38; kernel scaling.rst.
     """
     busy = {cpu: share for cpu, share in host.saturated_cpus.items() if cpu not in explained_cpus(host)}
     if not busy:
@@ -74,29 +75,28 @@ def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
         rate = packet_rate(newest_link_rates(host, link))
         if rate > 0:
             evidence.append(Evidence(link.name, units.packets_per_second(rate), "RTM_GETSTATS"))
-    several = len(busy) > 1
     yield host_finding(
         "warning",
         host,
-        f"CPU {format_cpu_list(busy)}" if several else f"CPU {worst}",
-        "are full with receiving packets" if several else "is full with receiving packets",
+        f"CPU {format_cpu_list(busy)}" if len(busy) > 1 else f"CPU {worst}",
+        "saturated by packet processing (softirq)",
         evidence=tuple(evidence),
-        why="A processor without time left drops packets or makes them wait. More packets need more processors, larger "
-        "packets (MTU, GRO) or fewer interrupts (coalescing).",
+        why="A CPU without idle time delays or drops packets. Higher packet rates need more CPUs, larger packets (MTU, "
+        "GRO) or fewer interrupts (coalescing).",
         fixes=(
-            Fix("here", "see what it is busy with", (command("perf", "top", "-C", format_cpu_list(busy)),)),
+            Fix("here", "Show what the CPU executes", (command("perf", "top", "-C", format_cpu_list(busy)),)),
             Fix(
                 "here",
-                "fewer, longer interrupts",
+                "Reduce the interrupts (coalescing)",
                 tuple(command("ethtool", "-c", link.name) for link in links[:1]),
-                note="Then ethtool -C LINK adaptive-rx on, or rx-usecs with a higher value than it shows.",
+                note="Then ethtool -C LINK adaptive-rx on, or rx-usecs with a higher value than shown.",
             ),
         ),
     )
 
 
 def explained_cpus(host: HostFacts) -> frozenset[int]:
-    """CPUs that are busy because a link leaves its work to them: the rule about that link speaks of them."""
+    """CPUs that are busy because one link uses only them: reported by the rule about that link."""
     found: set[int | None] = set()
     for link in used_links(host):
         one = concentration(host, link)
@@ -105,7 +105,7 @@ def explained_cpus(host: HostFacts) -> frozenset[int]:
         elif receive_queues(link) == 1:
             found.add(hot_cpu(host, link))
     for link in synthetic_links(host):
-        side = one_sided(host, link)
+        side = busiest_channel_cpu(host, link)
         if side is not None:
             found.update([side[0]] if side[0] is not None else [channel.cpu for channel in link.channels])
     return frozenset(cpu for cpu in found if cpu is not None)
@@ -113,11 +113,13 @@ def explained_cpus(host: HostFacts) -> frozenset[int]:
 
 @host_rule("interrupts and softirqs", "warning", uses=("counters.softnet",))
 def backlog_drops_packets(host: HostFacts) -> Outcomes:
-    """Packets are dropped because the backlog of a processor is full.
+    """Packets are dropped because the backlog of a CPU is full.
 
     nictop reads the second column of /proc/net/softnet_stat: more than ten drops per minute over the window. The
-    backlog (net.core.netdev_max_backlog packets per CPU) is used by receive packet steering, veth, tap, lo and drivers
-    without NAPI; hardware queues do not go through it. Known from xsos#108 and netdata's softnet alarms.
+    backlog (net.core.netdev_max_backlog packets per CPU) is used by receive packet steering (RPS), veth, tap, lo and
+    drivers without NAPI; hardware queues do not use it.
+
+    Sources: xsos#108; netdata's softnet alarms.
     """
     dropped = softnet(host, lambda one: one.dropped)
     total = sum(dropped.values())
@@ -135,21 +137,23 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
         "warning",
         host,
         f"CPU {worst}",
-        "drops packets: its backlog is full",
+        "backlog full: packets dropped (netdev_max_backlog)",
         evidence=tuple(evidence),
-        why="The processor takes packets out of its queue later than others put them in. A longer queue helps against "
-        "bursts, not against a processor that is full all the time.",
+        why="The CPU processes its backlog more slowly than packets are added. A longer backlog helps against bursts, "
+        "not against a CPU that is always saturated.",
         fixes=sysctl_fixes(host, "net.core.netdev_max_backlog", larger) if now is None or now < larger else (),
     )
 
 
 @host_rule("interrupts and softirqs", "warning", uses=("counters.softnet",))
 def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
-    """Receiving was interrupted with packets left in the queues, because its budget or its time was used up.
+    """Receiving was interrupted with packets left in the queues: the NAPI budget or its time was exhausted.
 
-    nictop reads the third column of /proc/net/softnet_stat, time_squeeze: more than ten per minute while at least a
-    thousand packets per second are processed. It is pressure and not loss, and never added to drops: a note, and a
-    warning from a hundred per second. Known from netdata's softnet alarms and the kernel's sysctl/net.rst.
+    nictop reads the third column of /proc/net/softnet_stat, time_squeeze: more than ten per minute while at least 1000
+    packets per second are processed. It indicates load, not loss, and is never added to drops. Info; warning from 100
+    per second.
+
+    Sources: netdata's softnet alarms; kernel sysctl/net.rst.
     """
     squeezed = softnet(host, lambda one: one.time_squeeze)
     total = sum(squeezed.values())
@@ -169,9 +173,9 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
         "warning" if total >= 100 else "info",
         host,
         f"CPU {worst}",
-        "stops receiving with work left: the budget is used up",
+        "NAPI budget exhausted (softnet time_squeeze)",
         evidence=tuple(evidence),
-        why="The packets wait for the next round; nothing is lost by that. Often it only says that the CPU is busy.",
+        why="The remaining packets are processed in the next cycle; none is lost. Often it only means a busy CPU.",
         fixes=sysctl_fixes(host, "net.core.netdev_budget", 2 * (budget or 300))
         + sysctl_fixes(host, "net.core.netdev_budget_usecs", 2 * (time or 2000)),
     )
@@ -195,12 +199,13 @@ def softnet(host: HostFacts, value: Callable[[SoftnetRates], float | None]) -> d
     "interrupts and softirqs", "warning", uses=("counters.driver", "counters.links", "ethtool.driver_counter_names")
 )
 def receive_ring_overflows(host: HostFacts) -> Outcomes:
-    """A NIC loses packets because no free descriptor was in its receive ring when they came.
+    """A NIC drops packets because its receive ring has no free descriptor.
 
-    nictop reads rx_missed_errors of the link and, where it is watched, the driver's own counters (rx_no_dma_resources,
-    rx_out_of_buffer, rx_fifo_errors and the like): one packet in ten thousand or more over the window, with at least
-    ten thousand received. vmxnet3, virtio and Hyper-V have rules of their own or rings that the host fills. Known from
-    netutils-linux' rx-buffers and netdata's fifo alarms.
+    nictop reads rx_missed_errors of the link and, while the link is watched, driver counters (rx_no_dma_resources,
+    rx_out_of_buffer, rx_fifo_errors and similar): one packet in 10 000 or more over the window, with at least 10 000
+    received. Not reported: vmxnet3, virtio and Hyper-V, which have their own rules or rings that the hypervisor fills.
+
+    Sources: netutils-linux, rx-buffers; netdata's fifo alarms.
     """
     counters = host.snapshot.counters
     for link in used_links(host):
@@ -216,7 +221,7 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
             continue
         rings = link.ethtool.rings
         evidence = [
-            Evidence("lost", f"{units.per_second(lost)} of {units.packets_per_second(received)}", "RTM_GETSTATS"),
+            Evidence("dropped", f"{units.per_second(lost)} of {units.packets_per_second(received)}", "RTM_GETSTATS"),
         ]
         if own is not None and own.rate:
             evidence.append(Evidence(own.name, units.per_second(own.rate), f"ethtool -S {link.name}"))
@@ -225,14 +230,14 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
             evidence.append(Evidence("receive ring", f"{rings.rx} of {rings.max_rx}", f"ethtool -g {link.name}"))
             if rings.rx < rings.max_rx:
                 larger = min(rings.max_rx, 4 * rings.rx)
-                note = "Not always the maximum: a ring that does not fit the caches costs more than it saves."
+                note = "The maximum is not always best: a ring larger than the CPU caches reduces the throughput."
                 fixes = ethtool_fixes(host, link, ["-G", "rx", str(larger)], note=note)
         yield link_finding(
             "warning",
             host,
             link,
-            "loses packets: its receive ring was full",
+            "receive ring full: packets dropped",
             evidence=tuple(evidence),
-            why="The processor came too late to empty the ring: bursts are longer than it, or the processor is busy.",
-            fixes=fixes or (Fix("here", "give it more processors", (), note="More queues, or other work moved away."),),
+            why="The CPU did not empty the ring in time: bursts are longer than the ring, or the CPU is busy.",
+            fixes=fixes or (Fix("here", "Use more CPUs for it", (), note="Add queues, or move other work away."),),
         )

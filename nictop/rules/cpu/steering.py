@@ -1,4 +1,4 @@
-"""Receive and transmit packet steering: which processors a queue's packets go to without hardware's help.
+"""Receive and transmit packet steering (RPS, XPS): the CPUs of each queue, selected in software.
 
 Kernel: Documentation/networking/scaling.rst; /sys/class/net/NAME/queues/.
 """
@@ -19,12 +19,11 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, link_finding, newest_link_rates, packet_rate, used_links
 
 LOCK_BOUND_PACKETS_PER_SECOND = 100_000.0
-"""Packets per second at which the locks of transmit queues begin to be felt."""
+"""Packets per second below which the locks of transmit queues do not matter."""
 
 
 def hot_cpu(host: HostFacts, link: Link) -> int | None:
-    """The CPU that takes most interrupts of a link, when it has been busy with nothing but packets for some samples
-    and the link carries many."""
+    """The CPU that handles most interrupts of a busy link, if packet processing saturated it in the last samples."""
     if (
         not host.saturated_cpus
         or link.pci_address is None
@@ -40,14 +39,14 @@ def hot_cpu(host: HostFacts, link: Link) -> int | None:
 
 
 def cpu_mask(cpus: Iterable[int]) -> str:
-    """As rps_cpus takes it: hexadecimal, 32 CPUs between commas, the highest first (bitmap_parse)."""
+    """Format of rps_cpus: hexadecimal, 32 CPUs between commas, the highest first (bitmap_parse)."""
     bits = sum(1 << cpu for cpu in set(cpus))
     groups = [f"{bits >> shift & 0xFFFFFFFF:08x}" for shift in range(0, max(1, bits.bit_length()), 32)]
     return ",".join(reversed(groups)).lstrip("0").lstrip(",") or "0"
 
 
 def rps_fixes(host: HostFacts, link: Link, *, off: bool = False) -> tuple[Fix, ...]:
-    """Let all online CPUs work on what the receive queues got; `off`: none but the one that was interrupted."""
+    """Distribute received packets over all online CPUs; `off`: process them on the interrupted CPU."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     queues = [queue for queue in link.queues if queue.direction == "rx" and queue.rps_cpus is not None]
     if not queues or not cpus:
@@ -55,7 +54,7 @@ def rps_fixes(host: HostFacts, link: Link, *, off: bool = False) -> tuple[Fix, .
     mask = "0" if off else cpu_mask(cpus)
     now = tuple(echo(mask, _rps_file(link, queue.number)) for queue in queues)
     undo = tuple(echo(queue.rps_cpus or "0", _rps_file(link, queue.number)) for queue in queues)
-    title = "switch receive packet steering " + ("off" if off else "on")
+    title = "Turn receive packet steering (RPS) " + ("off" if off else "on")
     fix = Fix("here", title, now, persistent=False, undo=undo)
     if off or SAFE_NAME.fullmatch(link.name) is None:
         return (fix,)
@@ -64,7 +63,7 @@ def rps_fixes(host: HostFacts, link: Link, *, off: bool = False) -> tuple[Fix, .
 
 
 def is_steered(link: Link) -> bool:
-    """Receive packet steering lets several CPUs work on what each receive queue gets."""
+    """Receive packet steering distributes the packets of each receive queue over several CPUs."""
     masks = [parse_cpu_mask(queue.rps_cpus) or () for queue in link.queues if queue.direction == "rx"]
     return bool(masks) and all(len(mask) > 1 for mask in masks)
 
@@ -81,12 +80,13 @@ def _rps_file(link: Link, number: int) -> str:
     uses=("counters.links", "platform.online_cpus", "queues"),
 )
 def single_queue_without_rps(host: HostFacts) -> Outcomes:
-    """A busy NIC with one receive queue leaves all its packets to one processor.
+    """A busy NIC has one receive queue, and one CPU processes all its packets.
 
-    nictop finds one receive queue, receive packet steering off (rps_cpus 0), several CPUs and at least ten thousand
-    packets received per second. It is a note; a warning when the CPU that takes the interrupts was busy with packets in
-    three samples one after another. Below that load it says nothing. From the kernel's Documentation/networking/
-    scaling.rst; mind that the mask's lowest bit is CPU 0.
+    nictop finds one receive queue, receive packet steering (RPS) off (rps_cpus 0), several CPUs and at least 10 000
+    packets received per second. Info; warning when packet processing saturated the CPU that handles the interrupts in
+    three consecutive samples. Not reported below that rate. The lowest bit of the mask is CPU 0.
+
+    Source: kernel Documentation/networking/scaling.rst.
     """
     if host.online_cpus < 2:
         return
@@ -110,22 +110,23 @@ def single_queue_without_rps(host: HostFacts) -> Outcomes:
             "info" if hot is None else "warning",
             host,
             link,
-            "has one receive queue, and no packet steering beside it",
+            "one receive queue, receive packet steering (RPS) is off",
             evidence=tuple(evidence),
-            why="One processor does the work for every packet that arrives. Receive packet steering lets others do the "
-            "part above the driver.",
+            why="One CPU processes every received packet. Receive packet steering moves the work above the driver to "
+            "other CPUs.",
             fixes=rps_fixes(host, link),
         )
 
 
 @host_rule("interrupts and softirqs", "info", uses=("platform.online_cpus", "queues"))
 def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
-    """Packets that the NIC has already spread over all processors are spread once more in software.
+    """Receive packet steering (RPS) distributes packets in software that the NIC has already distributed over all CPUs.
 
     nictop finds as many receive queues as online CPUs and a mask other than 0 in rps_cpus of several of them. With a
-    queue per CPU receive packet steering only adds interrupts between processors (Documentation/networking/
-    scaling.rst). A mask with one CPU is not steering but pinning and is left alone, and so is a NIC with fewer queues
-    than CPUs.
+    queue per CPU, RPS only adds interrupts between CPUs. Not reported: a mask with one CPU, which pins the queue, and
+    NICs with fewer queues than CPUs.
+
+    Source: kernel Documentation/networking/scaling.rst.
     """
     if host.online_cpus < 2:
         return
@@ -141,7 +142,7 @@ def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            "steers packets in software that it has already spread",
+            "RPS repeats the distribution already done by RSS",
             evidence=(
                 Evidence("receive queues", f"{receive_queues(link)} for {host.online_cpus} CPUs", "ethtool -l"),
                 Evidence(
@@ -150,18 +151,20 @@ def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
                     f"/sys/class/net/{link.name}/queues/rx-{steered[0].number}/rps_cpus",
                 ),
             ),
-            why="Handing a packet to a second processor costs an interrupt between the two and gains nothing here.",
+            why="Passing a packet to a second CPU costs an interrupt between the two and gains nothing here.",
             fixes=rps_fixes(host, link, off=True),
         )
 
 
 @host_rule("interrupts and softirqs", "info", uses=("counters.links", "platform.online_cpus", "queues"))
 def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
-    """A NIC that sends very many packets has several transmit queues, and none belongs to a processor.
+    """A NIC sends at a high packet rate through several transmit queues, and none has CPUs assigned (XPS).
 
-    nictop finds xps_cpus 0 for all of at least two transmit queues while a hundred thousand packets per second are sent
-    from four or more CPUs. Then a hash picks the queue and processors wait for each other's locks (Documentation/
-    networking/scaling.rst, XPS). Below that load, or where the file cannot be set, it says nothing.
+    nictop finds xps_cpus 0 for all of at least two transmit queues while 100 000 packets per second are sent from four
+    or more CPUs. Then a hash selects the queue, and CPUs wait for each other's locks. Not reported below that rate, or
+    where the file cannot be set.
+
+    Source: kernel Documentation/networking/scaling.rst, XPS.
     """
     if host.online_cpus < 4:
         return
@@ -180,11 +183,11 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            "has transmit queues that no processor is told to use",
+            "transmit queues have no CPUs assigned (XPS is off)",
             evidence=(
                 Evidence("sent", units.packets_per_second(rates.tx_packets), "RTM_GETSTATS"),
                 Evidence("xps_cpus", f"0 for all {len(masks)} queues", f"/sys/class/net/{link.name}/queues"),
             ),
-            why="Processors that send by the same queue wait for its lock, and completions come on other processors.",
-            fixes=(Fix("here", "give each queue its processors", commands, persistent=False, undo=undo),),
+            why="CPUs that send through the same queue wait for its lock, and completions run on other CPUs.",
+            fixes=(Fix("here", "Assign CPUs to each transmit queue", commands, persistent=False, undo=undo),),
         )

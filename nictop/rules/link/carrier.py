@@ -1,4 +1,4 @@
-"""Whether a link has a carrier and keeps it, and whether its addresses are its own.
+"""Carrier of links, and addresses that another host also uses.
 
 Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtool-netlink.rst, if_link.h.
 """
@@ -20,16 +20,18 @@ from nictop.rules.subjects import link_finding, mac_or_placeholder, used_links
 
 MIN_CARRIER_CHANGES = 10
 MIN_CHANGES_PER_HOUR = 4.0
-"""Changes of carrier; each loss and each return is one."""
+"""Carrier changes; each loss and each return counts as one."""
 
 
 @host_rule("link and path", "warning")
 def carrier_flaps(host: HostFacts) -> Outcomes:
-    """The link was lost and came back many times.
+    """The link went down and up repeatedly (link flapping).
 
-    nictop reads carrier_changes, counted since the netdev exists, and how long the host has been running: ten changes
-    or more, and at least four per hour, are reported. A driver that is set up again (ethtool -L, another MTU) makes two
-    changes, a boot two to four. From the kernel's sysfs-class-net and rezolus' network_carrier_changes.
+    nictop reads carrier_changes, which counts each loss and each return of the carrier since the netdev was created,
+    and the uptime of the host. Reported: ten changes or more, and at least four per hour. Reconfiguration (ethtool -L,
+    another MTU) makes two changes, a boot two to four.
+
+    Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes.
     """
     hours = host.inventory.time / 3600
     if hours <= 0:
@@ -39,33 +41,42 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
         if changes is None or changes < MIN_CARRIER_CHANGES or changes / max(hours, 0.25) < MIN_CHANGES_PER_HOUR:
             continue
         evidence = [
-            Evidence("carrier changes", f"{changes} in {units.duration(host.inventory.time)}", "carrier_changes"),
+            Evidence(
+                "carrier changes", f"{changes} in {units.duration(host.inventory.time)} of uptime", "carrier_changes"
+            ),
         ]
         state = link.ethtool.state
         if state is not None and state.down_events:
             evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
-        seen = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
+        show = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
         yield link_finding(
             "warning",
             host,
             link,
-            f"has lost and found its link {changes // 2} times",
+            f"link flapped {changes // 2} times",
             evidence=tuple(evidence),
-            why="Each time everything in flight is lost, and the switch may block the port for half a minute.",
+            why="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree).",
             fixes=(
-                Fix("here", "see when", (seen,)),
-                Fix("switch", "change cable and transceiver, look at the port", (), note="Then another port."),
+                Fix("here", "Show link messages of the kernel", (show,)),
+                Fix(
+                    "switch",
+                    "Replace cable and transceiver, check the switch port",
+                    (),
+                    note="If it continues, use another switch port.",
+                ),
             ),
         )
 
 
 @host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
 def address_is_a_duplicate(host: HostFacts) -> Outcomes:
-    """An IPv6 address of this host is also used by another one, so that the kernel does not use it.
+    """An IPv6 address of this host is also used by another host; the kernel does not use it.
 
-    nictop finds the flag dadfailed on an address: duplicate address detection got an answer (RFC 4862). It is critical
-    for a configured address, a warning for a link-local one. A loop, or a clone with the same MAC address, does that
-    too. From the kernel's net/ipv6/addrconf.c, addrconf_dad_failure.
+    nictop reads the address flag dadfailed: duplicate address detection received an answer (RFC 4862). Critical for a
+    configured address, warning for a link-local address. A network loop, or a clone with the same MAC address, has the
+    same effect.
+
+    Source: kernel net/ipv6/addrconf.c addrconf_dad_failure.
     """
     for link in host.links:
         failed = [one for one in link.addresses if "dadfailed" in one.flags]
@@ -78,7 +89,7 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
             "critical" if configured else "warning",
             host,
             link,
-            f"cannot use {first.address}: another host has it",
+            f"duplicate IPv6 address: {first.address}",
             evidence=tuple(
                 Evidence(
                     "address",
@@ -87,11 +98,11 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
                 )
                 for one in failed
             ),
-            why="The kernel keeps the address without using it. It stays so until it is set anew.",
+            why="The kernel does not use the address until it is removed and added again.",
             fixes=(
                 Fix(
                     "here",
-                    "when the other one is gone, set it anew",
+                    "Add the address again after solving the conflict",
                     (
                         command("ip", "addr", "del", address, "dev", link.name),
                         command("ip", "addr", "add", address, "dev", link.name),
@@ -116,11 +127,11 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
     uses=("configuration", "addresses", "routes"),
 )
 def configured_link_is_down(host: HostFacts) -> Outcomes:
-    """A link that the configuration of this host wants is switched off, or has no carrier.
+    """A link that has addresses in the configuration of this host is administratively down, or has no carrier.
 
-    nictop looks at NICs that systemd-networkd, netplan or ifupdown configure with addresses, or that have an address or
-    a default route, and that NetworkManager does not run (of those it speaks with their profile; NICs that were set up
-    by hand are looked at here). Ports of bridges and bonds, and links that nothing names, are left alone.
+    Checked: NICs that systemd-networkd, netplan or ifupdown configure with addresses, and NICs that have an address or
+    a default route, unless a NetworkManager profile is active on them (other rules check those). Not checked: ports of
+    bridges and bonds, and links without configuration.
 
     Sources: systemd.network(5), netplan(5), interfaces(5).
     """
@@ -130,7 +141,7 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             continue
         manager = host.inventory.networkmanager
         device = manager.devices.get(link.ifindex) if manager is not None else None
-        if device is not None and device.managed and not _set_up_by_hand(host, link):
+        if device is not None and device.managed and not _configured_outside_networkmanager(host, link):
             continue
         source = wanted.get(link.name)
         if source is None and not (link.flags & IFF_UP and (has_address(link) or link.default_routes)):
@@ -138,7 +149,7 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
         off = not link.flags & IFF_UP
         state = link.ethtool.state
         why = f", {state.extended_state}" if state is not None and state.extended_state else ""
-        evidence = [Evidence("state", "switched off" if off else f"no carrier{why}", "RTM_GETLINK")]
+        evidence = [Evidence("state", "administratively down" if off else f"no carrier{why}", "RTM_GETLINK")]
         if source is not None:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
         if has_address(link):
@@ -147,17 +158,17 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            "is configured, but switched off" if off else "is configured, but has no carrier",
+            "configured, but administratively down" if off else "configured, but no carrier",
             evidence=tuple(evidence),
-            why="Its addresses cannot be reached."
+            why="Its addresses are not reachable."
             if off
-            else "Nothing is connected to it, the other end is switched off, or the virtual cable is unplugged.",
+            else "No cable is connected, the remote port is down, or the virtual NIC is disconnected.",
             fixes=_bring_up(host, link, off=off),
         )
 
 
-def _set_up_by_hand(host: HostFacts, link: Link) -> bool:
-    """NetworkManager looks on: the addresses are not from a profile of its own."""
+def _configured_outside_networkmanager(host: HostFacts, link: Link) -> bool:
+    """NetworkManager only describes the link: its addresses are not from a NetworkManager profile."""
     active = host.profiles.active(link)
     return active.external if active is not None else has_address(link)
 
@@ -178,24 +189,24 @@ def _bring_up(host: HostFacts, link: Link, *, off: bool) -> tuple[Fix, ...]:
     if off:
         up = command("ip", "link", "set", "dev", link.name, "up")
         down = command("ip", "link", "set", "dev", link.name, "down")
-        return (Fix("here", "switch it on", (up,), persistent=False, undo=(down,)),)
+        return (Fix("here", "Bring the link up", (up,), persistent=False, undo=(down,)),)
     return plug_in_fixes(host, link)
 
 
 def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    """How a link without a carrier gets one: the cable, or what stands for it below a guest."""
+    """How to connect a link without carrier: the cable, or the virtual NIC on the hypervisor."""
     plug: tuple[Fix, ...] = (
         (
             Fix(
                 "libvirt",
-                "plug the virtual cable in",
+                "Connect the virtual NIC",
                 (command("virsh", "domif-setlink", "<DOMAIN>", mac_or_placeholder(link), "up"),),
             ),
-            Fix("proxmox", "see that link_down is not set", (command("qm", "config", "<ID>"),)),
-            Fix("esxi", "tick Connected on the adapter", ()),
+            Fix("proxmox", "Check that link_down is not set", (command("qm", "config", "<ID>"),)),
+            Fix("esxi", "Set the adapter to Connected", ()),
         )
         if host.is_guest
-        else (Fix("switch", "look at cable and port", ()),)
+        else (Fix("switch", "Check cable and switch port", ()),)
     )
     places = hypervisor_places(host.inventory.platform)
     return tuple(fix for fix in plug if not host.is_guest or fix.where in places)

@@ -1,4 +1,4 @@
-"""Flags of a link that somebody switched off, and without which an Ethernet link does not do what is expected of it.
+"""Flags that an Ethernet link needs and that are off: ARP and multicast.
 
 Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast.
 """
@@ -23,7 +23,7 @@ from nictop.rules.subjects import link_finding
 DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
 AFTER_REBOOT_NOTE = (
-    "When it is off again after a reboot: ARP= and Multicast= in [Link] of a .network file, or a script, do that."
+    "If it is off again after a reboot, check ARP= and Multicast= in [Link] of the .network file, and boot scripts."
 )
 
 
@@ -34,59 +34,59 @@ AFTER_REBOOT_NOTE = (
     uses=("addresses", "networkmanager", "networkd", "configuration"),
 )
 def arp_is_off(host: HostFacts) -> Outcomes:
-    """ARP is switched off on an Ethernet link that has addresses: it neither asks for MAC addresses nor answers.
+    """ARP is off on an Ethernet link that has addresses: MAC addresses are neither requested nor answered.
 
-    nictop finds the flag NOARP. IPv6 neighbour discovery is off with it. Both directions stop as soon as what is known
-    of neighbours has expired.
+    nictop reads the link flag NOARP. IPv6 neighbour discovery is off as well. Traffic stops in both directions as soon
+    as the known neighbour entries have expired.
 
-    Reported for links that are up and have an address, or a profile or stanza that gives them one. Silent about kinds
+    Reported for links that are up and have an address, or a profile or stanza that configures one. Not reported: kinds
     of links and drivers that never use ARP (dummy, ipvlan, VRF, modems), ports of bridges and bonds, and links without
-    addresses: those that only capture packets are often set up like that.
+    addresses, which are often used for packet capture.
 
     Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_rcv, net/ipv6/ndisc.c ndisc_constructor.
     """
-    for link in _wanted(host):
+    for link in _addressed_links(host):
         if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
             continue
         yield link_finding(
             "critical",
             host,
             link,
-            "has ARP off: it finds no neighbour, and none finds it",
+            "ARP is off (NOARP): neighbours are not resolved",
             evidence=(Evidence("flags", "NOARP", _show_command(link)), address_evidence(link)),
-            why="Hosts in its subnet, gateways among them, cannot be reached and cannot reach it.",
-            fixes=(_switch(link, "arp"),),
+            why="Hosts in its subnet, including gateways, cannot be reached and cannot reach this host.",
+            fixes=(_turn_on_fix(link, "arp"),),
         )
 
 
 @host_rule("link and path", "warning", uses=("addresses", "networkmanager", "networkd", "configuration"))
 def multicast_is_off(host: HostFacts) -> Outcomes:
-    """Multicast is switched off on an Ethernet link that has addresses.
+    """Multicast is off on an Ethernet link that has addresses.
 
-    nictop finds that the flag MULTICAST is missing. Programs go by it: routing daemons (OSPF), VRRP, clusters, mDNS and
-    LLMNR leave such links out, mostly without a message.
+    nictop reads that the link flag MULTICAST is not set. Programs check this flag: routing daemons (OSPF), VRRP,
+    cluster software, mDNS and LLMNR do not use such links, mostly without a message.
 
-    Reported for links that are up and have an address, or a profile or stanza that gives them one. Silent about ports
-    of bridges and bonds, and links without addresses: those that only capture packets are often set up like that.
+    Reported for links that are up and have an address, or a profile or stanza that configures one. Not reported: ports
+    of bridges and bonds, and links without addresses, which are often used for packet capture.
 
     Sources: ip-link(8) multicast; systemd.network(5) Multicast=; netdevice(7) IFF_MULTICAST.
     """
-    for link in _wanted(host):
+    for link in _addressed_links(host):
         if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP:
             continue
         yield link_finding(
             "warning",
             host,
             link,
-            "has multicast off",
-            evidence=(Evidence("flags", "without MULTICAST", _show_command(link)), address_evidence(link)),
-            why="Services that need multicast (OSPF, VRRP, mDNS, clusters) do not use it.",
-            fixes=(_switch(link, "multicast"),),
+            "multicast is off",
+            evidence=(Evidence("flags", "MULTICAST not set", _show_command(link)), address_evidence(link)),
+            why="Services that need multicast (OSPF, VRRP, mDNS, cluster software) do not use this link.",
+            fixes=(_turn_on_fix(link, "multicast"),),
         )
 
 
-def _wanted(host: HostFacts) -> Iterator[Link]:
-    """Ethernet links that are up and have addresses or are to get some."""
+def _addressed_links(host: HostFacts) -> Iterator[Link]:
+    """Ethernet links that are up and have addresses, or are configured with addresses."""
     for link in host.links:
         into_namespace = link.kind == "veth" and link.lower_namespace is not None
         if link.type != ARPHRD_ETHER or not link.flags & IFF_UP or not (is_outward(host, link) or into_namespace):
@@ -103,7 +103,7 @@ def _show_command(link: Link) -> str:
     return str(command("ip", "link", "show", "dev", link.name))
 
 
-def _switch(link: Link, flag: str) -> Fix:
+def _turn_on_fix(link: Link, flag: str) -> Fix:
     on, off = (command("ip", "link", "set", "dev", link.name, flag, state) for state in ("on", "off"))
     name = {"arp": "ARP"}.get(flag, flag)
-    return Fix("here", f"switch {name} on", (on,), False, (off,), AFTER_REBOOT_NOTE)
+    return Fix("here", f"Turn {name} on", (on,), False, (off,), AFTER_REBOOT_NOTE)

@@ -1,6 +1,6 @@
-"""What the kernel itself complained about lately, on behalf of links and of the network stack.
+"""Recent kernel messages about links and the network stack.
 
-Reads the lines that the probe kept of /dev/kmsg; where they could not be read, the rules say so.
+Uses the lines that the probe read from /dev/kmsg; without them the rules are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import RECENT_SECONDS, is_up, since
 
 ONGOING_SECONDS = 15 * 60.0
-"""Seconds: it goes on."""
+"""Seconds since the last message during which the problem counts as ongoing."""
 TIMED_OUT = (
     re.compile(r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<link>\S{1,64}) \([^)]{0,64}\): .{0,200}timed out"),
     re.compile(r"(?P<link>\S{1,64}): TX timeout on queue"),
@@ -44,7 +44,7 @@ CONNECTIONS_BY_SOURCE = joined(
 NEIGHBOUR_TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
 
 FULL_TABLE_SHARE = 0.75
-"""Share of a table's entries below which it is no longer full."""
+"""Share of a table's entries below which it no longer counts as full."""
 
 
 def recent_messages(host: HostFacts, *, within: float = RECENT_SECONDS) -> tuple[KernelMessage, ...]:
@@ -53,37 +53,39 @@ def recent_messages(host: HostFacts, *, within: float = RECENT_SECONDS) -> tuple
     return tuple(one for one in host.inventory.messages or () if one.time >= since)
 
 
-def has_room(host: HostFacts, *tables: str) -> bool:
-    """None of these tables (`Settings.tables`) is full now, as far as that is known: at least one must be."""
+def is_no_longer_full(host: HostFacts, *tables: str) -> bool:
+    """None of these tables (`Settings.tables`) is full now; False if the size of none of them is known."""
     known = [host.inventory.settings.tables[one] for one in tables if one in host.inventory.settings.tables]
     return bool(known) and all(entries < FULL_TABLE_SHARE * most for entries, most in known)
 
 
-def sizes(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:
-    """How full a table is now, where that is known."""
+def table_usage(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:
+    """Usage of a table now; (): not known."""
     if table not in host.inventory.settings.tables:
         return ()
     entries, most = host.inventory.settings.tables[table]
-    return (Evidence("now", f"{entries} of {most} entries", source),)
+    return (Evidence("entries in use", f"{entries} of {most}", source),)
 
 
 def message_evidence(messages: list[KernelMessage], host: HostFacts) -> tuple[Evidence, ...]:
-    """The newest line, and how many of them there were."""
+    """The newest message, and how many there were."""
     newest = messages[-1]
     ago = units.duration(max(0.0, host.inventory.time - newest.time))
-    number = f"{len(messages)} times in a day, last {ago} before this" if len(messages) > 1 else f"{ago} before this"
-    return Evidence("kernel", newest.text, "/dev/kmsg"), Evidence("when", number, "/dev/kmsg")
+    number = f"{ago} ago, {len(messages)} messages in 24 h" if len(messages) > 1 else f"{ago} ago"
+    return Evidence("kernel message", newest.text, "/dev/kmsg"), Evidence("last message", number, "/dev/kmsg")
 
 
 @host_rule("link and path", "critical", uses=("messages",))
 def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
-    """A NIC did not send what it was given, until the kernel's watchdog stepped in.
+    """A transmit queue of a NIC stalled until the kernel's transmit watchdog (NETDEV WATCHDOG) intervened.
 
-    nictop finds the lines of the watchdog ("NETDEV WATCHDOG … timed out") and of drivers (TX timeout, Tx Unit Hang) of
-    the last day and joins them with links by name. It is critical when the last one is younger than a quarter of an
-    hour, else a warning. From the kernel's net/sched/sch_generic.c; the driver resets the NIC each time.
+    nictop reads the messages of the watchdog ("NETDEV WATCHDOG … timed out") and of drivers (TX timeout, Tx Unit Hang)
+    of the last 24 hours and matches them with links by name. Critical when the last one is younger than 15 minutes,
+    else warning. The driver resets the NIC each time.
 
-    Silent when the netdev was made after the last message: the driver was loaded or bound anew since.
+    Not reported when the netdev was created after the last message: the driver has been loaded again since.
+
+    Source: kernel net/sched/sch_generic.c.
     """
     found: dict[int, list[KernelMessage]] = {}
     for message in recent_messages(host):
@@ -100,27 +102,26 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
             "critical" if fresh else "warning",
             host,
             link,
-            "stopped sending: its transmit queue timed out",
+            "transmit queue timed out (NETDEV WATCHDOG)",
             evidence=message_evidence(messages, host),
-            why="While it hangs nothing is sent; the reset that follows loses what was queued. Causes are the "
-            "driver, the "
-            "firmware, or a hypervisor that no longer serves the queue.",
+            why="Nothing is sent while the queue is stalled, and the reset drops queued packets. Causes: the driver, "
+            "the firmware, or a hypervisor that does not process the queue.",
             fixes=(
                 Fix(
                     "here",
-                    "see what came before",
+                    "Show related kernel messages",
                     (joined("|", command("dmesg", "-T"), command("grep", "-iE", "watchdog|timeout|hang|reset")),),
                 ),
                 Fix(
                     "hypervisor",
-                    "see whether the backend lives",
+                    "Check the backend of the NIC",
                     (),
-                    note="vhost or QEMU threads that hang, a host without memory, a physical NIC that resets.",
+                    note="Hung vhost or QEMU threads, no free memory on the hypervisor, or resets of the physical NIC.",
                 )
                 if host.is_guest
                 else Fix(
                     "firmware",
-                    "bring firmware and driver up to date",
+                    "Update firmware and driver",
                     (),
                     note=f"Driver: {link_driver(link) or 'unknown'}.",
                 ),
@@ -145,42 +146,43 @@ def _timed_out_link(host: HostFacts, text: str) -> Link | None:
 
 @host_rule("link and path", "critical", uses=("messages",))
 def connection_table_overflows(host: HostFacts) -> Outcomes:
-    """The table of tracked connections is full: packets of new connections are dropped.
+    """The connection tracking table (nf_conntrack) is full: packets of new connections are dropped.
 
-    nictop finds "nf_conntrack: table full, dropping packet" in the kernel's messages of the last day; critical when the
-    last one is younger than a quarter of an hour, else a warning. From net/netfilter/nf_conntrack_core.c and the
-    kernel's nf_conntrack-sysctl.rst.
+    nictop reads "nf_conntrack: table full, dropping packet" in the kernel messages of the last 24 hours. Critical when
+    the last one is younger than 15 minutes, else warning.
 
-    Silent when less than three quarters of the table are in use now (nf_conntrack_count, nf_conntrack_max).
+    Not reported when less than 75 % of the table are in use now (nf_conntrack_count, nf_conntrack_max).
+
+    Sources: kernel net/netfilter/nf_conntrack_core.c, nf_conntrack-sysctl.rst.
     """
     messages = [one for one in recent_messages(host) if CONNTRACK_TABLE_FULL.search(one.text)]
-    if not messages or has_room(host, "connections"):
+    if not messages or is_no_longer_full(host, "connections"):
         return
     yield host_finding(
         "critical" if messages[-1].time >= host.inventory.time - ONGOING_SECONDS else "warning",
         host,
         "",
-        "drops new connections: the connection table is full",
+        "conntrack table full: new connections are dropped",
         evidence=(
             *message_evidence(messages, host),
-            *sizes(host, "connections", "nf_conntrack_count, nf_conntrack_max"),
+            *table_usage(host, "connections", "nf_conntrack_count, nf_conntrack_max"),
         ),
-        why="Connections that exist go on, new ones fail at random. It looks like a bad network.",
+        why="Existing connections continue, new ones fail at random. The symptom is easily mistaken for packet loss.",
         fixes=(
             Fix(
                 "here",
-                "see how full it is, and make it larger",
+                "Show the usage and raise the limit",
                 (
                     command("sysctl", "net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max"),
                     command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<NUMBER>"),
                 ),
                 persistent=False,
                 undo=(command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<OLD_NUMBER>"),),
-                note="For good: the same line in /etc/sysctl.d. An entry takes some 300 bytes of kernel memory.",
+                note="Persistent: set it in /etc/sysctl.d. An entry needs about 300 bytes of kernel memory.",
             ),
             Fix(
                 "here",
-                "see who fills it",
+                "Count connections by source address",
                 (CONNECTIONS_BY_SOURCE,),
             ),
         ),
@@ -189,16 +191,17 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
 
 @host_rule("link and path", "critical", uses=("messages",))
 def neighbour_table_overflows(host: HostFacts) -> Outcomes:
-    """The table of neighbours (ARP and neighbour discovery) is full: some hosts of the subnet cannot be reached.
+    """The neighbour table (ARP and IPv6 neighbour discovery) is full: some hosts of the subnet cannot be reached.
 
-    nictop finds "neighbour: arp_cache: neighbor table overflow!" in the kernel's messages of the last day; critical
-    when the last one is younger than a quarter of an hour, else a warning. From net/core/neighbour.c (gc_thresh3) and
-    the kernel's ip-sysctl.rst.
+    nictop reads "neighbour: arp_cache: neighbor table overflow!" in the kernel messages of the last 24 hours. Critical
+    when the last one is younger than 15 minutes, else warning.
 
-    Silent when less than three quarters of the table are in use now.
+    Not reported when less than 75 % of the table are in use now.
+
+    Sources: kernel net/core/neighbour.c (gc_thresh3), ip-sysctl.rst.
     """
     overflows = [one for one in recent_messages(host) if re.search(r"eighbou?r table overflow", one.text)]
-    messages = [one for one in overflows if not has_room(host, *_families(one.text))]
+    messages = [one for one in overflows if not is_no_longer_full(host, *_families(one.text))]
     if not messages:
         return
     family = _families(messages[-1].text)[0]
@@ -207,13 +210,15 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
         "critical" if messages[-1].time >= host.inventory.time - ONGOING_SECONDS else "warning",
         host,
         "",
-        "cannot reach some neighbours: the neighbour table is full",
-        evidence=(*message_evidence(messages, host), *sizes(host, family, f"{NEIGHBOUR_TABLES[family]}, gc_thresh3")),
-        why="The kernel keeps the addresses of at most gc_thresh3 neighbours, 1024 by default. A large flat "
-        "subnet, or many "
-        "containers, need more.",
+        "neighbour table full: some hosts are unreachable",
+        evidence=(
+            *message_evidence(messages, host),
+            *table_usage(host, family, f"{NEIGHBOUR_TABLES[family]}, gc_thresh3"),
+        ),
+        why="The kernel stores at most gc_thresh3 neighbours, 1024 by default. Large flat subnets and hosts with many "
+        "containers need more.",
         fixes=(
-            Fix("here", "see how full it is", (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3"))),
+            Fix("here", "Show the usage", (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3"))),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", 4096),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", 8192),
         ),
@@ -221,7 +226,7 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
 
 
 def _families(text: str) -> tuple[str, ...]:
-    """Whose table a message means; kernels before 4.14 do not name it."""
+    """Address families of the table in a message; kernels before 4.14 do not name it."""
     if "ndisc_cache" in text:
         return ("ipv6",)
     return ("ipv4",) if "arp_cache" in text else ("ipv4", "ipv6")
@@ -229,13 +234,15 @@ def _families(text: str) -> tuple[str, ...]:
 
 @host_rule("link and path", "warning", uses=("messages",))
 def own_frames_come_back(host: HostFacts) -> Outcomes:
-    """A bridge receives frames that carry its own address as their source: a loop, or an address that exists twice.
+    """A bridge receives frames with its own address as source address: a network loop, or a duplicate MAC address.
 
-    nictop finds "received packet on … with own address as source address" of the bridge driver in the kernel's messages
-    of the last day. A port of a bond or a NIC that reflects multicast does that too. From net/bridge/br_fdb.c.
+    nictop reads "received packet on … with own address as source address" of the bridge driver in the kernel messages
+    of the last 24 hours. A port of a bond, or a NIC that reflects multicast frames, has the same effect.
 
-    Silent when the link is no longer a port of that bridge, is down, or was made after the message, and when the bridge
-    and its ports no longer have the address that the message names.
+    Not reported when the link is no longer a port of that bridge, is down, or was created after the message, and when
+    the bridge and its ports no longer have the address in the message.
+
+    Source: kernel net/bridge/br_fdb.c.
     """
     found: dict[str, list[KernelMessage]] = {}
     for message in recent_messages(host):
@@ -248,26 +255,28 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            "receives frames that this host sent itself",
+            "receives its own frames (loop or duplicate MAC)",
             evidence=message_evidence(messages, host),
-            why="Either the network has a loop, or another machine uses the same MAC address: a clone of this "
-            "one, or a port "
-            "that the switch mirrors back.",
+            why="Causes: a network loop, another machine with the same MAC address (a clone), or a switch port that "
+            "mirrors frames back.",
             fixes=(
                 Fix(
                     "here",
-                    "see which address it is",
+                    "Show the address in the kernel messages",
                     (joined("|", command("dmesg"), command("grep", "-F", f"received packet on {name}")),),
                 ),
                 Fix(
-                    "switch", "look for a loop, or for the address on two ports", (), note="Spanning tree finds loops."
+                    "switch",
+                    "Check for a loop, or for the address on two ports",
+                    (),
+                    note="Spanning tree detects loops.",
                 ),
             ),
         )
 
 
 def _may_still_come_back(host: HostFacts, match: re.Match[str], message: KernelMessage) -> bool:
-    """The port is still up below that bridge, and the address still one of the two."""
+    """The port is still up in that bridge, and bridge or port still have the address."""
     port, bridge = host.links_by_name.get(match["link"]), host.links_by_name.get(match["bridge"])
     if port is None or bridge is None or port.master != bridge.ifindex:
         return False
@@ -277,5 +286,5 @@ def _may_still_come_back(host: HostFacts, match: re.Match[str], message: KernelM
 
 
 def _own_addresses(host: HostFacts, bridge: Link) -> set[str | None]:
-    """Which a frame may have that a bridge or one of its ports sent."""
+    """Source addresses of frames that a bridge or one of its ports sends."""
     return {bridge.address, *(one.address for one in host.links if one.master == bridge.ifindex)}

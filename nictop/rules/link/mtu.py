@@ -1,4 +1,4 @@
-"""MTUs of watched hosts that do not fit together."""
+"""Different MTUs of watched hosts in one subnet."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
 
 KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
-"""Kinds of links that stand for the NIC below them."""
+"""Kinds of links that carry the addresses of the NIC below them."""
 Member = tuple[HostFacts, Link, str]
 
 
 @pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
 def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
-    """Two watched hosts in one subnet have different MTUs: large frames of the one do not reach the other.
+    """Two watched hosts in one subnet have different MTUs: large frames of one host do not reach the other.
 
-    nictop compares links of different hosts whose addresses share a network, when a NIC carries both and both have a
-    carrier; bridges of containers and of virtual machines alone, point-to-point and link-local addresses do not count.
-    TCP agrees on the smaller size by itself, UDP and everything behind a router does not. Known from esnet/iperf#955
-    and iperf's FAQ.
+    nictop compares links of different hosts whose addresses are in the same subnet, if a NIC carries both and both have
+    a carrier. Not compared: bridges used only by containers or virtual machines, point-to-point and link-local
+    addresses. TCP negotiates the smaller size; UDP, and traffic through a router, do not.
+
+    Sources: esnet/iperf#955; iperf FAQ.
     """
     done = set()
     for network, members in _networks(hosts).items():
@@ -43,14 +44,14 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
                 "warning",
                 host,
                 link,
-                f"has MTU {link.mtu}, {other.name} of {other_host.name} has {usual}",
+                f"MTU mismatch: {link.mtu} here, {usual} on {other_host.name} {other.name}",
                 evidence=(
-                    Evidence("MTU here", f"{link.mtu}, address {address}", f"ip link show dev {link.name}"),
+                    Evidence("MTU of this link", f"{link.mtu}, address {address}", f"ip link show dev {link.name}"),
                     Evidence(f"MTU on {other_host.name}", f"{usual}, {other.name}", f"ip link show dev {other.name}"),
-                    Evidence("network of both", network, "RTM_GETADDR"),
+                    Evidence("common subnet", network, "RTM_GETADDR"),
                 ),
-                why="Frames larger than the receiver's MTU are lost without a word. Small packets pass, so ping and "
-                "SSH work while large transfers hang.",
+                why="Frames larger than the receiver's MTU are dropped without a message. Small packets pass: ping and "
+                "SSH work, large transfers hang.",
                 fixes=(*mtu_fixes(host, link, usual), *_on_the_other(other, link.mtu)),
             )
 
@@ -61,11 +62,11 @@ def _on_the_other(other: Link, size: int) -> tuple[Fix, ...]:
     return (
         Fix(
             "peer",
-            "or take the MTU of this one there",
+            f"Set MTU {size} on the other host",
             (command("ip", "link", "set", "dev", other.name, "mtu", str(size)),),
             persistent=False,
             undo=(command("ip", "link", "set", "dev", other.name, "mtu", str(other.mtu)),),
-            note="Every switch, bridge and port group between the two must carry it.",
+            note="Every switch, bridge and port group on the path must support it.",
         ),
     )
 

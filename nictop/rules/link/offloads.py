@@ -1,4 +1,4 @@
-"""Offloads that somebody switched off: work that the NIC, or the kernel for many packets at once, would do.
+"""Offloads that have been turned off.
 
 Reads nothing. Kernel: Documentation/networking/segmentation-offloads.rst, include/linux/netdev_features.h.
 """
@@ -13,34 +13,34 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding
 
-PARAVIRTUAL_DRIVERS = (
+DRIVERS_WITH_OFFLOADS_ON = (
     *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
     *("igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "e1000"),
     *("mlx4_en", "mlx5_core", "bnxt_en", "qede", "nfp", "tg3", "sfc"),
 )
-"""Drivers that switch all of these on by themselves when the NIC has them; r8169 does not, e1000e not always."""
+"""Drivers that turn all of these on by default if the NIC supports them; r8169 does not, e1000e not always."""
 OFFLOAD_OPTIONS = ("tx", "rx", "sg", "tso", "gso", "gro")
 """Names for ``ethtool -K``; tx comes first, because segmentation needs it."""
 OFFLOAD_TEXT = {
-    "tx": "checksums when sending",
-    "rx": "checksums when receiving",
+    "tx": "tx-checksumming",
+    "rx": "rx-checksumming",
     "sg": "scatter-gather",
-    "tso": "TCP segmentation",
-    "gso": "generic segmentation",
-    "gro": "generic receive offload",
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
 }
 
 
 @host_rule("virtio", "warning", uses=("ethtool.driver", "ethtool.features"))
 def offloads_are_off(host: HostFacts) -> Outcomes:
-    """Offloads that the NIC's driver switches on by itself have been switched off.
+    """Offloads that the driver turns on by default are off.
 
-    nictop reads ethtool -k: checksums, scatter-gather, TSO, GSO and GRO that are off, that may be changed, and that are
-    off because they are asked to be; [fixed] ones and those that only lack another one are left alone, and so are
-    drivers with other defaults. Capture tools switch them off and forget to switch them on (ntopng#7083), and so
-    do old recipes against bugs that are gone. LRO is not looked at: forwarding hosts need it off.
+    nictop reads ethtool -k: checksumming, scatter-gather, TSO, GSO and GRO that are off by request and can be changed.
+    Not reported: [fixed] features, features that are off only because another one is, drivers with other defaults, and
+    LRO, which must be off on hosts that forward packets. Common causes: capture tools that do not restore the setting
+    (ntopng#7083), and old workarounds for bugs that have been fixed.
     """
-    for link in host.links_where(drivers=PARAVIRTUAL_DRIVERS):
+    for link in host.links_where(drivers=DRIVERS_WITH_OFFLOADS_ON):
         if not is_used(link):
             continue
         off = [short for short in OFFLOAD_OPTIONS if _is_off(link, short)]
@@ -51,18 +51,19 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"has offloads switched off: {', '.join(off)}",
+            f"offloads are off: {', '.join(off)}",
             evidence=tuple(Evidence(OFFLOAD_TEXT[short], "off", f"ethtool -k {link.name}") for short in off),
-            why="Every packet then costs its own way through the kernel. At high rates that is several times the CPU.",
+            why="The kernel then processes each packet separately. At high rates this needs several times the CPU "
+            "time.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
 
 
 def _is_off(link: Link, short: str) -> bool:
-    """Switched off on purpose: every feature that ``ethtool -K`` sets by this name and that can be changed."""
+    """Turned off by request: every changeable feature that ``ethtool -K`` sets by this name is off."""
     changeable = [one for one in link.ethtool.features or () if one.name in OFFLOAD_FEATURES[short] and not one.fixed]
-    return bool(changeable) and all(_unwanted(one) for one in changeable)
+    return bool(changeable) and all(_is_off_by_request(one) for one in changeable)
 
 
-def _unwanted(feature: Feature) -> bool:
+def _is_off_by_request(feature: Feature) -> bool:
     return not feature.active and not feature.wanted

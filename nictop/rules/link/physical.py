@@ -1,4 +1,4 @@
-"""The wire: speed, duplex, damaged and unwanted frames, flow control.
+"""Physical links: speed, duplex, damaged and unwanted frames, flow control.
 
 Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtool-netlink.rst, if_link.h.
 """
@@ -32,9 +32,10 @@ PAUSE_SENT = ("tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_pause", "link_xof
 def duplex_is_half(host: HostFacts) -> Outcomes:
     """The link runs in half duplex: it cannot send and receive at the same time.
 
-    nictop reads duplex of ethtool on a link with carrier and known speed. It happens when one end has autonegotiation
-    switched off: the other one then has to assume half duplex (IEEE 802.3, clause 28), and the two do not fit. From the
-    kernel's ethtool-netlink.rst.
+    nictop reads duplex from ethtool for links with a carrier and a known speed. Usual cause: autonegotiation is off at
+    one end only. The other end must then assume half duplex (IEEE 802.3, clause 28), which is a duplex mismatch.
+
+    Source: kernel ethtool-netlink.rst.
     """
     for link in used_links(host):
         settings = link.ethtool.settings
@@ -42,35 +43,37 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
             continue
         evidence = [Evidence("duplex", f"half, at {units.link_speed(settings.speed)}", f"ethtool {link.name}")]
         if settings.autonegotiation is not None:
-            evidence.append(Evidence("autonegotiation", _switch(settings.autonegotiation), f"ethtool {link.name}"))
+            evidence.append(Evidence("autonegotiation", _on_off(settings.autonegotiation), f"ethtool {link.name}"))
         yield link_finding(
             "warning",
             host,
             link,
-            "runs in half duplex",
+            "half duplex",
             evidence=tuple(evidence),
-            why="Late collisions and damaged frames make it many times slower than its speed, under load most of all.",
+            why="Late collisions and damaged frames reduce the throughput far below the link speed, mostly under load.",
             fixes=_full_duplex(host, link, settings),
         )
 
 
 def _full_duplex(host: HostFacts, link: Link, settings: LinkSettings) -> tuple[Fix, ...]:
-    """A NIC without link modes negotiates nothing and says what it was told (virtio_net, tun)."""
+    """A NIC without link modes does not negotiate and reports the configured values (virtio_net, tun)."""
     if not settings.supported:
         return ethtool_fixes(host, link, ["-s", "speed", str(settings.speed), "duplex", "full"])
     negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
-    return (*negotiated, Fix("switch", "switch autonegotiation on at the port", ()))
+    return (*negotiated, Fix("switch", "Enable autonegotiation on the switch port", ()))
 
 
 @host_rule(
     "link and path", "warning", yields_to=("duplex_is_half", "autonegotiation_is_off"), uses=("ethtool.settings",)
 )
 def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
-    """The link runs slower than both of its ends say they can.
+    """The link runs slower than both ends support.
 
-    nictop compares the speed with the fastest mode that this NIC supports and that the other end advertises (ethtool):
-    it needs both, so that a slower partner is never called wrong. A bad pair of wires makes gigabit fall to 100 Mb/s;
-    an administrator who advertises less is shown as such. From the kernel's ethtool-netlink.rst, LINKMODES_GET.
+    nictop compares the speed with the fastest mode that this NIC supports and the other end advertises (ethtool). Both
+    are needed: a slower link partner is not reported. A broken pair of wires reduces gigabit to 100 Mb/s. If this host
+    advertises less than it supports, the finding names that as the cause.
+
+    Source: kernel ethtool-netlink.rst, LINKMODES_GET.
     """
     for link in used_links(host):
         settings = link.ethtool.settings
@@ -85,17 +88,17 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"runs at {units.link_speed(settings.speed)} where both ends can do {units.link_speed(fastest)}",
+            f"link speed {units.link_speed(settings.speed)}, both ends support {units.link_speed(fastest)}",
             evidence=(
                 Evidence("speed", units.link_speed(settings.speed), f"ethtool {link.name}"),
                 Evidence(
-                    "both ends can do", units.link_speed(fastest), f"ethtool {link.name}: Link partner advertised"
+                    "supported by both ends", units.link_speed(fastest), f"ethtool {link.name}: Link partner advertised"
                 ),
-                Evidence("advertised here", _fastest_text(settings), f"ethtool {link.name}"),
+                Evidence("advertised by this host", _fastest_text(settings), f"ethtool {link.name}"),
             ),
-            why="This end offers less than it could."
+            why="This host advertises less than it supports."
             if limited
-            else "Most often a cable with a bad pair, or a port that was set to this speed.",
+            else "Usual causes: a cable with a broken pair, or a switch port configured for this speed.",
             fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]) if limited else _cable_fixes(link),
         )
 
@@ -103,33 +106,35 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
 def _cable_fixes(link: Link) -> tuple[Fix, ...]:
     again = (command("ethtool", "-r", link.name),)
     return (
-        Fix("switch", "change the cable, look at the port's speed", ()),
-        Fix("here", "then negotiate anew", again, note="The link goes away for some seconds."),
+        Fix("switch", "Replace the cable, check the speed of the switch port", ()),
+        Fix("here", "Then restart autonegotiation", again, note="The link is down for some seconds."),
     )
 
 
 def mode_speed(mode: str) -> int:
-    """Mb/s of a link mode; 0 for half duplex and for what is no speed (``Autoneg``)."""
+    """Mb/s of a link mode; 0 for half duplex and for modes without a speed (``Autoneg``)."""
     match = MODE.match(mode)
     return int(match[1]) if match is not None and match[2] == "Full" else 0
 
 
 def _fastest_text(settings: LinkSettings) -> str:
     fastest = max(map(mode_speed, settings.advertised), default=0)
-    return units.link_speed(fastest) if fastest else "nothing"
+    return units.link_speed(fastest) if fastest else "none"
 
 
-def _switch(flag: bool) -> str:
+def _on_off(flag: bool) -> str:
     return "on" if flag else "off"
 
 
 @host_rule("link and path", "warning", yields_to=("duplex_is_half",), uses=("ethtool.settings",))
 def autonegotiation_is_off(host: HostFacts) -> Outcomes:
-    """Autonegotiation is switched off on a copper link that runs at 100 Mb/s or less.
+    """Autonegotiation is off on a copper link that runs at 100 Mb/s or less.
 
-    nictop reads ethtool: port TP, autonegotiation off, a NIC that supports gigabit on copper and a speed of at most
-    100 Mb/s. Faster copper cannot work without negotiation, and virtual NICs show a fixed speed without meaning it:
-    both are left alone. From IEEE 802.3 clause 28 and ethtool(8).
+    nictop reads from ethtool: port TP, autonegotiation off, a NIC that supports gigabit on copper, and a speed of at
+    most 100 Mb/s. Not reported: faster copper links, which do not work without negotiation, and virtual NICs, whose
+    fixed speed has no meaning.
+
+    Sources: IEEE 802.3 clause 28; ethtool(8).
     """
     for link in used_links(host):
         settings = link.ethtool.settings
@@ -141,23 +146,24 @@ def autonegotiation_is_off(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"is held at {units.link_speed(settings.speed)}: autonegotiation is off",
+            f"autonegotiation is off, link speed {units.link_speed(settings.speed)}",
             evidence=(
                 Evidence("speed", units.link_speed(settings.speed), f"ethtool {link.name}"),
                 Evidence("autonegotiation", "off", f"ethtool {link.name}"),
             ),
-            why="The NIC can do gigabit. If only one end is fixed, the other one falls back to half duplex.",
+            why="The NIC supports gigabit. If only one end has a fixed speed, the other end falls back to half duplex.",
             fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]),
         )
 
 
 @host_rule("link and path", "warning", uses=("counters.links",))
 def frames_arrive_damaged(host: HostFacts) -> Outcomes:
-    """Frames arrive with a wrong checksum: something between the two ends damages them.
+    """Received frames have a wrong checksum: they are damaged between the two ends.
 
-    nictop reads the kernel's link counters: receive errors grow, at one in ten seconds or more over the window, and at
-    least half of all counted ones are CRC or frame errors. Virtual links have no wire and are left alone. Known from
-    netutils-linux' link-rate list and the kernel's statistics.rst.
+    nictop reads the link counters: receive errors increase by one in ten seconds or more over the window, and at least
+    half of all counted errors are CRC or frame errors. Virtual links are not checked.
+
+    Sources: netutils-linux link-rate; kernel statistics.rst.
     """
     counters = host.snapshot.counters
     for link in used_links(host):
@@ -175,20 +181,19 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            "receives damaged frames",
+            "receives damaged frames (CRC, frame errors)",
             evidence=(
                 Evidence("receive errors", f"{units.per_second(rate)} now", "RTM_GETSTATS"),
                 Evidence("CRC errors", units.count(totals[CRC]), f"ip -s -s link show {link.name}"),
                 Evidence("frame errors", units.count(totals[FRAME]), f"ip -s -s link show {link.name}"),
             ),
-            why="Each one is a lost packet. It is the cable, the transceiver, a dirty fibre, or a duplex that "
-            "does not fit.",
+            why="Each one is a lost packet. Causes: cable, transceiver, dirty fibre, or a duplex mismatch.",
             fixes=(
                 Fix(
                     "switch",
-                    "change cable and transceiver, clean the fibre",
+                    "Replace cable and transceiver, clean the fibre",
                     (),
-                    note="See the port's own error counters.",
+                    note="Check the error counters of the switch port.",
                 ),
             ),
         )
@@ -198,11 +203,13 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
     "link and path", "info", yields_to=("receive_ring_overflows", "frames_arrive_damaged"), uses=("counters.links",)
 )
 def drops_are_no_loss(host: HostFacts) -> Outcomes:
-    """A good part of what arrives is counted as dropped, although no ring and no queue overflowed.
+    """Many received frames are counted as dropped, although no ring and no queue overflowed.
 
-    nictop reads rx_dropped: two per cent of the packets or more over the window, at least ten thousand packets, and
-    neither missed nor FIFO errors nor backlog drops. Then they are frames that nobody here wanted: unknown protocols,
-    VLANs that do not exist here, spanning tree. From netdata's net.conf and rezolus' text on rx_dropped.
+    nictop reads rx_dropped: 2 % of the packets or more over the window, at least 10 000 packets, and neither missed
+    errors nor FIFO errors nor backlog drops. Such frames have no receiver on this host: unknown protocols, VLANs that
+    are not configured here, spanning tree.
+
+    Sources: netdata net.conf; rezolus, rx_dropped.
     """
     if any(one.dropped for rates in host.window[-MIN_SAMPLES:] for one in rates.softnet.values()):
         return
@@ -222,20 +229,19 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            "counts drops that are most likely frames nobody here wanted",
+            "rx drops: probably unwanted frames, not packet loss",
             evidence=(
                 Evidence(
                     "dropped", f"{units.per_second(dropped)} of {units.packets_per_second(received)}", "RTM_GETSTATS"
                 ),
                 Evidence("missed, FIFO errors", "none", f"ip -s -s link show {link.name}"),
             ),
-            why="The kernel counts frames of unknown protocols and VLANs as dropped. Nothing that was meant for "
-            "this host is "
-            "lost by that.",
+            why="The kernel counts frames of unknown protocols and VLANs as dropped. Packets for this host are not "
+            "affected.",
             fixes=(
                 Fix(
                     "here",
-                    "see what they are",
+                    "Capture the frames",
                     (command("tcpdump", "-eni", link.name, "-c", "100", *NEITHER_IP_NOR_ARP),),
                 ),
             ),
@@ -244,11 +250,12 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
 
 @host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver_counter_names"))
 def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
-    """The link is stopped again and again by pause frames of Ethernet flow control.
+    """Pause frames of Ethernet flow control stop the link repeatedly.
 
-    nictop reads the driver's counters of pause frames while the link is watched: ten per second or more over the
-    window, in either direction. Received ones mean that the other end cannot keep up; sent ones, that this host cannot.
-    From the kernel's ethtool-netlink.rst (PAUSE_GET) and the drivers' counter names.
+    nictop reads the driver counters of pause frames while the link is watched: ten per second or more over the window,
+    in either direction. Received pause frames mean that the other end cannot keep up, sent ones that this host cannot.
+
+    Sources: kernel ethtool-netlink.rst (PAUSE_GET); counter names of the drivers.
     """
     counters = host.snapshot.counters
     for link in used_links(host):
@@ -259,7 +266,7 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         rates = [one.rate or 0.0 if one is not None else 0.0 for one in (received, sent)]
         if max(rates) < 10:
             continue
-        by_us = rates[1] > rates[0]
+        sent_more = rates[1] > rates[0]
         evidence = [
             Evidence(one.name, units.per_second(one.rate), f"ethtool -S {link.name}")
             for one in (received, sent)
@@ -267,17 +274,17 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         ]
         pause = link.ethtool.pause
         if pause is not None:
-            value = f"receive {_switch(pause.rx)}, transmit {_switch(pause.tx)}"
+            value = f"receive {_on_off(pause.rx)}, transmit {_on_off(pause.tx)}"
             evidence.append(Evidence("flow control", value, f"ethtool -a {link.name}"))
         yield link_finding(
             "info",
             host,
             link,
-            "asks the other end to wait" if by_us else "is told to wait by the other end",
+            "sends pause frames (flow control)" if sent_more else "repeatedly paused by the other end (flow control)",
             evidence=tuple(evidence),
             why="Pause frames stop the whole link, not one connection: "
-            + ("this host" if by_us else "the other end")
-            + " does not take packets as fast as they come.",
+            + ("this host" if sent_more else "the other end")
+            + " does not process packets as fast as they arrive.",
             fixes=ethtool_fixes(host, link, ["-A", "autoneg", "off", "rx", "off", "tx", "off"])
             if pause is not None
             else (),

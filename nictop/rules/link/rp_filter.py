@@ -1,4 +1,4 @@
-"""NICs on which rp_filter drops what comes in, because the route back leaves by another one.
+"""NICs on which rp_filter drops received packets, because the route back uses another NIC.
 
 Reads nothing; a rule about `Link.subnet_routes` and the sysctl value rp_filter.
 """
@@ -27,17 +27,17 @@ FAMILY: Family = "profiles and names"
     uses=("addresses", "links.subnet_routes"),
 )
 def rp_filter_drops_its_subnet(host: HostFacts) -> Outcomes:
-    """A NIC drops IPv4 packets of its own subnet: rp_filter is strict, and the route back leaves by another NIC.
+    """A NIC drops IPv4 packets from its own subnet: rp_filter is strict, and the route back uses another NIC.
 
-    rp_filter 1 (strict) wants the route to the sender to leave by the link on which the packet came; 2 (loose) wants
-    any route. The kernel does not answer ARP requests of such senders, either. Of net.ipv4.conf.all and that of the
-    link the larger value counts.
+    rp_filter 1 (strict) requires that the route to the sender uses the link on which the packet was received; 2 (loose)
+    accepts any route. The kernel does not answer ARP requests of such senders either. The larger value of
+    net.ipv4.conf.all and of the link applies.
 
-    nictop asks the kernel for the route from each address to a peer in the subnet, where two links share one, and to
-    the destination of a narrower route that leaves by another NIC. Critical: the whole subnet is dropped. For a part of
-    it: a warning when the kernel has counted such drops since boot, else info. Silent for NICs without a carrier, ports
-    of a bond, bridge or VRF, where policy rules send the answers by the right NIC, and for parts that leave by a
-    bridge, a VPN or a container's link.
+    nictop reads the kernel's route from each address to a peer in the subnet, where two links share one, and to the
+    destination of a narrower route through another NIC. Critical: the whole subnet is dropped. Part of the subnet:
+    warning if the kernel has counted such drops since boot, else info. Not reported: NICs without a carrier, ports of a
+    bond, bridge or VRF, links whose policy rules route the answers through the right NIC, and parts of a subnet that
+    are routed through a bridge, a VPN or a container's link.
 
     Sources: kernel Documentation/networking/ip-sysctl.rst rp_filter; RFC 3704; net/ipv4/fib_frontend.c
     fib_validate_source.
@@ -48,7 +48,7 @@ def rp_filter_drops_its_subnet(host: HostFacts) -> Outcomes:
             continue
         dropped = [one for one in link.subnet_routes if ":" not in one.peer and _is_dropped(link, one, rp_filter)]
         whole = [one for one in dropped if not one.narrower]
-        parts = [one for one in dropped if one.narrower and _leaves_by_nic(host, one)]
+        parts = [one for one in dropped if one.narrower and _uses_nic(host, one)]
         if whole or parts:
             yield _dropping(host, link, rp_filter, whole or parts)
 
@@ -60,7 +60,7 @@ def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetR
     parts = list(dict.fromkeys(one.narrower for one in dropped))
     senders = "its subnet"
     if first.narrower:
-        senders = parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more of its subnet"
+        senders = parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more"
     evidence = [
         Evidence(
             "rp_filter",
@@ -81,16 +81,16 @@ def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetR
         severity,
         host,
         link,
-        f"drops what {senders} sends: the route back leaves by {by.name}"
+        f"rp_filter drops packets from {senders} (route back: {by.name})"
         if by is not None
-        else f"drops what {senders} sends: there is no route back",
+        else f"rp_filter drops packets from {senders} (no route back)",
         evidence=tuple(evidence),
-        why="Nobody in the subnet reaches this host by the NIC, not even with ARP, and nothing is logged."
+        why="No host in the subnet can reach this host through this NIC, not even with ARP. Nothing is logged."
         if not first.narrower
-        else "Those hosts do not reach this one by the NIC, not even with ARP, and nothing is logged.",
+        else "These hosts cannot reach this host through this NIC, not even with ARP. Nothing is logged.",
         fixes=(
             *source_routing_fixes(host, link, [one for one in link.addresses if one.address in sources]),
-            *(_loosened(host, link) if rp_filter == STRICT and by is not None else ()),
+            *(_loose_fixes(host, link) if rp_filter == STRICT and by is not None else ()),
         ),
     )
 
@@ -99,11 +99,11 @@ def _is_dropped(link: Link, route: SubnetRoute, rp_filter: int) -> bool:
     return route.ifindex is None or (rp_filter == STRICT and route.ifindex != link.ifindex)
 
 
-def _leaves_by_nic(host: HostFacts, route: SubnetRoute) -> bool:
+def _uses_nic(host: HostFacts, route: SubnetRoute) -> bool:
     by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
     return route.ifindex is None or (by is not None and is_nic(host, by))
 
 
-def _loosened(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+def _loose_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """A dot in the name of a link is a slash for sysctl(8)."""
     return sysctl_fixes(host, f"net.ipv4.conf.{link.name.replace('.', '/')}.rp_filter", LOOSE)

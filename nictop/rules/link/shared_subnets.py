@@ -1,4 +1,4 @@
-"""Two NICs in one subnet: which of them the kernel sends by, and which of them answers ARP requests.
+"""Two NICs in one subnet: through which one the kernel sends, and which one answers ARP requests.
 
 Reads nothing; a rule about `Link.subnet_routes`, addresses, and the sysctl values arp_filter and arp_ignore.
 """
@@ -22,7 +22,7 @@ from nictop.rules.subjects import link_finding
 FAMILY: Family = "profiles and names"
 MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
-DIFFERENT_SUBNETS = Fix("here", "or put them into different subnets", (), True, note="Needs no rules and no tables.")
+DIFFERENT_SUBNETS = Fix("here", "Use different subnets", (), True, note="Needs no policy rules or routing tables.")
 
 
 @host_rule(
@@ -33,19 +33,19 @@ DIFFERENT_SUBNETS = Fix("here", "or put them into different subnets", (), True, 
     uses=("addresses", "links.subnet_routes"),
 )
 def two_links_in_one_subnet(host: HostFacts) -> Outcomes:
-    """Two NICs have addresses in the same subnet, and packets from the address of one leave by the other.
+    """Two NICs have addresses in the same subnet, and packets from the address of one leave through the other.
 
-    Linux sends by the first route that fits, whatever the source address, and answers ARP requests for any of its
-    addresses on any NIC: packets to one NIC are answered by the other, and a comparison of two NICs measures one. Of a
-    subnet inside another one, the narrower is preferred for all that it contains. arp_filter by itself does not change
-    which way packets leave.
+    Linux selects the route by destination, whatever the source address, and answers ARP requests for any of its
+    addresses on any NIC: packets to one NIC are answered through the other, and a comparison of two NICs measures only
+    one. If a subnet contains another one, the narrower is preferred for its range. arp_filter alone does not change the
+    outgoing NIC.
 
-    nictop asks the kernel for the route from each address to a peer in the subnet (``ip route get PEER from ADDRESS``).
+    nictop reads the kernel's route from each address to a peer in the subnet (``ip route get PEER from ADDRESS``).
 
-    Warning: the route leaves by another NIC, or there is none. Info: routes are right, but IPv4 ARP requests for the
-    other NIC's address are answered, too. Silent when both are right, for NICs without a carrier, and for ports of a
-    bond, bridge or VRF. Recordings without these routes are judged by the addresses; where they have policy rules,
-    which may well be source-based routing, the check is skipped.
+    Warning: the route uses another NIC, or there is none. Info: the routes are right, but IPv4 ARP requests for the
+    address of the other NIC are answered. Not reported: both are right, NICs without a carrier, and ports of a bond,
+    bridge or VRF. Recordings without these routes are judged by the addresses; if they have policy rules, which may be
+    source-based routing, the check is skipped.
 
     Sources: kernel Documentation/networking/ip-sysctl.rst arp_filter, rp_filter; ip-rule(8); esnet/iperf#1099, #263;
     haos#5003.
@@ -58,28 +58,28 @@ def two_links_in_one_subnet(host: HostFacts) -> Outcomes:
     answering: list[tuple[Link, Link]] = []
     for one, other, family, span in (*_overlaps(host, "ipv4"), *_overlaps(host, "ipv6")):
         routes = [(link, route) for link in (one, other) for route in _routes_within(link, family, *span)]
-        strays = [(link, route) for link, route in routes if _leaves_elsewhere(host, link, route)]
-        for link, route in strays:
+        misrouted = [(link, route) for link, route in routes if _leaves_elsewhere(host, link, route)]
+        for link, route in misrouted:
             partners.setdefault(link.ifindex, one if link is other else other)
             if route not in wrong.setdefault(link.ifindex, []):
                 wrong[link.ifindex].append(route)
-        if family == "ipv4" and routes and not strays:
+        if family == "ipv4" and routes and not misrouted:
             answering += [pair for pair in ((one, other), (other, one)) if _answers_for_all(host, pair[0])][:1]
     for ifindex, found in wrong.items():
-        yield _leaves_by_another(host, host.snapshot.links[ifindex], partners[ifindex], found)
+        yield _other_nic_finding(host, host.snapshot.links[ifindex], partners[ifindex], found)
     for link, other in answering:
         if link.ifindex not in wrong and other.ifindex not in wrong:
-            yield _answers_arp(host, link, other)
+            yield _arp_finding(host, link, other)
 
 
 def _by_addresses(host: HostFacts) -> Outcomes:
-    """Without knowledge of the routes."""
+    """For recordings without the routes."""
     for one, other, _, _ in _overlaps(host, "ipv4"):
         if host.inventory.settings.policy_rules:
-            why = "not recorded: the routes from its addresses, which policy rules decide"
+            why = "not recorded: routes from its addresses (policy rules are in use)"
             yield Skipped("", host.name, other.name, why, "not_watched")
         else:
-            yield _overlap(host, one, other)
+            yield _overlap_finding(host, one, other)
 
 
 def _overlaps(host: HostFacts, family: str) -> Iterator[tuple[Link, Link, str, tuple[int, int]]]:
@@ -112,7 +112,7 @@ def _networks(host: HostFacts, family: str) -> Iterator[tuple[int, int, Link]]:
 
 @lru_cache(maxsize=4096)
 def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
-    """First and last address as numbers; None: no subnet that anybody else could be in."""
+    """First and last address as numbers; None: no subnet with room for another host."""
     try:
         network = ip_network(f"{address}/{prefix_length}", strict=False)
     except ValueError:
@@ -123,7 +123,7 @@ def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
 
 
 def _leaves_elsewhere(host: HostFacts, link: Link, route: SubnetRoute) -> bool:
-    """By another NIC, or not at all; what leaves by a bridge, a VPN or Wi-Fi was meant to."""
+    """Through another NIC, or no route; routes through a bridge, a VPN or Wi-Fi are intended."""
     by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
     return route.ifindex is None or (route.ifindex != link.ifindex and by is not None and is_nic(host, by))
 
@@ -142,7 +142,7 @@ def _addresses(*links: Link) -> Iterator[Evidence]:
         yield Evidence(f"addresses of {link.name}", written + (" …" if len(own) > MAX_SHOWN else ""), "ip address")
 
 
-def _leaves_by_another(host: HostFacts, link: Link, partner: Link, routes: list[SubnetRoute]) -> Finding:
+def _other_nic_finding(host: HostFacts, link: Link, partner: Link, routes: list[SubnetRoute]) -> Finding:
     by = host.snapshot.links.get(routes[0].ifindex) if routes[0].ifindex is not None else None
     sources = {route.source for route in routes}
     own = [one for one in link.addresses if one.address in sources]
@@ -158,12 +158,12 @@ def _leaves_by_another(host: HostFacts, link: Link, partner: Link, routes: list[
         "warning",
         host,
         link,
-        f"shares a subnet with {by.name}, by which its traffic leaves"
+        f"its packets leave through {by.name} (same subnet)"
         if by is not None
-        else f"shares a subnet with {partner.name}, and has no route to it",
+        else f"no route to its subnet (same subnet as {partner.name})",
         evidence=(*_addresses(link, by or partner), *shown),
-        why="Packets to this NIC are answered by the other one, and measurements show the wrong NIC. arp_filter alone "
-        "does not change which way they leave.",
+        why="Packets to this NIC are answered through the other one, and measurements show the wrong NIC. arp_filter "
+        "alone does not change the outgoing NIC.",
         fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
     )
 
@@ -173,33 +173,33 @@ def _link_of(host: HostFacts, route: SubnetRoute) -> str:
     return by.name if by is not None else "none"
 
 
-def _answers_arp(host: HostFacts, link: Link, other: Link) -> Finding:
+def _arp_finding(host: HostFacts, link: Link, other: Link) -> Finding:
     return link_finding(
         "info",
         host,
         link,
-        f"answers ARP requests for the address of {other.name}, too",
+        f"answers ARP requests for the address of {other.name}",
         evidence=(
             *_addresses(link, other),
             Evidence("arp_filter, arp_ignore", "0, 0", f"sysctl net.ipv4.conf.{link.name}.arp_filter"),
         ),
-        why="Packets leave by the right NIC, but those to the other one's address may arrive at this one, where both "
-        "are in one Ethernet segment.",
+        why="Packets leave through the right NIC, but packets to the address of the other NIC may arrive at this one, "
+        "if both are in one Ethernet segment.",
         fixes=sysctl_fixes(host, ARP_FILTER, 1),
     )
 
 
-def _overlap(host: HostFacts, one: Link, other: Link) -> Finding:
+def _overlap_finding(host: HostFacts, one: Link, other: Link) -> Finding:
     first, second = sorted((one, other), key=lambda link: link.ifindex)
     spans = [{subnet(each.address, each.prefix_length) for each in global_addresses(link)} for link in (first, second)]
     return link_finding(
         "warning",
         host,
         second,
-        f"is in the same subnet as {first.name}: one of them carries it all"
+        f"same subnet as {first.name}: one NIC carries all traffic"
         if spans[0] & spans[1]
-        else f"has a subnet that overlaps that of {first.name}",
+        else f"subnet overlaps that of {first.name}",
         evidence=tuple(_addresses(first, second)),
-        why="Answers leave by the other NIC than the question came in, and measurements show the wrong NIC.",
+        why="Replies leave through another NIC than the requests arrived on, and measurements show the wrong NIC.",
         fixes=(*source_routing_fixes(host, second, global_addresses(second)), DIFFERENT_SUBNETS),
     )

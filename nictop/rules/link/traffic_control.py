@@ -1,4 +1,4 @@
-"""Queueing disciplines that delay, lose or hold back what a link sends."""
+"""Queueing disciplines that delay, drop or limit what a link sends."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from nictop.rules.subjects import link_finding
 MAX_QDISCS = 4
 CLASSFUL_QDISCS = ("htb", "hfsc")
 ORIGIN_NOTE = (
-    "It comes back with what made it: a script, tc.qdiscs of a NetworkManager profile, a .network file, a tool such as "
-    "wondershaper."
+    "Remove it also where it is configured, or it is created again: a script, tc.qdiscs of a NetworkManager profile, a "
+    ".network file, a tool such as wondershaper."
 )
 
 
 @host_rule("link and path", "warning", needs=("qdiscs",), uses=("addresses",))
 def traffic_control_holds_back(host: HostFacts) -> Outcomes:
-    """A queueing discipline of a link delays or loses packets, or lets less through than the link could send.
+    """A queueing discipline (qdisc) of a link delays or drops packets, or limits the rate below the link speed.
 
-    nictop reads what tc has set up: netem (delay, loss, duplicates, reordering, a rate), tbf, htb, hfsc, cake with a
-    bandwidth, fq with maxrate. They act on what the host sends only. A forgotten test is the usual reason.
+    nictop reads the settings of tc: netem (delay, loss, duplicates, reordering, a rate), tbf, htb, hfsc, cake with a
+    bandwidth, fq with maxrate. They apply to sent packets only. A forgotten test is the usual cause.
 
-    Reported for links that are up, with a device, or that stand above one, and for veths with an address whose peer is
-    in another network namespace. Silent about limits that are not below the speed of the link, and about taps and
-    veths of guests, whose limits are set by their host. Info: htb without a default class, which limits only what its
-    filters select.
+    Reported for links that are up and have a device, or are stacked on one, and for veths with an address whose peer is
+    in another network namespace. Not reported: limits that are not below the link speed, and taps and veths of guests,
+    whose limits are set by their host. Info: htb without a default class, which limits only what its filters select.
 
     Sources: tc-netem(8), tc-tbf(8), tc-htb(8), tc-hfsc(8), tc-fq(8), tc-cake(8).
     """
@@ -51,21 +50,21 @@ def traffic_control_holds_back(host: HostFacts) -> Outcomes:
             f"{effect_text(first)}: {qdisc_text(first)}",
             evidence=tuple(
                 Evidence(
-                    "at the root" if one.parent is None else f"at class {one.parent}",
+                    "root qdisc" if one.parent is None else f"qdisc of class {one.parent}",
                     qdisc_text(one),
                     str(_show_qdiscs(link)),
                 )
                 for one in acting[:MAX_QDISCS]
             ),
-            why="Everything that this host sends by the link passes it, whatever the network could do."
+            why="It applies to all packets sent through the link, whatever the capacity of the network."
             if first.parent is None and first.limits_all
-            else "What is sent by its class passes it, whatever the network could do.",
+            else "It applies to the packets of its class, whatever the capacity of the network.",
             fixes=(_remove(link, acting), _inspect(link, acting)),
         )
 
 
 def _weight(qdisc: Qdisc) -> tuple[bool, int]:
-    """Delays and losses before limits, and the narrowest of these."""
+    """Delays and losses before limits, and the lowest limit first."""
     return qdisc.kind == "netem", -(qdisc.rate or 0)
 
 
@@ -74,7 +73,7 @@ def _show_qdiscs(link: Link) -> Command:
 
 
 def _remove(link: Link, acting: list[Qdisc]) -> Fix:
-    """The root takes its children with it."""
+    """Deleting the root qdisc deletes its children."""
     roots = [one for one in acting if one.parent is None]
     gone = roots or acting[:MAX_QDISCS]
     where = [("root",) if one.parent is None else ("parent", one.parent) for one in gone]
@@ -84,7 +83,7 @@ def _remove(link: Link, acting: list[Qdisc]) -> Fix:
     ]
     return Fix(
         "here",
-        "remove it",
+        "Remove the qdisc",
         tuple(command("tc", "qdisc", "del", "dev", link.name, *place) for place in where),
         False,
         tuple(undo) if gone == acting and all(map(is_complete, gone)) else (),
@@ -96,4 +95,5 @@ def _inspect(link: Link, acting: list[Qdisc]) -> Fix:
     lines = [_show_qdiscs(link)]
     if any(one.kind in CLASSFUL_QDISCS for one in acting):
         lines.append(command("tc", "-s", "class", "show", "dev", link.name))
-    return Fix("here", "see what it does to packets", tuple(lines), note="delayed, dropped and overlimits count them.")
+    note = "delayed, dropped and overlimits count affected packets."
+    return Fix("here", "Show the statistics", tuple(lines), note=note)

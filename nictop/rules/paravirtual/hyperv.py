@@ -1,4 +1,4 @@
-"""hv_netvsc: the synthetic NIC of Hyper-V and Azure, and the virtual function that carries its traffic.
+"""hv_netvsc: the synthetic NIC of Hyper-V and Azure, and the VF that carries its traffic.
 
 Kernel: Documentation/networking/device_drivers/ethernet/microsoft/netvsc.rst, Documentation/ABI/stable/sysfs-bus-vmbus.
 """
@@ -17,23 +17,25 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding, newest_link_rates
 
 MIN_PATH_PACKETS_PER_SECOND = 100.0
-"""Packets per second from which on it can be told which way they take."""
+"""Packets per second below which their path cannot be determined."""
 WSL_KERNEL_SUFFIX = "-microsoft-standard"
-"""In the release of the kernel that Windows starts for its Linux subsystem."""
+"""In the kernel release of WSL."""
 MIN_FRAGMENTS = 1_000
-"""Fragments since boot from which on a share of them means something."""
+"""Fragments since boot below which a share of them is not significant."""
 MIN_CHANNEL_INTERRUPTS_PER_SECOND = 1_000.0
-"""Channel interrupts per second from which on it matters where they go."""
+"""Channel interrupts per second below which their CPUs do not matter."""
 
 
 @host_rule("Hyper-V", "info", uses=("ethtool.driver",))
 def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
-    """A Hyper-V NIC works on the synthetic path alone: no virtual function stands behind it.
+    """A Hyper-V NIC uses the synthetic path only: it has no VF.
 
-    nictop looks for a link with the same address that has the hv_netvsc link as its master. On Azure that is
-    Accelerated Networking, elsewhere SR-IOV of the virtual switch. It is a note: many networks need no more. While a
-    host is serviced the virtual function goes away for some time. The Linux subsystem of Windows, known by the name of
-    its kernel, has no adapter that could be set up, and is left alone. From the kernel's netvsc.rst.
+    nictop searches for a link with the same address that has the hv_netvsc link as its master. On Azure that is
+    Accelerated Networking, elsewhere SR-IOV of the virtual switch. Info: many networks do not need it. While a host is
+    serviced, the VF is removed for some time. Not reported for WSL (identified by the name of its kernel), which has no
+    configurable adapter.
+
+    Source: kernel netvsc.rst.
     """
     hello = host.snapshot.hello
     for link in synthetic_links(host) if hello is None or WSL_KERNEL_SUFFIX not in hello.kernel else ():
@@ -42,33 +44,32 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
         fixes: dict[WhereToType, Fix] = {
             "azure": Fix(
                 "azure",
-                "switch accelerated networking on",
+                "Enable Accelerated Networking",
                 (_accelerate("true"),),
                 persistent=True,
                 undo=(_accelerate("false"),),
-                note="The size of the VM must offer it; VMs in an availability set must be deallocated first.",
+                note="The VM size must support it; VMs in an availability set must be deallocated first.",
             ),
             "hyperv": Fix(
                 "hyperv",
-                "give the adapter a virtual function",
+                "Enable SR-IOV for the adapter",
                 (
                     ManualStep(("(Get-VMHost).IovSupportReasons",)),
                     ManualStep(("Set-VMNetworkAdapter", "-VMName", "'<VM>'", "-IovWeight", "100")),
                 ),
                 persistent=True,
                 undo=(ManualStep(("Set-VMNetworkAdapter", "-VMName", "'<VM>'", "-IovWeight", "0")),),
-                note="The switch must have been made with New-VMSwitch -EnableIov $true; it cannot be changed later.",
+                note="The switch must have been created with New-VMSwitch -EnableIov $true; it cannot be changed "
+                "later.",
             ),
         }
         yield link_finding(
             "info",
             host,
             link,
-            "has no virtual function: all traffic takes the synthetic path",
-            evidence=(
-                Evidence("links with this address", "none below it", f"RTM_GETLINK: {link.address or 'no address'}"),
-            ),
-            why="Every packet goes through the host's virtual switch. A virtual function saves CPU on both sides.",
+            "no VF: all traffic uses the synthetic path",
+            evidence=(Evidence("VF with this address", "none", f"RTM_GETLINK: {link.address or 'no address'}"),),
+            why="Every packet passes through the host's virtual switch. A VF saves CPU time on both sides.",
             fixes=tuple(fixes[place] for place in hyperv_places(host) if place in fixes),
         )
 
@@ -80,42 +81,43 @@ def _accelerate(value: str) -> Command:
 
 @host_rule("Hyper-V", "warning", uses=("counters.links", "ethtool.driver"))
 def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
-    """There is a virtual function behind the Hyper-V NIC, but the packets that are sent do not go through it.
+    """A Hyper-V NIC has a VF, but sent packets do not use it.
 
-    nictop compares the packets that the virtual function's netdev sends with those of the hv_netvsc link, which counts
-    both ways: less than one in a hundred, in three samples one after another, at a hundred packets per second or more.
-    A virtual function that is down or has no carrier is reported without traffic too. Known from LIS/lis-next#556 and
-    #377; the kernel says "Data path switched from VF".
+    nictop compares the packets that the VF's netdev sends with those of the hv_netvsc link, which counts both paths:
+    less than 1 % in three consecutive samples, at 100 packets per second or more. A VF that is down or has no carrier
+    is reported without traffic as well. The kernel logs "Data path switched from VF".
+
+    Sources: LIS/lis-next#556 and #377.
     """
     for link in synthetic_links(host):
         function = virtual_function(host, link)
         if function is None:
             continue
         stopped = not function.flags & IFF_UP or function.carrier is False
-        if not stopped and not _takes_the_other_way(host, link, function):
+        if not stopped and not _bypasses_vf(host, link, function):
             continue
         rates, own = newest_link_rates(host, link), newest_link_rates(host, function)
         evidence = [
-            Evidence("virtual function", f"{function.name} {_state(function)}", "RTM_GETLINK: IFLA_CARRIER"),
+            Evidence("VF", f"{function.name} {_state(function)}", "RTM_GETLINK: IFLA_CARRIER"),
         ]
         if rates is not None and own is not None:
             sent = f"{units.packets_per_second(own.tx_packets)} of {units.packets_per_second(rates.tx_packets)}"
-            evidence.append(Evidence("sent by it", sent, "RTM_GETSTATS"))
+            evidence.append(Evidence("sent by the VF", sent, "RTM_GETSTATS"))
         switched = [one.text for one in host.inventory.messages or () if "Data path switched" in one.text]
-        evidence += [Evidence("kernel", text, "/dev/kmsg") for text in switched[-1:]]
+        evidence += [Evidence("kernel message", text, "/dev/kmsg") for text in switched[-1:]]
         up = command("ip", "link", "set", "dev", function.name, "up")
         yield link_finding(
             "warning",
             host,
             link,
-            "sends on the synthetic path, not by its virtual function",
+            "sends on the synthetic path, not through its VF",
             evidence=tuple(evidence),
-            why="The fast path is there and is not used: packets cost several times the CPU, on both sides.",
+            why="The fast path exists but is not used: packets need several times the CPU time on both sides.",
             fixes=(
-                Fix("here", "switch the virtual function on", (up,), note="netvsc does this by itself within seconds."),
+                Fix("here", "Bring the VF up", (up,), note="netvsc normally does this itself within seconds."),
                 Fix(
                     "here",
-                    "see why it was switched away",
+                    "Show kernel messages about the VF",
                     (joined("|", command("dmesg"), command("grep", "-i", function.name)),),
                 ),
             ),
@@ -128,15 +130,16 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
     uses=("counters.channels", "ethtool.channels", "ethtool.driver", "links.channels", "platform.online_cpus"),
 )
 def hyperv_channels_share_one_processor(host: HostFacts) -> Outcomes:
-    """All packets of a Hyper-V NIC are worked on by one processor.
+    """All packets of a Hyper-V NIC are processed by one CPU.
 
-    nictop looks at the vmbus channels of the link, which are its queues (they are not in /proc/interrupts one by one):
-    several that all belong to one CPU, or one CPU that took four fifths of their interrupts in three samples at a
-    thousand per second or more, or one channel where ethtool -l offers more and CPUs are there. From the kernel's
-    sysfs-bus-vmbus.
+    nictop reads the VMBus channels of the link, which are its queues (not listed one by one in /proc/interrupts).
+    Reported: all channels are assigned to one CPU, one CPU handled 80 % of their interrupts in three samples at 1000
+    per second or more, or there is one channel although ethtool -l allows more and several CPUs are online.
+
+    Source: kernel sysfs-bus-vmbus.
     """
     for link in synthetic_links(host):
-        found = one_sided(host, link)
+        found = busiest_channel_cpu(host, link)
         if found is None or host.online_cpus < 2:
             continue
         cpu, seen = found
@@ -147,14 +150,14 @@ def hyperv_channels_share_one_processor(host: HostFacts) -> Outcomes:
         if queues > len(link.channels):
             fixes += ethtool_fixes(host, link, ["-L", "combined", str(queues)])
         elif link.device is not None:
-            fixes.append(_spread(host, link))
+            fixes.append(_assign_channels(host, link))
         yield link_finding(
             "warning",
             host,
             link,
-            f"leaves all its packets to CPU {cpu}" if cpu is not None else "has one channel for several processors",
+            f"all packets are processed by CPU {cpu}" if cpu is not None else "one channel for several CPUs",
             evidence=(seen, Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online")),
-            why="A channel is served by one processor. What they all leave to one is the most that this NIC can do.",
+            why="A channel is served by one CPU, which then limits the throughput of the NIC.",
             fixes=tuple(fixes),
         )
 
@@ -165,11 +168,13 @@ def hyperv_channels_share_one_processor(host: HostFacts) -> Outcomes:
     uses=("counters.channels", "counters.driver", "ethtool.driver", "ethtool.driver_counter_names"),
 )
 def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
-    """The ring towards the Hyper-V host was full: the host takes packets later than the guest sends them.
+    """The transmit ring to the Hyper-V host was full: the host processes packets more slowly than the guest sends them.
 
-    nictop adds up out_full_total of the vmbus channels (Linux 5.0), one per second or more over the last three samples,
-    and the driver counters tx_no_space and tx_busy where the link is watched. A full ring stops the queue; that alone
-    loses nothing. From the kernel's sysfs-bus-vmbus and azure-linux-kernel#36.
+    nictop adds up out_full_total of the VMBus channels (Linux 5.0), one per second or more over the last three samples,
+    and the driver counters tx_no_space and tx_busy while the link is watched. A full ring stops the queue; this alone
+    drops no packets.
+
+    Sources: kernel sysfs-bus-vmbus, azure-linux-kernel#36.
     """
     for link in synthetic_links(host):
         full = _out_full(host, link)
@@ -192,21 +197,24 @@ def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            "finds the ring to the Hyper-V host full",
+            "transmit ring to the Hyper-V host is full",
             evidence=tuple(evidence),
-            why="The host drains the ring too slowly: it lacks CPU, its uplink is full, or all goes by one channel.",
+            why="The host empties the ring too slowly: too little CPU time, a full uplink, or one channel for all "
+            "traffic.",
             fixes=larger,
         )
 
 
 @host_rule("Hyper-V", "info", uses=("ethtool.driver", "ethtool.udp_hash", "settings"))
 def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
-    """Fragmented UDP does not come together again, and the Hyper-V NIC spreads UDP over its queues by port.
+    """Fragmented UDP packets fail to reassemble, and the Hyper-V NIC distributes UDP over its queues by port.
 
-    Only the first fragment of a packet has a port, so that fragments go by different queues and arrive out of order.
-    nictop says it when the kernel has received a thousand fragments or more, a hundredth of them could not be put
-    together (ReasmFails in /proc/net/snmp, since boot), and the hash of the link has ports in it. Fragments lost on the
-    way look the same, therefore it is a note. From the kernel's netvsc.rst, which advises the hash of addresses alone.
+    Only the first fragment of a packet has a port: fragments use different queues and arrive out of order. Reported
+    when the kernel has received 1000 fragments or more, 1 % of them or more failed to reassemble (ReasmFails in
+    /proc/net/snmp, since boot), and the hash of the link includes ports. Fragments lost on the path have the same
+    effect: therefore info.
+
+    Source: kernel netvsc.rst, which recommends a hash of addresses only.
     """
     counted = host.inventory.settings.reassembly
     fragments, failures = counted.get("ReasmReqds", 0), counted.get("ReasmFails", 0)
@@ -221,22 +229,23 @@ def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            "spreads UDP by port, and fragments fail to come together",
+            "UDP hash includes ports, and reassembly fails",
             evidence=(
                 Evidence("fragments received", str(fragments), "/proc/net/snmp: ReasmReqds"),
-                Evidence("packets not put together", str(failures), "/proc/net/snmp: ReasmFails"),
+                Evidence("failed reassemblies", str(failures), "/proc/net/snmp: ReasmFails"),
                 Evidence(
-                    "UDP is spread by",
+                    "UDP hash",
                     spread,
                     f"ethtool -n {link.name} rx-flow-hash udp4",
                 ),
             ),
-            why="Fragments of one packet go by different queues and come out of order. Smaller packets avoid it, too.",
-            fixes=(Fix("here", "spread UDP by address alone", (change,), persistent=False, undo=(undo,)),),
+            why="Fragments of one packet use different queues and arrive out of order. Smaller packets also avoid "
+            "this.",
+            fixes=(Fix("here", "Hash UDP by address only", (change,), persistent=False, undo=(undo,)),),
         )
 
 
-# ---------------------------------------------------------------------------------------------------- what is there
+# ------------------------------------------------------------------------------------------------------------ links
 
 
 def hyperv_places(host: HostFacts) -> tuple[WhereToType, ...]:
@@ -261,7 +270,7 @@ def _state(link: Link) -> str:
     return "has no carrier" if link.carrier is False else "is up"
 
 
-def _takes_the_other_way(host: HostFacts, link: Link, function: Link) -> bool:
+def _bypasses_vf(host: HostFacts, link: Link, function: Link) -> bool:
     recent = host.window[-MIN_SAMPLES:]
     if len(recent) < MIN_SAMPLES:
         return False
@@ -274,8 +283,8 @@ def _takes_the_other_way(host: HostFacts, link: Link, function: Link) -> bool:
     return True
 
 
-def one_sided(host: HostFacts, link: Link) -> tuple[int | None, Evidence] | None:
-    """CPU that has all the work, and what shows it; CPU None: there is only one channel."""
+def busiest_channel_cpu(host: HostFacts, link: Link) -> tuple[int | None, Evidence] | None:
+    """(CPU that processes nearly all packets, evidence); CPU None: there is only one channel."""
     channels = link.channels
     offered = link.ethtool.channels.max_combined if link.ethtool.channels is not None else None
     if len(channels) == 1:
@@ -324,14 +333,14 @@ def _out_full(host: HostFacts, link: Link) -> float | None:
     return sum(values) / MIN_SAMPLES if values and len(recent) == MIN_SAMPLES else None
 
 
-def _spread(host: HostFacts, link: Link) -> Fix:
+def _assign_channels(host: HostFacts, link: Link) -> Fix:
     folder = f"/sys/bus/vmbus/devices/{link.device}/channels"
     channels = sorted(link.channels, key=lambda one: one.id)
     return Fix(
         "here",
-        "give each channel a processor",
+        "Assign each channel to a CPU",
         tuple(echo(number % host.online_cpus, f"{folder}/{one.id}/cpu") for number, one in enumerate(channels)),
         persistent=False,
         undo=tuple(echo(one.cpu, f"{folder}/{one.id}/cpu") for one in channels if one.cpu is not None),
-        note="The file can be written since Linux 5.8.",
+        note="Writable since Linux 5.8.",
     )

@@ -1,4 +1,4 @@
-"""vmxnet3: VMware's NIC, whose driver counts what its rings could not take.
+"""vmxnet3: VMware's paravirtual NIC, ring overflows and number of queues.
 
 Kernel: drivers/net/vmxnet3/vmxnet3_ethtool.c (names of the counters, of every queue), vmxnet3_drv.c.
 """
@@ -16,10 +16,10 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding
 
 MIN_RING_EVENTS_PER_SECOND = 1.0
-"""Events per second, mean over the window, below which they are bursts that nobody feels."""
+"""Events per second, mean over the window, below which they are bursts without effect."""
 MIN_RING_EVENTS = 1_000
 MIN_RING_EVENT_SHARE = 1e-4
-"""Of packets since the driver was loaded: what is worth a note when nobody watched it happen."""
+"""Share of the packets since the driver was loaded from which on totals alone are reported as info."""
 
 
 @host_rule(
@@ -28,16 +28,17 @@ MIN_RING_EVENT_SHARE = 1e-4
     uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
 )
 def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
-    """Packets arrive while the guest has no free buffer in the receive ring, and are lost.
+    """Packets are dropped because the receive ring of the guest has no free buffer.
 
-    nictop adds up the driver counter "pkts rx OOB" (out of buffers) of all queues. While the link is watched, one per
-    second over the window is a warning; else the total since the driver was loaded makes a note, from a thousand and
-    one packet in ten thousand on. Known from Broadcom KB 312565 and vmxnet3_ethtool.c; the host sees the same
-    with esxcli network port stats get.
+    nictop adds up the driver counter "pkts rx OOB" (out of buffers) of all queues. While the link is watched: warning
+    from one per second over the window. Else: info from a total of 1000 and one packet in 10 000 since the driver was
+    loaded. The host shows the same with esxcli network port stats get.
+
+    Sources: Broadcom KB 312565, vmxnet3_ethtool.c.
     """
     for link in vmxnet3_links(host):
         counter = host.driver_sum(link, ("pkts rx OOB",))
-        severity = weight(host, link, counter, "rx_packets")
+        severity = ring_event_severity(host, link, counter, "rx_packets")
         if counter is None or severity is None:
             continue
         rings = link.ethtool.rings
@@ -45,13 +46,13 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
             severity,
             host,
             link,
-            "loses packets: no buffer was free in the receive ring",
-            evidence=(counted(link, counter), *ring_evidence(link, "rx")),
-            why="Bursts come faster than the guest empties the ring. A larger ring takes longer bursts; a guest that "
-            "is short of CPU needs processors or queues instead.",
+            "receive ring full: packets dropped (pkts rx OOB)",
+            evidence=(counter_evidence(link, counter), *ring_evidence(link, "rx")),
+            why="Bursts arrive faster than the guest empties the ring. A larger ring absorbs longer bursts; a guest "
+            "short of CPU time needs more CPUs or queues instead.",
             fixes=ethtool_fixes(host, link, ["-G", "rx", str(rings.max_rx)])
             if rings is not None and rings.rx and rings.max_rx and rings.rx < rings.max_rx
-            else (Fix("esxi", "give the guest processors", (), note="The ring is as large as it can be."),),
+            else (Fix("esxi", "Add CPUs to the guest", (), note="The ring has its maximum size."),),
         )
     yield from _not_watched(host)
 
@@ -62,32 +63,36 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
     uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
 )
 def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
-    """The guest sends faster than the hypervisor takes packets out of the transmit ring.
+    """The guest sends faster than the hypervisor removes packets from the transmit ring.
 
-    nictop adds up the driver counters "ring full" and "drv dropped tx total" of all queues: one per second over the
-    window while the link is watched, else a note from a thousand and one packet in ten thousand on. A full ring stops
-    the queue for a moment; only what the driver dropped is lost. From vmxnet3_ethtool.c and vmxnet3_tq_xmit.
+    nictop adds up the driver counters "ring full" and "drv dropped tx total" of all queues. While the link is watched:
+    warning from one per second over the window. Else: info from a total of 1000 and one packet in 10 000. A full ring
+    stops the queue for a moment; only packets that the driver dropped are lost.
+
+    Sources: vmxnet3_ethtool.c, vmxnet3_tq_xmit.
     """
     for link in vmxnet3_links(host):
         full = host.driver_sum(link, ("ring full",))
         dropped = host.driver_sum(link, ("drv dropped tx total",))
-        severity = weight(host, link, full, "tx_packets") or weight(host, link, dropped, "tx_packets")
+        severity = ring_event_severity(host, link, full, "tx_packets") or ring_event_severity(
+            host, link, dropped, "tx_packets"
+        )
         if severity is None:
             continue
-        seen = tuple(counted(link, one) for one in (full, dropped) if one is not None)
+        seen = tuple(counter_evidence(link, one) for one in (full, dropped) if one is not None)
         rings = link.ethtool.rings
         yield link_finding(
             severity,
             host,
             link,
-            "sends faster than its transmit ring is emptied",
+            "transmit ring full",
             evidence=(*seen, *ring_evidence(link, "tx")),
-            why="The hypervisor takes packets later than they come: its uplink or its processors are at their limit, "
-            "or the ring is too small for the bursts.",
+            why="The hypervisor empties the ring too slowly: its uplink or its CPUs are saturated, or the ring is too "
+            "small for the bursts.",
             fixes=ethtool_fixes(host, link, ["-G", "tx", str(rings.max_tx)])
             if rings is not None and rings.tx and rings.max_tx and rings.tx < rings.max_tx
             else (
-                Fix("esxi", "look at the uplink", (command("esxtop"),), note="n: network view, %DRPTX of the port."),
+                Fix("esxi", "Check the uplink", (command("esxtop"),), note="Key n: network view, %DRPTX of the port."),
             ),
         )
     yield from _not_watched(host)
@@ -99,11 +104,13 @@ def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
     uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
 )
 def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
-    """The driver could not get memory for new receive buffers, so that the ring empties.
+    """The driver could not allocate memory for new receive buffers, and the ring runs empty.
 
-    nictop adds up the driver counter "rx buf alloc fail" of all queues: any growth over the window while the link is
-    watched, else a note from a thousand on. The kernel was short of free memory at that moment, in an interrupt, where
-    it cannot wait. From vmxnet3_rq_alloc_rx_buf.
+    nictop adds up the driver counter "rx buf alloc fail" of all queues. While the link is watched: warning for any
+    increase over the window. Else: info from a total of 1000. The kernel had too little free memory for an allocation
+    in an interrupt, which cannot wait.
+
+    Source: vmxnet3_rq_alloc_rx_buf.
     """
     for link in vmxnet3_links(host):
         counter = host.driver_sum(link, ("rx buf alloc fail",))
@@ -115,14 +122,13 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
             "warning" if counter.rate else "info",
             host,
             link,
-            "found no memory for receive buffers",
-            evidence=(counted(link, counter),),
-            why="Without buffers packets are lost. The guest's memory is full, or kept too full to serve interrupts.",
+            "no memory for receive buffers",
+            evidence=(counter_evidence(link, counter),),
+            why="Without buffers packets are dropped. The guest has too little free memory for allocations in "
+            "interrupts.",
             fixes=(
-                Fix(
-                    "here", "see what uses the memory", (command("free", "-m"), command("cat", "/proc/pressure/memory"))
-                ),
-                Fix("esxi", "give the guest memory, and see that none is ballooned", (), note="esxtop, m: MCTLSZ."),
+                Fix("here", "Show memory usage", (command("free", "-m"), command("cat", "/proc/pressure/memory"))),
+                Fix("esxi", "Add memory to the guest, check ballooning", (), note="esxtop, key m: MCTLSZ."),
             ),
         )
     yield from _not_watched(host)
@@ -130,12 +136,12 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
 
 @host_rule("vmxnet3", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
 def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
-    """A vmxnet3 NIC has one receive queue although the guest has several processors.
+    """A vmxnet3 NIC has one receive queue although the guest has several CPUs.
 
-    nictop reads ethtool -l. The driver takes as many queues as there are CPUs when it is loaded (a power of two, at
-    most eight), when MSI-X works and the virtual hardware offers RSS (VMware KB 2020567, Linux 2.6.37 and later). It is
-    a note; a warning when the CPU behind the queue was busy with packets in three samples one after another. Silent
-    where receive packet steering (rps_cpus) hands the packets to several CPUs.
+    nictop reads ethtool -l. When it is loaded, the driver creates as many queues as there are CPUs (a power of two, at
+    most eight), if MSI-X works and the virtual hardware provides RSS (VMware KB 2020567, Linux 2.6.37 and later). Info;
+    warning when packet processing saturated the CPU of the queue in three consecutive samples. Not reported if receive
+    packet steering (rps_cpus) distributes the packets over several CPUs.
     """
     for link in vmxnet3_links(host):
         channels = link.ethtool.channels
@@ -150,7 +156,7 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
         evidence = [
             Evidence("receive queues", "1", f"ethtool -l {link.name}"),
             Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online"),
-            *(Evidence("kernel", text, "/dev/kmsg") for text in messages[-1:]),
+            *(Evidence("kernel message", text, "/dev/kmsg") for text in messages[-1:]),
         ]
         if hot is not None:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
@@ -160,18 +166,19 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
             "info" if hot is None else "warning",
             host,
             link,
-            f"has one receive queue for {host.online_cpus} processors",
+            f"one receive queue for {host.online_cpus} CPUs",
             evidence=tuple(evidence),
-            why="One processor receives every packet. The number of queues is fixed when the driver is loaded.",
+            why="One CPU receives every packet. The number of queues is set when the driver is loaded.",
             fixes=(
                 *rps_fixes(host, link),
                 Fix(
                     "here",
-                    "load the driver again",
+                    "Reload the driver",
                     (reload,),
-                    note="From the console: it cuts all vmxnet3 links. Helps when processors were added while running.",
+                    note="Use the console: all vmxnet3 links go down. Helps if CPUs were added while the guest was "
+                    "running.",
                 ),
-                Fix("esxi", "upgrade the virtual hardware", (), note="With the VM off: compatibility of the VM."),
+                Fix("esxi", "Upgrade the virtual hardware", (), note="With the VM powered off: VM compatibility."),
             ),
         )
 
@@ -180,8 +187,8 @@ def vmxnet3_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links_where(drivers=("vmxnet3",)) if is_used(link))
 
 
-def weight(host: HostFacts, link: Link, counter: DriverCounter | None, packets: str) -> Severity | None:
-    """How much a counter of lost packets matters; None: not."""
+def ring_event_severity(host: HostFacts, link: Link, counter: DriverCounter | None, packets: str) -> Severity | None:
+    """Severity of a ring counter; None: not reported."""
     if counter is None:
         return None
     if counter.rate is not None:
@@ -198,7 +205,7 @@ def packets_since_load(link: Link, name: str) -> int | None:
     return link.counters[index] if link.counters is not None and len(link.counters) > index else None
 
 
-def counted(link: Link, counter: DriverCounter) -> Evidence:
+def counter_evidence(link: Link, counter: DriverCounter) -> Evidence:
     """``12 since the driver was loaded, 3.00/s now``"""
     value = f"{units.count(counter.total)} since the driver was loaded"
     if counter.rate is not None:
@@ -218,8 +225,8 @@ def ring_evidence(link: Link, direction: str) -> tuple[Evidence, ...]:
 
 
 def _not_watched(host: HostFacts) -> Outcomes:
-    """Links whose driver counters only have totals: what goes on now nobody knows."""
+    """Links whose driver counters have totals but no rates."""
     counters = host.snapshot.counters
     for link in vmxnet3_links(host):
         if counters is None or link.ifindex not in counters.driver:
-            yield Skipped("", host.name, link.name, "not watched: driver counters", "not_watched")
+            yield Skipped("", host.name, link.name, "driver counters not watched", "not_watched")

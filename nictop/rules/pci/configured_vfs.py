@@ -1,4 +1,4 @@
-"""How many virtual functions are configured: in NetworkManager profiles, .link files, udev rules, scripts.
+"""Configured numbers of VFs: in NetworkManager profiles, .link files, udev rules, scripts.
 
 Reads nothing; joins `ConfigurationEntry.virtual_functions` and `Profile.sriov_total_vfs` with the PCI function.
 """
@@ -16,7 +16,7 @@ from nictop.wildcards import matches
 
 @dataclass(frozen=True)
 class ConfiguredVfs:
-    """A configured number of virtual functions, and where."""
+    """A configured number of VFs, and where it is configured."""
 
     count: int
     where: str
@@ -28,7 +28,7 @@ class ConfiguredVfs:
 
 
 class VfConfiguration:
-    """The configuration of a host that is about virtual functions; made once per rule."""
+    """The configuration of a host that is about VFs; built once per rule."""
 
     def __init__(self, host: HostFacts) -> None:
         self.host = host
@@ -56,14 +56,14 @@ class VfConfiguration:
             if profile.sriov_total_vfs is not None and any(_is_for(self.host, profile, link) for link in links)
         ]
 
-    def cover(self, function: PciFunction) -> bool:
-        """Something asks for virtual functions of this function, be it with a number or with a variable."""
+    def covers(self, function: PciFunction) -> bool:
+        """VFs of this function are configured, with a number or with a variable."""
         links = self.host.links_of_function.get(function.address, ())
         return bool(self.of(function)) or any(names_function(entry, function, links) for entry in self.entries)
 
     @property
-    def are_unclear(self) -> bool:
-        """Something writes sriov_numvfs, and to which NIC is in a variable."""
+    def has_unknown_targets(self) -> bool:
+        """Something writes sriov_numvfs of a NIC that is named by a variable."""
         return any(not (one.names or one.addresses or one.drivers or one.paths) for one in self.entries)
 
 
@@ -94,7 +94,7 @@ def names_function(entry: ConfigurationEntry, function: PciFunction, links: Iter
 
 
 def _any_matches(patterns: Iterable[str], values: Iterable[str]) -> bool:
-    """Shell patterns; those with ``!`` in front take away."""
+    """Shell patterns; those with a leading ``!`` exclude."""
     values, patterns = tuple(values), tuple(patterns)
     if any(matches(value, pattern[1:]) for pattern in patterns if pattern.startswith("!") for value in values):
         return False

@@ -1,4 +1,4 @@
-"""Functions on the PCI bus that are no NIC: without a driver, or without the firmware that it loads.
+"""PCI functions without a network interface: without a driver, or without its firmware.
 
 Reads nothing; rules about `PciFunction` and kernel messages.
 """
@@ -25,23 +25,23 @@ DEBIAN_FIRMWARE = {
     "qed": "firmware-qlogic",
     "qede": "firmware-qlogic",
 }
-"""Driver → Debian's package, where it is none of those that firmware-linux-nonfree brings."""
+"""Driver → Debian's package, where firmware-linux-nonfree does not include it."""
 NETDEV_CLASSES = (0x0200, 0x0207, 0x0C06)
-"""Ethernet and InfiniBand: what becomes a netdev. Others (0x0280) are anything from Wi-Fi to switches."""
+"""Ethernet and InfiniBand, which have netdevs. Others (0x0280) are anything from Wi-Fi to switches."""
 
 
 @host_rule(FAMILY, "critical", needs=("pci.driver", "pci.driver_override", "pci.physical_function"))
 def function_has_no_driver(host: HostFacts) -> Outcomes:
-    """A NIC is on the PCI bus, but no driver has taken it, so that there is no interface for it.
+    """A NIC is on the PCI bus, but no driver is bound to it: it has no network interface.
 
-    nictop sees a function of the class Ethernet or InfiniBand in /sys/bus/pci/devices without a `driver` link and
-    without a netdev. The usual reason in a guest: a small kernel (cloud images, Debian's -cloud- kernel, Ubuntu without
-    linux-modules-extra, kernel-core alone) that lacks the driver of this NIC or of this virtual function.
+    nictop finds a function of the class Ethernet or InfiniBand in /sys/bus/pci/devices without a `driver` link and
+    without a netdev. Usual cause in a guest: a small kernel (cloud images, Debian's -cloud- kernel, Ubuntu without
+    linux-modules-extra, kernel-core alone) without the driver for this NIC or VF.
 
-    Silent about functions that `driver_override` reserves, and about virtual functions of a NIC of this very host that
-    is meant to hand them on (sriov_drivers_autoprobe 0, or a hypervisor).
+    Not reported: functions reserved by `driver_override`, and VFs of a NIC of this host that are intended for guests
+    (sriov_drivers_autoprobe 0, or a hypervisor).
 
-    Known from kubevirt/kubevirt#8294 and #6671, Documentation/ABI/testing/sysfs-bus-pci.
+    Sources: kubevirt/kubevirt#8294 and #6671, kernel Documentation/ABI/testing/sysfs-bus-pci.
     """
     for function in host.snapshot.pci:
         if not _lacks_driver(host, function):
@@ -50,13 +50,13 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
             "critical",
             host,
             function.address,
-            f"has no driver: {pci_name(function)}",
+            f"no driver: {pci_name(function)}",
             evidence=(
                 Evidence("driver", "none", f"{PCI_DEVICES}/{function.address}/driver"),
-                Evidence("ids", ids_text(function), f"{PCI_DEVICES}/{function.address}/vendor, device"),
+                Evidence("PCI IDs", ids_text(function), f"{PCI_DEVICES}/{function.address}/vendor, device"),
                 Evidence("kernel", host.snapshot.hello.kernel if host.snapshot.hello else "", "uname -r"),
             ),
-            why="Without a driver the NIC does not exist for the system: no interface, no address, no traffic.",
+            why="Without a driver the NIC has no network interface: no address, no traffic.",
             fixes=_driver_fixes(host, function),
         )
 
@@ -71,19 +71,19 @@ def _lacks_driver(host: HostFacts, function: PciFunction) -> bool:
     if function.physical_function is None:
         return True
     physical = host.functions.get(function.physical_function)
-    handed_on = physical is not None and physical.sriov is not None and physical.sriov.autoprobe is False
-    return not handed_on and "hypervisor" not in host.inventory.platform.roles
+    for_guests = physical is not None and physical.sriov is not None and physical.sriov.autoprobe is False
+    return not for_guests and "hypervisor" not in host.inventory.platform.roles
 
 
 def _driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     fixes = []
     if function.modalias:
-        note = 'Loads whatever driver of this kernel knows the NIC; "not found" means that the kernel has none.'
-        fixes.append(Fix("here", "load its driver", (command("modprobe", "-v", function.modalias),), False, (), note))
+        note = 'Loads the driver of this kernel that supports the NIC; "not found" means that it has none.'
+        fixes.append(Fix("here", "Load the driver", (command("modprobe", "-v", function.modalias),), False, (), note))
     package = _driver_package(host)
     if package is not None:
-        note = "Where the distribution keeps the drivers that small images leave out. Reboot when it is another kernel."
-        fixes.append(Fix("here", "install the rest of the drivers", (package,), True, (), note))
+        note = "Contains the drivers that small images omit. Reboot if it installs another kernel."
+        fixes.append(Fix("here", "Install the other drivers", (package,), True, (), note))
     return tuple(fixes)
 
 
@@ -106,18 +106,17 @@ def _driver_package(host: HostFacts) -> Command | None:
 
 @host_rule(FAMILY, "critical", uses=("ethtool.channels", "messages", "pci"))
 def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
-    """The driver of a NIC did not find the firmware it loads, so that the NIC is missing or runs in a reduced mode.
+    """The driver of a NIC did not find its firmware: the NIC has no interface or runs in a reduced mode.
 
-    nictop reads it from the kernel's messages about the function: a failed firmware request while the function has no
-    netdev (critical), or the ice driver's "DDP package file was not found", after which the NIC works in Safe Mode with
-    one queue and without SR-IOV (warning).
+    nictop reads the kernel messages about the function: a failed firmware request while the function has no netdev
+    (critical), or the ice driver's "DDP package file was not found", after which the NIC works in Safe Mode with one
+    queue and without SR-IOV (warning).
 
-    Silent when the NIC has an interface in spite of the message (many files are optional), when another driver has it
-    now than the one that complained last, and for ice when it offers more than one queue, because then a later attempt
-    succeeded.
+    Not reported: the NIC has an interface in spite of the message (many files are optional), another driver is bound
+    now than the one that logged the last message, or an ice NIC has more than one queue: a later attempt succeeded.
 
-    Known from drivers/net/ethernet/intel/ice/ice_main.c (ice_load_pkg, ice_request_fw), the kernel's ice.rst ("Dynamic
-    Device Personalization").
+    Sources: kernel drivers/net/ethernet/intel/ice/ice_main.c (ice_load_pkg, ice_request_fw), ice.rst ("Dynamic Device
+    Personalization").
     """
     for address, messages in function_messages(host, "irmware", "DDP package file was not found").items():
         function = host.functions.get(address)
@@ -133,10 +132,10 @@ def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
             "warning" if links else "critical",
             host,
             address,
-            "runs in safe mode, without its firmware package" if links else "did not start: its firmware is missing",
-            evidence=(Evidence("message", messages[-1].text, message_source(host, messages[-1])),),
-            why="A NIC of this kind loads part of its software from /lib/firmware. Without it the driver gives up, or "
-            "offers one queue and no SR-IOV.",
+            "safe mode: firmware package not found" if links else "driver failed: firmware not found",
+            evidence=(Evidence("kernel message", messages[-1].text, message_source(host, messages[-1])),),
+            why="The driver loads firmware from /lib/firmware. Without it the driver stops, or provides one queue and "
+            "no SR-IOV.",
             fixes=(_firmware_fix(host, function),),
         )
 
@@ -149,8 +148,8 @@ def _has_one_queue(link: Link) -> bool:
 def _firmware_fix(host: HostFacts, function: PciFunction) -> Fix:
     driver, package = function.driver, _firmware_package(host, function.driver or "")
     reload = (command("modprobe", "-r", driver), command("modprobe", driver)) if driver else ()
-    note = "Loading the driver anew takes down all NICs that it runs: from the console, or reboot."
-    return Fix("here", "install the firmware and load the driver anew", (*package, *reload), True, (), note)
+    note = "Reloading the driver takes down all NICs that use it: use the console, or reboot."
+    return Fix("here", "Install the firmware and reload the driver", (*package, *reload), True, (), note)
 
 
 def _firmware_package(host: HostFacts, driver: str) -> tuple[Command, ...]:

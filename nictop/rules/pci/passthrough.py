@@ -1,4 +1,4 @@
-"""Giving NICs to guests: IOMMU, IOMMU groups, functions kept by vfio-pci, and the one that you are connected by.
+"""PCI passthrough of NICs: IOMMU, IOMMU groups, functions bound to vfio-pci, and the NIC of the session.
 
 Reads nothing; rules about `PciFunction`, `IommuGroup` and `Platform`.
 """
@@ -27,21 +27,19 @@ BRIDGE_CLASS = 0x06
 
 @host_rule(FAMILY, "critical", needs=("platform.hypervisor", "platform.iommu_groups"), uses=("pci",))
 def iommu_is_off(host: HostFacts) -> Outcomes:
-    """NICs are meant for guests here, but the machine has no IOMMU in use, so that none can be passed on.
+    """PCI functions are reserved for guests, but no IOMMU is in use: no NIC can be passed to a guest.
 
-    nictop sees no group in /sys/kernel/iommu_groups, while functions are reserved for passthrough (vfio-pci), or while
-    a hypervisor has virtual functions. VT-d or AMD-Vi is then off in the firmware, or not asked for on the kernel's
-    command line.
+    nictop finds no group in /sys/kernel/iommu_groups, while functions are reserved for passthrough (vfio-pci), or while
+    a hypervisor has VFs. VT-d or AMD-Vi is then off in the firmware, or not enabled on the kernel command line.
 
-    Silent in guests, in Xen's first domain (where the groups are empty although passthrough works), and where nothing
-    is meant for a guest.
+    Not reported: guests, Xen's dom0 (no groups although passthrough works), and hosts without functions for guests.
 
-    Known from the kernel's kernel-parameters.txt (intel_iommu), vfio.rst; xcp-ng/xcp#230 for the Xen guard.
+    Sources: kernel-parameters.txt (intel_iommu), vfio.rst; xcp-ng/xcp#230 for Xen.
     """
     platform = host.inventory.platform
     if host.is_guest or platform.environment == "xen" or "container" in platform.roles or platform.iommu_groups != 0:
         return
-    wanted = [function.address for function in host.snapshot.pci if _is_meant_for_a_guest(host, function)]
+    wanted = [function.address for function in host.snapshot.pci if _is_for_a_guest(host, function)]
     if not wanted:
         return
     line = host.inventory.settings.command_line or ""
@@ -51,23 +49,21 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
         "critical",
         host,
         "",
-        "has no IOMMU in use: no NIC can be passed to a guest",
+        "no IOMMU in use: PCI passthrough is not possible",
         evidence=(
             Evidence("IOMMU groups", "0", "/sys/kernel/iommu_groups"),
-            Evidence("kernel was asked for it", ", ".join(enabling) or "no", "/proc/cmdline"),
-            Evidence("meant for guests", shown, PCI_DEVICES),
+            Evidence("kernel parameters", ", ".join(enabling) or "none", "/proc/cmdline"),
+            Evidence("functions for guests", shown, PCI_DEVICES),
         ),
-        why="vfio gives a device to a guest only behind an IOMMU, which confines what the device can write to.",
+        why="vfio assigns a device to a guest only behind an IOMMU, which restricts the memory it can access.",
         fixes=(
-            Fix(
-                "firmware", "switch on VT-d (Intel) or AMD-Vi / IOMMU (AMD)", (), True, (), "In the set-up of the BIOS."
-            ),
+            Fix("firmware", "Enable VT-d (Intel) or AMD-Vi / IOMMU (AMD)", (), True, (), "In the BIOS setup."),
             *(() if enabling else (_command_line_fix(host),)),
         ),
     )
 
 
-def _is_meant_for_a_guest(host: HostFacts, function: PciFunction) -> bool:
+def _is_for_a_guest(host: HostFacts, function: PciFunction) -> bool:
     if function.driver in VFIO_DRIVERS or function.driver_override in VFIO_DRIVERS:
         return True
     hypervisor = "hypervisor" in host.inventory.platform.roles
@@ -78,41 +74,46 @@ def _command_line_fix(host: HostFacts) -> Fix:
     platform = host.inventory.platform
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
     parameters = "intel_iommu=on iommu=pt"
-    note = "Then reboot. AMD processors need only iommu=pt, once the firmware has it on."
+    note = "Then reboot. AMD CPUs need only iommu=pt if the IOMMU is enabled in the firmware."
     if not family.isdisjoint(("rhel", "fedora", "centos")):
         change = command("grubby", "--update-kernel=ALL", f"--args={parameters}")
         back = command("grubby", "--update-kernel=ALL", "--remove-args=intel_iommu iommu")
-        return Fix("here", "ask the kernel for it", (change,), True, (back,), note)
+        return Fix("here", "Enable the IOMMU on the kernel command line", (change,), True, (back,), note)
     if "debian" not in family:
         return Fix(
-            "here", "ask the kernel for it", (), True, (), f"Add {parameters} to the kernel's command line. {note}"
+            "here",
+            "Enable the IOMMU on the kernel command line",
+            (),
+            True,
+            (),
+            f"Add {parameters} to the kernel's command line. {note}",
         )
     expression = rf's/^\(GRUB_CMDLINE_LINUX_DEFAULT="[^"]*\)"/\1 {parameters}"/'
     edit = command("sed", "-i", expression, "/etc/default/grub")
     undo = (command("sed", "-i", f"s/ {parameters}//", "/etc/default/grub"), command("update-grub"))
     if platform.environment == "proxmox":
-        note += " Started by systemd-boot (ZFS): the words go into /etc/kernel/cmdline instead."
+        note += " With systemd-boot (ZFS), add them to /etc/kernel/cmdline instead."
         return Fix(
             "here",
-            "ask the kernel for it",
+            "Enable the IOMMU on the kernel command line",
             (edit, ManualStep(("update-grub;", "proxmox-boot-tool", "refresh"))),
             True,
             undo,
             note,
         )
-    return Fix("here", "ask the kernel for it", (edit, command("update-grub")), True, undo, note)
+    return Fix("here", "Enable the IOMMU on the kernel command line", (edit, command("update-grub")), True, undo, note)
 
 
 @host_rule(FAMILY, "info", needs=("pci.physical_function",), uses=("pci.driver", "pci.enabled"))
 def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
-    """A NIC is kept for a guest or a program by vfio-pci, nobody uses it, and this system cannot.
+    """A NIC is bound to vfio-pci for a guest or a program, but none uses it; this host cannot use it either.
 
-    nictop sees that vfio-pci or a relative of it has the function, and that it is switched off (`enable` 0 in sysfs):
-    vfio switches a function on for as long as a guest or a program has it open.
+    nictop finds a function bound to vfio-pci or a related driver and disabled (`enable` 0 in sysfs): vfio enables a
+    function while a guest or a program has it open.
 
-    Silent while somebody uses it, and about spare virtual functions of a NIC of this host, for which that is normal.
+    Not reported: functions in use, and spare VFs of a NIC of this host, for which that is normal.
 
-    Known from driverctl(8), drivers/vfio/pci/vfio_pci_core.c (vfio_pci_core_enable).
+    Sources: driverctl(8), kernel drivers/vfio/pci/vfio_pci_core.c (vfio_pci_core_enable).
     """
     for function in host.snapshot.pci if "container" not in host.inventory.platform.roles else ():
         if function.driver not in VFIO_DRIVERS or function.enabled is not False or function.physical_function:
@@ -122,14 +123,14 @@ def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
             "info",
             host,
             function.address,
-            f"is kept by {function.driver}, and nobody uses it",
+            f"bound to {function.driver}, but not in use",
             evidence=(
                 Evidence("driver", function.driver or "", f"{path}/driver"),
                 Evidence("driver_override", function.driver_override or "none", f"{path}/driver_override"),
                 Evidence("enabled", "no", f"{path}/enable"),
             ),
-            why="That is right for a NIC that waits for its guest. If it was left over from one, this system gets its "
-            "interface back when the function is given to its own driver.",
+            why="Correct if the NIC is reserved for a guest. If not, bind the function to its own driver: this host "
+            "then has its network interface again.",
             fixes=(_release_fix(host, function),),
         )
 
@@ -144,32 +145,30 @@ def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
     if host.inventory.services.libvirt is not None:
         name = "pci_" + re.sub(r"[^0-9a-f]", "_", function.address)
         commands = [command("virsh", "nodedev-reattach", name)]
-    note = (
-        "What reserved it at boot does so again: driverctl, /etc/modprobe.d (vfio-pci ids=), the kernel command line."
-    )
+    note = "Also remove the reservation at boot: driverctl, /etc/modprobe.d (vfio-pci ids=), kernel command line."
     undo = (
         echo(function.driver or "", f"{path}/driver_override"),
         echo(function.address, f"{path}/driver/unbind"),
         echo(function.address, "/sys/bus/pci/drivers_probe"),
     )
-    return Fix("here", "give it back to its own driver", tuple(commands), False, undo, note)
+    return Fix("here", "Bind it to its own driver", tuple(commands), False, undo, note)
 
 
 @host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("iommu", "pci.driver_override"))
 def iommu_group_is_shared(host: HostFacts) -> Outcomes:
-    """A NIC that is to be passed to a guest shares its IOMMU group with a device this system still uses.
+    """A NIC for passthrough shares its IOMMU group with a device that this host uses.
 
-    vfio opens a group only when no other device in it has a driver of the host: QEMU then says "group N is not viable".
-    nictop reads the members of the group and their drivers from /sys/kernel/iommu_groups.
+    vfio opens a group only when no other device in it is bound to a driver of the host; otherwise QEMU prints "group N
+    is not viable". nictop reads the members of the group and their drivers from /sys/kernel/iommu_groups.
 
-    Bridges do not count, nor do devices without a driver. Silent when the function is in use already, which proves that
-    the group is viable.
+    Ignored: bridges, and devices without a driver. Not reported when the function is in use already: the group is
+    viable.
 
-    Known from the kernel's vfio.rst ("IOMMU group"), k8snetworkplumbingwg/dranet#186, lxc/incus#3422.
+    Sources: kernel vfio.rst ("IOMMU group"), k8snetworkplumbingwg/dranet#186, lxc/incus#3422.
     """
     for group in host.inventory.iommu if "container" not in host.inventory.platform.roles else ():
         members = {address for address, _, _ in group.members}
-        wanted = [one for one in map(host.functions.get, sorted(members)) if one is not None and _is_wanted(one)]
+        wanted = [one for one in map(host.functions.get, sorted(members)) if one is not None and _is_reserved(one)]
         others = _other_users(group, wanted)
         if not wanted or not others:
             continue
@@ -178,18 +177,18 @@ def iommu_group_is_shared(host: HostFacts) -> Outcomes:
             "critical",
             host,
             wanted[0].address,
-            f"cannot be passed on: IOMMU group {group.number} has other users",
+            f"IOMMU group {group.number} is shared: passthrough not possible",
             evidence=(
                 Evidence("group", str(group.number), f"{PCI_DEVICES}/{wanted[0].address}/iommu_group"),
                 Evidence("other members", ", ".join(names), f"/sys/kernel/iommu_groups/{group.number}/devices"),
             ),
-            why="The devices of one group could reach each other's memory, so that they go to one guest together or "
-            "not at all.",
+            why="Devices of one group can access each other's memory: they can only be assigned together, to one "
+            "guest.",
             fixes=_group_fixes(host, others),
         )
 
 
-def _is_wanted(function: PciFunction) -> bool:
+def _is_reserved(function: PciFunction) -> bool:
     reserved = function.driver in PASSTHROUGH_DRIVERS or function.driver_override in PASSTHROUGH_DRIVERS
     return reserved and not (function.driver in PASSTHROUGH_DRIVERS and function.enabled is True)
 
@@ -207,30 +206,30 @@ def _other_users(group: IommuGroup, wanted: Iterable[PciFunction]) -> list[tuple
 
 
 def _group_fixes(host: HostFacts, others: list[tuple[str, str]]) -> tuple[Fix, ...]:
-    slots = "Each slot of the CPU usually has a group of its own; slots behind the chipset often share one."
+    slots = "Slots of the CPU usually have a group each; slots of the chipset often share one."
     carriers = {link.pci_address for link in carrying_links(host)}
     danger = [address for address, _ in others if address in carriers]
-    note, freed = "Taking a device from its driver ends whatever it does.", others
+    note, freed = "A device stops working when its driver is unbound.", others
     if danger:
-        note, freed = f"Not {', '.join(danger)}: your session or the default route runs over it.", []
+        note, freed = f"Do not unbind {', '.join(danger)}: your session or the default route uses it.", []
     free = tuple(echo(address, f"{PCI_DEVICES}/{address}/driver/unbind") for address, _ in freed)
     back = tuple(echo(address, f"/sys/bus/pci/drivers/{driver}/bind") for address, driver in freed)
     return (
-        Fix("firmware", "put the NIC into another slot, or switch on ACS", (), True, (), slots),
-        Fix("here", "free the whole group", free, False, back, note),
+        Fix("firmware", "Move the NIC to another slot, or enable ACS", (), True, (), slots),
+        Fix("here", "Unbind the other devices of the group", free, False, back, note),
     )
 
 
 @host_rule(FAMILY, "critical", uses=("addresses", "pci.driver_override", "platform"))
 def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
-    """A NIC is marked for passthrough, and the default route or your SSH session still runs over it.
+    """A NIC is reserved for passthrough, but the default route or your SSH session uses it.
 
-    nictop sees `driver_override` set to vfio-pci while another driver still has the function, and follows default
-    routes and the session's address down through bridges, bonds and VLANs to the NICs that carry them.
+    nictop finds `driver_override` set to vfio-pci while another driver is still bound, and follows default routes and
+    the address of the session through bridges, bonds and VLANs to the NICs that carry them.
 
-    Nothing is wrong yet: the next boot, or the next bind, takes the interface away and locks you out.
+    It has no effect yet: the next boot, or the next bind, removes the interface and disconnects you.
 
-    Known from k8snetworkplumbingwg/dranet#186, driverctl(8).
+    Sources: k8snetworkplumbingwg/dranet#186, driverctl(8).
     """
     reserved = {
         function.address: function
@@ -248,28 +247,28 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
             "critical",
             host,
             link,
-            "is about to be taken away, and you reach this host over it",
+            "reserved for passthrough, but carries your connection",
             evidence=(
                 Evidence("driver_override", function.driver_override or "", path),
                 Evidence("driver", function.driver or "none", f"{PCI_DEVICES}/{function.address}/driver"),
                 Evidence("carries", "the default route or this session", "ip route; SSH_CONNECTION"),
             ),
-            why="When the function is bound to the reserved driver, the interface is gone, with addresses and routes.",
+            why="When the function is bound to that driver, the interface is removed, with its addresses and routes.",
             fixes=(
                 Fix(
                     "here",
-                    "take the mark back",
+                    "Clear driver_override",
                     (Command(("echo",), path),),
                     False,
                     (echo(function.driver_override or "", path),),
-                    f"If driverctl made it: driverctl unset-override {shell_quote(function.address)}",
+                    f"If driverctl set it: driverctl unset-override {shell_quote(function.address)}",
                 ),
             ),
         )
 
 
 def carrying_links(host: HostFacts) -> tuple[Link, ...]:
-    """Links that the default routes or the watching session run over, and all links below them, by ifindex."""
+    """Links that carry the default routes or this session, and all links below them, by ifindex."""
     session = host.inventory.platform.session_address
     found = {
         link.ifindex: link

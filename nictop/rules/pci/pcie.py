@@ -1,7 +1,7 @@
-"""The way between a NIC and the processors: PCI Express link, NUMA node, interrupt vectors.
+"""Path between a NIC and the CPUs: PCIe link, NUMA node, interrupt vectors.
 
-Reads nothing; rules about `PcieLink`, `Interrupt` and the rates of a window. PCI Express is looked at on real machines
-only: what a guest sees there is made up by its hypervisor.
+Reads nothing; rules about `PcieLink`, `Interrupt` and the rates of a window. PCIe is checked on physical machines only:
+the values in a guest are emulated by its hypervisor.
 """
 
 from __future__ import annotations
@@ -34,55 +34,55 @@ BANDWIDTH_MESSAGE = re.compile(
 
 @host_rule(FAMILY, "warning", needs=("platform.hypervisor",), uses=("pci.link", "pci.parent_link"))
 def pcie_link_is_below_its_ability(host: HostFacts) -> Outcomes:
-    """The PCI Express link of a NIC runs slower or narrower than both the NIC and its slot could.
+    """The PCIe link of a NIC runs slower or narrower than both the NIC and its slot support.
 
     nictop compares current_link_speed and current_link_width with the smaller of both sides' maxima: a card in a slot
-    with fewer lanes is no fault. A link that trained below that has a bad contact, a bad riser or a BIOS that limits
-    it. It is a warning when what is left is not enough for the port, else worth knowing.
+    with fewer lanes is not reported. Causes: a bad contact, a faulty riser card, or a limit in the BIOS. Warning if the
+    remaining bandwidth is below the port speed, else info.
 
-    Silent in guests, about virtual functions (they have no link of their own), and about NICs that are not up: an idle
-    link may be slowed down to save power.
+    Not reported: guests, VFs (they have no link of their own), and NICs that are down: an idle link may be slowed down
+    to save power.
 
-    Known from scitix/sichek#122 (which compared with the card's maximum, and was wrong), geerlingguy/rpi-pcie-devices
-    #143, Documentation/ABI/testing/sysfs-bus-pci (current_link_speed).
+    Sources: scitix/sichek#122 (which compared with the card's maximum, and was wrong),
+    geerlingguy/rpi-pcie-devices#143, kernel Documentation/ABI/testing/sysfs-bus-pci (current_link_speed).
     """
-    for function in _own_links(host):
+    for function in _physical_nics(host):
         now, above = function.link, function.parent_link
         if now is None or above is None or not any(is_up(link) for link in host.links_of_function[function.address]):
             continue
-        speed = _lost(now.speed, now.max_speed, above.max_speed)
-        width = _lost(now.width, now.max_width, above.max_width)
+        speed = _reduced_from(now.speed, now.max_speed, above.max_speed)
+        width = _reduced_from(now.width, now.max_width, above.max_width)
         if speed is None and width is None:
             continue
-        able = PcieLink(speed or now.speed, int(width) if width else now.width, None, None)
+        supported = PcieLink(speed or now.speed, int(width) if width else now.width, None, None)
         yield host_finding(
             _severity(host, function),
             host,
             function.address,
-            f"PCIe link runs at {_link_text(now)}, its slot and card can {_link_text(able)}",
+            f"PCIe link at {_link_text(now)}, slot and card support {_link_text(supported)}",
             evidence=(
                 Evidence("link", _link_text(now), f"/sys/bus/pci/devices/{function.address}/current_link_*"),
                 Evidence("card", _max_link_text(now), f"/sys/bus/pci/devices/{function.address}/max_link_*"),
                 Evidence("slot", _max_link_text(above), f"/sys/bus/pci/devices/{function.parent}/max_link_*"),
             ),
-            why="Both sides agreed on less than they can when the machine started: a contact, a riser, or a setting "
-            "of the BIOS. Lanes that failed once may fail again.",
+            why="Both sides negotiated less than they support at startup: a bad contact, the riser card, or a BIOS "
+            "setting. Lanes that failed once may fail again.",
             fixes=(
                 Fix(
                     "firmware",
-                    "seat the card anew, try another slot",
+                    "Reseat the card, try another slot",
                     (),
                     True,
                     (),
-                    "Look at the slot's speed and bifurcation in the BIOS set-up, and at the errors below.",
+                    "Check slot speed and bifurcation in the BIOS setup, and the errors that lspci shows.",
                 ),
-                Fix("here", "look at the link and its errors", (command("lspci", "-vvv", "-s", function.address),)),
+                Fix("here", "Show the link and its errors", (command("lspci", "-vvv", "-s", function.address),)),
             ),
         )
 
 
-def _own_links(host: HostFacts) -> list[PciFunction]:
-    """Functions of this real machine that a netdev stands on."""
+def _physical_nics(host: HostFacts) -> list[PciFunction]:
+    """Functions of this physical machine with a netdev; (): a guest."""
     if host.is_guest:
         return []
     return [
@@ -94,12 +94,12 @@ def _own_links(host: HostFacts) -> list[PciFunction]:
     ]
 
 
-def _lost(now: float | None, card: float | None, slot: float | None) -> float | None:
-    """What both sides could do, when it is more than what they do."""
+def _reduced_from(now: float | None, card: float | None, slot: float | None) -> float | None:
+    """Value that both sides support, if the current one is lower."""
     if now is None or card is None or slot is None:
         return None
-    able = min(card, slot)
-    return able if now < able else None
+    supported = min(card, slot)
+    return supported if now < supported else None
 
 
 def _link_text(link: PcieLink) -> str:
@@ -117,7 +117,7 @@ def _port_speed(host: HostFacts, function: PciFunction) -> int:
 
 
 def _is_still_valid(limit: re.Match[str], function: PciFunction) -> bool:
-    """A PCIe link may be trained anew while the driver stays: where the narrow one is known by itself, that counts."""
+    """Whether the message still applies: a PCIe link may have been retrained since the driver was loaded."""
     known = {function.address: function.link, function.parent: function.parent_link}.get(limit[3])
     capacity = pcie_capacity(known) if known is not None else None
     return capacity is None or capacity < float(limit[1]) * 1.01
@@ -133,19 +133,19 @@ def _severity(host: HostFacts, function: PciFunction) -> Severity:
     FAMILY, "warning", yields_to=("pcie_link_is_below_its_ability",), uses=("ethtool.settings", "messages", "pci.link")
 )
 def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
-    """The PCI Express link of a NIC carries less than its port, so that line rate cannot be reached.
+    """The PCIe link of a NIC has less bandwidth than its port: line rate cannot be reached.
 
     nictop computes GT/s × lanes × encoding (8b/10b below 8 GT/s, 128b/130b above) and compares it with the speed of the
-    port. Where the kernel said "available PCIe bandwidth, limited by", the narrowest link on the way counts, which may
-    be that of a switch further up; for the slot of the NIC the state in sysfs is newer than that.
-    Packet headers cost another tenth, which is not counted here.
+    port. If the kernel logged "available PCIe bandwidth, limited by", the narrowest link on the path is used, which may
+    be that of a switch further up; for the slot of the NIC the state in sysfs is newer. Packet headers need another 10
+    %, which is not included.
 
-    Silent in guests, about virtual functions, and while the port has no link.
+    Not reported: guests, VFs, and ports without a carrier.
 
-    Known from PCI Express Base Specification (encoding), drivers/pci/pci.c (pcie_bandwidth_available).
+    Sources: PCI Express Base Specification (encoding), kernel drivers/pci/pci.c (pcie_bandwidth_available).
     """
     messages = function_messages(host, "available PCIe bandwidth")
-    for function in _own_links(host):
+    for function in _physical_nics(host):
         speed = _port_speed(host, function)
         capacity = pcie_capacity(function.link) if function.link is not None else None
         where, what = function.address, _link_text(function.link) if function.link is not None else ""
@@ -158,22 +158,22 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
             "warning",
             host,
             function.address,
-            f"has {capacity:.3g} Gb/s of PCIe for a port of {link_speed(speed)}",
+            f"PCIe bandwidth {capacity:.3g} Gb/s is below port speed {link_speed(speed)}",
             evidence=(
                 Evidence(
                     "PCIe link", f"{what} = {capacity:.3g} Gb/s", f"{where}: current_link_speed, current_link_width"
                 ),
                 Evidence("port", link_speed(speed), f"ethtool {host.links_of_function[function.address][0].name}"),
             ),
-            why="More than the PCIe link carries can never reach memory: the NIC drops it or slows the sender down.",
+            why="Traffic above the PCIe bandwidth cannot reach memory: the NIC drops it or slows the sender down.",
             fixes=(
                 Fix(
                     "firmware",
-                    "use a slot with more lanes or a newer generation",
+                    "Use a slot with more lanes or a newer PCIe generation",
                     (),
                     True,
                     (),
-                    "lspci -t shows which bridge the slot hangs on.",
+                    "lspci -t shows the bridge of each slot.",
                 ),
             ),
         )
@@ -186,15 +186,15 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     uses=("counters.links", "interrupts.effective_cpus", "pci.numa_node", "platform.node_cpus", "platform.online_cpus"),
 )
 def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
-    """All interrupts of a busy NIC are served by processors of another NUMA node than the NIC's.
+    """All interrupts of a busy NIC are handled by CPUs of another NUMA node than the NIC's.
 
-    nictop compares the node of the PCI function with the CPUs that its vectors really go to
-    (effective_affinity_list). Every packet then crosses the link between the sockets.
+    nictop compares the node of the PCI function with the CPUs that handle its vectors (effective_affinity_list). Every
+    packet then crosses the link between the sockets.
 
-    Only when no vector is local, the port carries 10 000 packets per second or more, and the NIC's node has CPUs that
-    are online. Silent where the firmware does not tell the node (-1), as in most guests.
+    Reported when no vector is local, the port carries 10 000 packets per second or more, and the NIC's node has online
+    CPUs. Not reported if the firmware does not report the node (-1), as in most guests.
 
-    Known from fasterdata.es.net ("interrupt binding"), esnet/iperf#2031, the kernel's scaling.rst.
+    Sources: fasterdata.es.net ("interrupt binding"), esnet/iperf#2031, kernel scaling.rst.
     """
     nodes = {node: parse_cpu_list(cpus) or () for node, cpus in host.inventory.platform.node_cpus.items()}
     if len(nodes) < 2:
@@ -211,7 +211,7 @@ def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
         cpus = {cpu for one in vectors for cpu in parse_cpu_list(one.effective_cpus) or ()}
         if not cpus or cpus & local:
             continue
-        yield _far_interrupts(host, link, vectors, local, cpus)
+        yield _remote_interrupts(host, link, vectors, local, cpus)
 
 
 def _is_busy(host: HostFacts, link: Link) -> bool:
@@ -231,26 +231,26 @@ def _packets(host: HostFacts, link: Link) -> float:
     return (received or 0.0) + (sent or 0.0)
 
 
-def _far_interrupts(
+def _remote_interrupts(
     host: HostFacts, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
 ) -> Finding:
     node = host.functions[link.pci_address or ""].numa_node
     places = interrupt_cpus(host, link, sorted(local))
     undo = affinity_undo(host, link, places)
     runs = host.inventory.services.irqbalance is not None
-    note = "irqbalance runs and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
+    note = "irqbalance is running and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
     return link_finding(
         "warning",
         host,
         link,
-        f"sits on NUMA node {node}, all its interrupts go to other nodes",
+        f"on NUMA node {node}, but all interrupts on other nodes",
         evidence=(
             Evidence("NUMA node", f"{node}: CPUs {format_cpu_list(local)}", f"/sys/bus/pci/devices/{link.pci_address}"),
             Evidence("interrupts", f"CPUs {format_cpu_list(cpus)}", "/proc/irq/*/effective_affinity_list"),
             Evidence("packets", packets_per_second(_packets(host, link)), "both directions, mean of the last minute"),
         ),
-        why="Descriptors and packets cross the link between the sockets, which costs latency and can halve the rate.",
-        fixes=(Fix("here", "move the interrupts to the NIC's own node", affinity_commands(places), False, undo, note),)
+        why="Descriptors and packets cross the link between the sockets, which adds latency and can halve the rate.",
+        fixes=(Fix("here", "Move the interrupts to the NIC's NUMA node", affinity_commands(places), False, undo, note),)
         if places
         else (),
     )
@@ -258,14 +258,14 @@ def _far_interrupts(
 
 @host_rule(FAMILY, "info", uses=("ethtool.channels", "interrupts"))
 def queues_share_interrupts(host: HostFacts) -> Outcomes:
-    """A NIC has more queues than interrupt vectors, so that some queues share a vector and thus a processor.
+    """A NIC has more queues than interrupt vectors: some queues share a vector, and so a CPU.
 
-    nictop counts the vectors of the PCI function (msi_irqs) and compares them with the channels in use. A virtual
-    function or a virtio NIC gets its number of vectors from the host.
+    nictop compares the number of vectors of the PCI function (msi_irqs) with the channels in use. For a VF or a virtio
+    NIC the host sets the number of vectors.
 
-    Only for a function with a single interface that is up, and with at least one vector that could be read.
+    Only for functions with a single interface that is up, and with at least one vector that could be read.
 
-    Known from NVIDIA's BlueField virtio-net documentation (NUM_VF_MSIX), drivers/virtio/virtio_pci_common.c
+    Sources: NVIDIA's BlueField virtio-net documentation (NUM_VF_MSIX), kernel drivers/virtio/virtio_pci_common.c
     (vp_find_vqs falls back to shared vectors).
     """
     for address, links in host.links_of_function.items():
@@ -279,23 +279,23 @@ def queues_share_interrupts(host: HostFacts) -> Outcomes:
             "info",
             host,
             links[0],
-            f"has {queues} queues but only {vectors} interrupt{'s' if vectors > 1 else ''}",
+            f"{queues} queues, but only {vectors} interrupt{'s' if vectors > 1 else ''}",
             evidence=(
                 Evidence("queues", str(queues), f"ethtool -l {links[0].name}"),
                 Evidence("interrupts", str(vectors), f"/sys/bus/pci/devices/{address}/msi_irqs"),
             ),
-            why="Queues that share an interrupt are served by one processor, one after the other.",
+            why="Queues that share an interrupt are served by one CPU, one after the other.",
             fixes=_vector_fixes(host, links[0], vectors),
         )
 
 
 def _vector_fixes(host: HostFacts, link: Link, vectors: int) -> tuple[Fix, ...]:
-    note = "QEMU: vectors=, two per queue pair and two more, of virtio-net-pci. NVIDIA: NUM_VF_MSIX of mstconfig."
-    outside: tuple[Fix, ...] = ()
+    note = "QEMU: vectors= of virtio-net-pci, two per queue pair plus two. NVIDIA: NUM_VF_MSIX of mstconfig."
+    on_hypervisor: tuple[Fix, ...] = ()
     if has_linux_hypervisor(host.inventory.platform):
-        outside = (Fix("hypervisor", "give the NIC more vectors", (), True, (), note),)
+        on_hypervisor = (Fix("hypervisor", "Add interrupt vectors to the NIC", (), True, (), note),)
     channels = link.ethtool.channels
     if channels is None or not channels.combined:
-        return outside
-    fewer = "Or as many queues as have a vector of their own: fewer queues, less parallel work."
-    return (*outside, *ethtool_fixes(host, link, ["-L", "combined", str(max(1, vectors - 1))], note=fewer))
+        return on_hypervisor
+    fewer = "As many queues as have their own vector: fewer queues, less parallel work."
+    return (*on_hypervisor, *ethtool_fixes(host, link, ["-L", "combined", str(max(1, vectors - 1))], note=fewer))

@@ -1,4 +1,4 @@
-"""MAC addresses of virtual functions and of cloned machines: made up at every boot, or used twice.
+"""MAC addresses of VFs and of cloned machines: random at every boot, or duplicate.
 
 Reads nothing; rules about `Link.address_assignment`, `VirtualFunction.address` and `Platform.machine_id_hash` of all
 watched hosts.
@@ -37,14 +37,14 @@ NEW_MACHINE_ID = (
 
 @pair_rule(FAMILY, "warning", needs=("pci.physical_function",), uses=("links.address_assignment",))
 def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest's virtual function has no MAC address of its own: its driver makes up another one at every boot.
+    """The VF of a guest has no configured MAC address: its driver generates a random one at every boot.
 
-    nictop reads addr_assign_type "random" of a virtual function's netdev. The host has set no address, so that DHCP
-    gives another lease, profiles that name the address do not match, and neighbours keep the old one.
+    nictop reads addr_assign_type "random" of the VF's netdev: the hypervisor has set no address. DHCP then assigns
+    another lease, profiles with the old address do not match, and neighbours cache the old address.
 
-    Silent about links that are switched off, and about virtual functions of this host's own NIC without an address.
+    Not reported: links that are down, and VFs of this host's own NIC without an IP address.
 
-    Known from drivers/net/ethernet/intel/iavf/iavf_main.c ("Invalid MAC address … using random"),
+    Sources: kernel drivers/net/ethernet/intel/iavf/iavf_main.c ("Invalid MAC address … using random"),
     OpenNebula/one#3329, canonical/lxd#8431.
     """
     for host in hosts:
@@ -59,12 +59,12 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
                 "warning",
                 host,
                 link,
-                "gets another MAC address at every boot",
+                "random MAC address, changes at every boot",
                 evidence=(
-                    Evidence("address", link.address or "none", f"ip link show {link.name}"),
-                    Evidence("how it was given", "random", f"/sys/class/net/{link.name}/addr_assign_type"),
+                    Evidence("MAC address", link.address or "none", f"ip link show {link.name}"),
+                    Evidence("assignment type", "random", f"/sys/class/net/{link.name}/addr_assign_type"),
                 ),
-                why="Leases, profiles, licences and filters that go by the address break at the next boot.",
+                why="DHCP leases, profiles, licences and filters bound to the address fail after the next boot.",
                 fixes=_address_fixes(host, link),
             )
 
@@ -74,40 +74,47 @@ def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     for place in hypervisor_places(host.inventory.platform):
         if place == "libvirt":
             note = (
-                "<interface type='hostdev' managed='yes'><mac address='…'/> in place of a bare <hostdev>: libvirt "
-                "then sets the address whenever the guest starts."
+                "<interface type='hostdev' managed='yes'><mac address='…'/> instead of a bare <hostdev>: libvirt "
+                "then sets the address at every start of the guest."
             )
             fixes.append(
-                Fix("libvirt", "give it with the guest", (command("virsh", "edit", "<DOMAIN>"),), True, (), note)
+                Fix(
+                    "libvirt",
+                    "Set the MAC address in the guest definition",
+                    (command("virsh", "edit", "<DOMAIN>"),),
+                    True,
+                    (),
+                    note,
+                )
             )
         elif place == "esxi":
             note = "Edit settings → network adapter (SR-IOV passthrough) → MAC address: manual."
-            fixes.append(Fix("esxi", "set the address of the adapter", (), True, (), note))
+            fixes.append(Fix("esxi", "Set the MAC address of the adapter", (), True, (), note))
     if has_linux_hypervisor(host.inventory.platform):
         change = command("ip", "link", "set", "<PF>", "vf", "<N>", "mac", link.address or "<MAC>")
-        note = "Before the guest starts; Proxmox VE: in a hookscript of the guest."
-        fixes.append(Fix("hypervisor", "set it on its port", (change,), False, (), note))
+        note = "Before the guest starts. On Proxmox VE: in a hookscript of the guest."
+        fixes.append(Fix("hypervisor", "Set the MAC address on the PF", (change,), False, (), note))
     return tuple(fixes)
 
 
 @pair_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A virtual function was given to a guest without a MAC address, so that the guest makes one up at every boot.
+    """A VF was assigned to a guest without a MAC address: the guest generates a random one at every boot.
 
-    nictop reads 00:00:00:00:00:00 as the address of a virtual function (IFLA_VFINFO_LIST) that vfio-pci has and a guest
+    nictop reads 00:00:00:00:00:00 as the address (IFLA_VFINFO_LIST) of a VF that is bound to vfio-pci and that a guest
     has open.
 
-    Silent when that guest is watched too and says so itself, when the virtual function is not in use, and in switchdev
-    mode, where addresses are set elsewhere.
+    Not reported: the guest is watched and the finding is reported there, the VF is not in use, and switchdev mode,
+    where addresses are set elsewhere.
 
-    Known from drivers/net/ethernet/intel/ice/ice_sriov.c, ip-link(8) vf mac.
+    Sources: kernel drivers/net/ethernet/intel/ice/ice_sriov.c; ip-link(8) vf mac.
     """
-    guests_say = any(
+    reported_by_guest = any(
         link.address_assignment == "random" and is_virtual_function(link, host.functions)
         for host in hosts
         for link in host.links
     )
-    for host in () if guests_say else hosts:
+    for host in () if reported_by_guest else hosts:
         bare: dict[int, list[int]] = {}
         for port, one in host.used_virtual_functions:
             function = function_of(host, port, one.number)
@@ -121,35 +128,35 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
                 "warning",
                 host,
                 port,
-                f"gave {shown} no MAC address: the guest makes one up",
-                evidence=(Evidence("address", f"{ZERO_MAC_ADDRESS}: {shown}", f"ip link show {port.name}"),),
-                why="The guest's driver takes a random address at every start: another DHCP lease, profiles that no "
-                "longer match.",
-                fixes=tuple(_choose_address(port, number) for number in numbers[:4]),
+                f"{shown}: no MAC address set, random in the guest",
+                evidence=(Evidence("MAC address", f"{ZERO_MAC_ADDRESS}: {shown}", f"ip link show {port.name}"),),
+                why="The guest's driver generates a random address at every start: another DHCP lease, and profiles "
+                "that no longer match.",
+                fixes=tuple(_set_address_fix(port, number) for number in numbers[:4]),
             )
 
 
-def _choose_address(port: Link, number: int) -> Fix:
+def _set_address_fix(port: Link, number: int) -> Fix:
     change, undo = (
         command("ip", "link", "set", port.name, "vf", str(number), "mac", one) for one in ("<MAC>", ZERO_MAC_ADDRESS)
     )
-    note = "Any address that nobody else has, as 02:…; the guest takes it when it starts next."
-    return Fix("here", f"set the address of VF {number}", (change,), False, (undo,), note)
+    note = "Any unused address, e.g. 02:…; the guest uses it after its next start."
+    return Fix("here", f"Set the MAC address of VF {number}", (change,), False, (undo,), note)
 
 
 @pair_rule(FAMILY, "critical", uses=("links.address_assignment",))
 def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
     """Two watched machines have NICs with the same MAC address.
 
-    nictop compares the addresses of all links with hardware behind them that are up. Cloned guests keep the address of
-    their template, addresses that systemd derives (MACAddressPolicy=persistent) are equal where the machine-id is, and
-    an address may have been set that is another NIC's own. The NIC to change is the one whose address is not its
-    permanent one (IFLA_PERM_ADDRESS, addr_assign_type); where that does not tell them apart, the one found later.
+    nictop compares the addresses of all links that have hardware and are up. Causes: cloned guests with the address of
+    their template, addresses that systemd derives from equal machine-ids (MACAddressPolicy=persistent), or an address
+    that was set although another NIC has it. The finding names the NIC whose address is not its permanent one
+    (IFLA_PERM_ADDRESS, addr_assign_type); if that does not decide, the NIC that was found last.
 
-    Silent when the two are one machine that is watched twice (same boot), and about bridges, veths and other links
-    without hardware, whose addresses never leave the machine by themselves.
+    Not reported: one machine that is watched twice (same boot ID), and bridges, veths and other links without hardware,
+    whose addresses do not leave the machine by themselves.
 
-    Known from systemd/systemd#14744, machine-id(5), systemd.link(5).
+    Sources: systemd/systemd#14744, machine-id(5), systemd.link(5).
     """
     seen: dict[str, list[tuple[HostFacts, Link]]] = {}
     for host in hosts:
@@ -162,26 +169,26 @@ def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
         others = [(one, theirs) for one, theirs in ranked[:-1] if not is_same_machine(one, host)]
         if not others:
             continue
-        names = ", ".join(f"{theirs.name} of {one.name}" for one, theirs in others)
+        names = ", ".join(f"{one.name} {theirs.name}" for one, theirs in others)
         cloned = any(_have_one_machine_id(host, one) for one, _ in others)
         yield link_finding(
             "critical",
             host,
             link,
-            f"has the same MAC address as {others[0][1].name} of {others[0][0].name}",
+            f"duplicate MAC address, also on {others[0][0].name} {others[0][1].name}",
             evidence=(
-                Evidence("address", address, "ip link"),
+                Evidence("MAC address", address, "ip link"),
                 *_own_address(link),
                 Evidence("also used by", names, "ip link"),
-                Evidence("machine-id", "the same" if cloned else "different", "/etc/machine-id"),
+                Evidence("machine-id", "identical" if cloned else "different", "/etc/machine-id"),
             ),
-            why="Switches send frames to whoever spoke last: both lose packets in turns, or one has no connection.",
+            why="Switches forward to the port that last used the address: both NICs miss packets, or one gets none.",
             fixes=_duplicate_fixes(host, link, cloned=cloned),
         )
 
 
 def _is_overridden(link: Link) -> bool:
-    """Somebody gave it another address than the one that its hardware, or the hypervisor, has for it."""
+    """It has another address than its hardware or the hypervisor has set."""
     if link.permanent_address is not None:
         return link.permanent_address != link.address
     return link.address_assignment not in ("permanent", None)
@@ -192,9 +199,7 @@ def _own_address(link: Link) -> tuple[Evidence, ...]:
         return ()
     if link.permanent_address is not None:
         return (Evidence("permanent address", link.permanent_address, f"ethtool -P {link.name}"),)
-    return (
-        Evidence("how it was given", link.address_assignment or "", f"/sys/class/net/{link.name}/addr_assign_type"),
-    )
+    return (Evidence("assignment type", link.address_assignment or "", f"/sys/class/net/{link.name}/addr_assign_type"),)
 
 
 def _is_hardware_in_use(link: Link) -> bool:
@@ -212,23 +217,21 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
     undo = command(*change, link.address or "")
     own = link.permanent_address
     if own is not None and own != link.address:
-        note = "Ends connections over this link."
-        title = "take its permanent address again until the next reboot"
+        note = "Interrupts connections over this link."
+        title = "Restore its permanent MAC address"
         return (
             Fix("here", title, (command(*change, own),), False, (undo,), note),
             *_permanent_in_profile(host, link),
         )
     fixes = []
     if cloned:
-        note = "Everything that goes by the machine-id changes: DHCP leases, the journal's folder."
-        fixes.append(Fix("here", "give this clone a machine-id of its own", NEW_MACHINE_ID, True, (), note))
+        note = "Everything derived from the machine-id changes: DHCP leases, the journal directory."
+        fixes.append(Fix("here", "Generate a new machine-id for this clone", NEW_MACHINE_ID, True, (), note))
     for place in hypervisor_places(host.inventory.platform):
-        note = "A guest that was copied keeps the addresses of its template: let the hypervisor make new ones."
-        fixes.append(Fix(place, "give its adapter another address", (), True, (), note))
-    note = "Any address that nobody else has, as 02:…"
-    fixes.append(
-        Fix("here", "take another one until the next reboot", (command(*change, "<MAC>"),), False, (undo,), note)
-    )
+        note = "A copied guest has the addresses of its template: let the hypervisor generate new ones."
+        fixes.append(Fix(place, "Set another MAC address for the adapter", (), True, (), note))
+    note = "Any unused address, e.g. 02:…"
+    fixes.append(Fix("here", "Set another MAC address", (command(*change, "<MAC>"),), False, (undo,), note))
     return tuple(fixes)
 
 
@@ -241,7 +244,7 @@ def _permanent_in_profile(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     return (
         Fix(
             "here",
-            "and in its profile",
+            "Also set the permanent address in its profile",
             (modify(host, profile, name, "permanent"), bring_up(host, profile)),
             True,
             (modify(host, profile, name, profile.cloned_mac_address or ""), bring_up(host, profile)),
@@ -251,15 +254,15 @@ def _permanent_in_profile(host: HostFacts, link: Link) -> tuple[Fix, ...]:
 
 @pair_rule(FAMILY, "warning", needs=("platform",))
 def machine_id_is_cloned(hosts: Sequence[HostFacts]) -> Outcomes:
-    """Two watched machines have the same machine-id: one was copied from the other, or both from one template.
+    """Two watched machines have the same machine-id: one is a clone of the other, or both of one template.
 
-    nictop compares hashes of /etc/machine-id. DHCP clients identify themselves by it (DUID), so that both may be given
-    the same address, and systemd derives the same MAC addresses for virtual links.
+    nictop compares hashes of /etc/machine-id. DHCP clients identify themselves with it (DUID), so that both may get the
+    same address, and systemd derives the same MAC addresses for virtual links.
 
-    Silent when the two are one machine that is watched twice (same boot), for containers, and when their NICs already
-    have the same MAC address, which `address_is_used_twice` tells.
+    Not reported: one machine that is watched twice (same boot ID), containers, and machines whose NICs already have the
+    same MAC address (see `address_is_used_twice`).
 
-    Known from machine-id(5), systemd.network(5) DUIDType=, systemd/systemd#14744.
+    Sources: machine-id(5), systemd.network(5) DUIDType=, systemd/systemd#14744.
     """
     by_id: dict[str, list[HostFacts]] = {}
     for host in hosts:
@@ -275,10 +278,11 @@ def machine_id_is_cloned(hosts: Sequence[HostFacts]) -> Outcomes:
             "warning",
             others[0],
             "",
-            f"has the same machine-id as {names}",
-            evidence=(Evidence("hash of the machine-id", digest, "/etc/machine-id"),),
-            why="A DHCP server may take both for one machine and give them one address, which then works for neither.",
-            fixes=(Fix("here", "give this clone a machine-id of its own", NEW_MACHINE_ID, True, ()),),
+            f"same machine-id as {names}",
+            evidence=(Evidence("machine-id hash", digest, "/etc/machine-id"),),
+            why="A DHCP server may treat both as one machine and assign one address to both; it then works for "
+            "neither.",
+            fixes=(Fix("here", "Generate a new machine-id for this clone", NEW_MACHINE_ID, True, ()),),
         )
 
 

@@ -1,7 +1,7 @@
-"""Virtual functions without a link: their port is down, or keeps them switched off.
+"""VFs without a carrier: their PF is down, or has disabled them.
 
-Reads nothing; rules about both sides of a virtual function. Each is told once: at its guest when that is watched, with
-what to type at the port, else at the port.
+Reads nothing; rules about both sides of a VF. Each VF is reported once: for its guest if that is watched, with the
+commands for the PF, else for the PF.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MAX_FIXES = 4
 
 @pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
-    """The port of a physical function is down or has no link, and with it every virtual function that follows it.
+    """A PF is down or has no carrier, and so has every VF that follows its link state.
 
-    nictop sees the physical function's netdev without carrier, or switched off, while virtual functions in use have the
-    link state "auto" (IFLA_VF_LINK_STATE). Of some NICs even traffic between two virtual functions stops then.
+    nictop finds the PF's netdev without carrier, or administratively down, while VFs in use have the link state "auto"
+    (IFLA_VF_LINK_STATE). With some NICs, traffic between two VFs stops as well.
 
-    Silent when nobody uses a virtual function, when all in use are told to stay up ("enable"), and when each of their
-    guests is watched and says so itself.
+    Not reported: no VF is in use, all VFs in use have the link state "enable", or each of their guests is watched and
+    the finding is reported there.
 
-    Known from k8snetworkplumbingwg/sriov-cni#102, systemd.network(5) LinkState=, VMware's vSphere 6.7 Networking.
+    Sources: k8snetworkplumbingwg/sriov-cni#102, systemd.network(5) LinkState=, VMware's vSphere 6.7 Networking.
     """
-    for host, port, functions in _held(hosts):
+    for host, port, functions in _unreported_functions(hosts):
         numbers = [one.number for one in functions if _follows(port, one)]
         if not numbers:
             continue
@@ -44,29 +44,29 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
             "critical",
             host,
             port,
-            f"{'has no link' if is_up(port) else 'is switched off'}, and its virtual functions with it",
+            f"{'no carrier' if is_up(port) else 'administratively down'}: its VFs have no link",
             evidence=(
-                Evidence("port", "no carrier" if is_up(port) else "switched off", f"ip link show {port.name}"),
-                Evidence("follow it", shown, f"ip link show {port.name}"),
+                Evidence("PF", "no carrier" if is_up(port) else "administratively down", f"ip link show {port.name}"),
+                Evidence("VFs with link state auto", shown, f"ip link show {port.name}"),
             ),
-            why="A virtual function whose link state is auto shows its guest no carrier while the port has none. Told "
-            "to stay up, virtual functions of one port can still reach each other on most NICs.",
+            why="A VF with link state auto has no carrier while its PF has none. With link state enable, VFs of one PF "
+            "can still reach each other on most NICs.",
             fixes=(_port_fix("here", port), *(_enable_fix("here", port, number) for number in numbers[:MAX_FIXES])),
         )
 
 
 @pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A virtual function that is in use has been switched off by its physical function.
+    """A VF that is in use has been disabled on its PF.
 
-    nictop reads the link state "disable" (IFLA_VF_LINK_STATE) of a virtual function that a guest has open, or whose
-    netdev here is up. The guest sees a link without carrier and cannot change it.
+    nictop reads the link state "disable" (IFLA_VF_LINK_STATE) of a VF that a guest has open, or whose netdev on this
+    host is up. The guest has a link without carrier and cannot change it.
 
-    Silent about virtual functions that nobody uses, and about those whose guest is watched and says so itself.
+    Not reported: unused VFs, and VFs whose guest is watched and has the finding.
 
-    Known from k8snetworkplumbingwg/sriov-network-operator#45, ip-link(8) vf state.
+    Sources: k8snetworkplumbingwg/sriov-network-operator#45, ip-link(8) vf state.
     """
-    for host, port, functions in _held(hosts):
+    for host, port, functions in _unreported_functions(hosts):
         numbers = [one.number for one in functions if one.link_state == "disable"]
         if not numbers:
             continue
@@ -75,14 +75,14 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
             "critical",
             host,
             port,
-            f"keeps {shown} switched off, and somebody uses it",
+            f"{shown} in use, but disabled by link state",
             evidence=(Evidence("link state", f"disable: {shown}", f"ip link show {port.name}"),),
-            why="Its guest has an interface without carrier: nothing is sent or received, whatever the guest does.",
+            why="The guest has an interface without carrier: it sends and receives nothing, and cannot change that.",
             fixes=tuple(_follow_port_fix("here", port, number) for number in numbers[:MAX_FIXES]),
         )
 
 
-def _held(hosts: Sequence[HostFacts]) -> Iterator[tuple[HostFacts, Link, list[VirtualFunction]]]:
+def _unreported_functions(hosts: Sequence[HostFacts]) -> Iterator[tuple[HostFacts, Link, list[VirtualFunction]]]:
     """Ports and their virtual functions in use, without those whose guest is another watched host that sees it."""
     reported = {
         (one.physical.name, one.port.ifindex, one.function.number)
@@ -103,38 +103,38 @@ def _lacks_carrier(link: Link) -> bool:
 
 
 def _follows(port: Link, function: VirtualFunction) -> bool:
-    """The port is down, and this virtual function with it."""
+    """The PF is down or has no carrier, and the link state of this VF is auto."""
     return (_lacks_carrier(port) or not is_up(port)) and function.link_state in ("auto", None)
 
 
 def _port_fix(place: WhereToType, port: Link) -> Fix:
     if is_up(port):
-        return Fix(place, "restore its link", (), None, (), "Cable, transceiver, and the port of the switch.")
+        return Fix(place, "Restore the carrier", (), None, (), "Check cable, transceiver and switch port.")
     change = command("ip", "link", "set", port.name, "up")
-    return Fix(place, "switch it on", (change,), False, (command("ip", "link", "set", port.name, "down"),))
+    return Fix(place, "Bring the PF up", (change,), False, (command("ip", "link", "set", port.name, "down"),))
 
 
 def _enable_fix(place: WhereToType, port: Link, number: int) -> Fix:
-    title = f"keep VF {number} up without it"
+    title = f"Set link state enable for VF {number}"
     return set_vf_fix(place, title, port, number, "state", "enable", undo=("state", "auto"))
 
 
 def _follow_port_fix(place: WhereToType, port: Link, number: int) -> Fix:
-    title = f"let VF {number} follow its port"
+    title = f"Set link state auto for VF {number}"
     return set_vf_fix(place, title, port, number, "state", "auto", undo=("state", "disable"))
 
 
 @pair_rule(FAMILY, "critical", needs=("ethtool.driver",), uses=("platform.hypervisor",))
 def vf_has_no_carrier(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest's virtual function is up and has no link: its port on the hypervisor is down, or keeps it switched off.
+    """The VF of a guest is up but has no carrier: its PF on the hypervisor is down, or has disabled the VF.
 
-    nictop sees the netdev of a virtual function without carrier. The guest cannot repair that: link state and port
-    belong to the physical function. When that is watched, too, nictop names the cause.
+    nictop reads the carrier of the VF's netdev. The guest cannot repair this: link state and port are controlled by the
+    PF. If the PF is watched as well, nictop names the cause.
 
-    Silent about virtual functions on the host of their physical function whose port is down (the port's finding tells),
-    below Hyper-V's netvsc (their link comes and goes with the host's servicing), and about links that are switched off.
+    Not reported: VFs on the host of their PF when the PF is down (reported for the PF), VFs below Hyper-V's netvsc
+    (their link goes down while the host is serviced), and links that are down.
 
-    Known from k8snetworkplumbingwg/sriov-cni#102, the kernel's iavf.rst, VMware's vSphere Networking ("SR-IOV").
+    Sources: k8snetworkplumbingwg/sriov-cni#102, kernel iavf.rst, VMware's vSphere Networking ("SR-IOV").
     """
     known = {(one.guest.name, one.link.ifindex): one for one in pairs(hosts)}
     for host in hosts:
@@ -152,38 +152,38 @@ def vf_has_no_carrier(hosts: Sequence[HostFacts]) -> Outcomes:
 
 def _without_carrier(host: HostFacts, link: Link, pair: Pair | None) -> Finding:
     evidence = [Evidence("carrier", "no", f"/sys/class/net/{link.name}/carrier")]
-    title = "has no link: the port below this virtual function is down or off"
+    title = "no carrier: PF on the hypervisor is down or disables the VF"
     fixes = _hypervisor_fixes(host, link) if pair is None else ()
     if pair is not None:
-        cause, fixes = _cause(pair) or ("its port has one and does not hold it down", (_toggle(link),))
-        title = f"has no link: {cause}"
-        text = f"{'up' if pair.port.carrier else 'down'}, link state of the VF: {pair.function.link_state}"
-        evidence.append(Evidence("port", text, f"ip link show {pair.port.name}: {pair.port_text}"))
+        cause, fixes = _cause(pair) or (f"not caused by its PF {pair.port.name}", (_toggle(link),))
+        title = f"no carrier: {cause}"
+        text = f"carrier {'on' if pair.port.carrier else 'off'}, link state of the VF: {pair.function.link_state}"
+        evidence.append(Evidence("PF", text, f"ip link show {pair.port.name}: {pair.port_text}"))
     return link_finding(
         "critical",
         host,
         link,
         title,
         evidence=tuple(evidence),
-        why="A virtual function shows the link of its port, or what the host has told it to show.",
+        why="A VF has the carrier of its PF, or the link state that is set for it on the PF.",
         fixes=fixes,
     )
 
 
 def _cause(pair: Pair) -> tuple[str, tuple[Fix, ...]] | None:
-    """Why it has none, and what to type at the port; None: the port lets it have one."""
+    """Why it has no carrier, and the fixes for the PF; None: the PF is not the cause."""
     port, number = pair.port, pair.function.number
     if pair.function.link_state == "disable":
-        return f"{port.name} keeps its VF {number} switched off", (_follow_port_fix(pair.place, port, number),)
+        return f"VF {number} is disabled on PF {port.name}", (_follow_port_fix(pair.place, port, number),)
     if not _follows(port, pair.function):
         return None
-    text = f"its port {port.name} {'has none' if is_up(port) else 'is switched off'}"
+    text = f"PF {port.name} {'has no carrier' if is_up(port) else 'is administratively down'}"
     return text, (_port_fix(pair.place, port), _enable_fix(pair.place, port, number))
 
 
 def _toggle(link: Link) -> Fix:
     commands = tuple(command("ip", "link", "set", link.name, state) for state in ("down", "up"))
-    return Fix("here", "switch the link off and on", commands, None, (), "Ends connections over it.")
+    return Fix("here", "Set the link down and up", commands, None, (), "Interrupts connections over it.")
 
 
 def _hypervisor_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
@@ -191,18 +191,18 @@ def _hypervisor_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     for place in hypervisor_places(host.inventory.platform):
         if place == "esxi":
             note = (
-                "The uplink of the port group must be up, and the adapter connected. ESXi itself has no statistics of "
-                "an SR-IOV NIC."
+                "The uplink of the port group must be up, and the adapter connected. ESXi has no statistics of SR-IOV "
+                "NICs."
             )
             fixes.append(
-                Fix("esxi", "look at the uplinks", (command("esxcli", "network", "nic", "list"),), None, (), note)
+                Fix("esxi", "Check the uplinks", (command("esxcli", "network", "nic", "list"),), None, (), note)
             )
         elif place == "hyperv":
-            fixes.append(Fix("hyperv", "look at the physical NICs", (ManualStep(("Get-NetAdapter", "-Physical")),)))
+            fixes.append(Fix("hyperv", "Check the physical NICs", (ManualStep(("Get-NetAdapter", "-Physical")),)))
     if has_linux_hypervisor(host.inventory.platform):
         address = link.permanent_address or link.address
         find = joined("|", command("ip", "link", "show"), command("grep", "-B", "20", "-i", address or "<MAC>"))
         to_auto = command("ip", "link", "set", "<PF>", "vf", "<N>", "state", "auto")
         commands = (find, command("ip", "link", "set", "<PF>", "up"), to_auto)
-        fixes.append(Fix("hypervisor", "find its port, switch both on", commands, False, (), "As root."))
+        fixes.append(Fix("hypervisor", "Find the PF, bring PF and VF up", commands, False, (), "Requires root."))
     return tuple(fixes)

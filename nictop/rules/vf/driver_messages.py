@@ -1,7 +1,7 @@
-"""What physical functions complain about: guests that want more of their virtual functions than they may have.
+"""Kernel messages of PF drivers about requests of guests that were rejected.
 
-Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and what `VirtualFunction` says now. A message
-tells of the moment at which it was written: it counts only for virtual functions whose present state still fits it.
+Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and `VirtualFunction`. A message describes
+the state at its time: it counts only for VFs whose present state still matches it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAMILY: Final = "VF attributes and path"
 VF_NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
 REPORTING_DRIVERS = ("igb", "ixgbe", "i40e", "ice")
-"""Drivers of physical functions that complain."""
+"""PF drivers that log rejected requests."""
 ADDRESS_REFUSED = "override administratively set MAC"
 ADDRESS_LIMIT_REACHED = (
     "Cannot add more MAC addresses",
@@ -43,19 +43,19 @@ ADDRESS_LIMIT_REACHED = (
 )
 SPOOF_DETECTED = ("Spoof event(s) detected on VF", "Spoofed packets detected")
 ADDRESS_SET = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
-"""igb, ixgbe, i40e and ice: ``ip link set PF vf N mac …`` was typed."""
+"""igb, ixgbe, i40e and ice, after ``ip link set PF vf N mac …``."""
 
 
 @dataclass(frozen=True, eq=False)
 class DriverWarning:
-    """What the driver of one physical function said, and which of its virtual functions it may mean."""
+    """Messages of the driver of one PF, and the VFs that they can be about."""
 
     host: HostFacts
     port: Link
     messages: list[KernelMessage]
 
     @property
-    def meant(self) -> list[VirtualFunction]:
+    def affected(self) -> list[VirtualFunction]:
         """VFs in use that are named, or all in use when the driver names none; only those that have existed, and whose
         netdev on this host has, since the newest message."""
         return [one for one in self.port.virtual_functions if self._newest(one.number) is not None]
@@ -71,7 +71,7 @@ class DriverWarning:
         named = [(one, {int(match[1]) for match in VF_NUMBER.finditer(one.text)}) for one in messages]
         return next((one for one, numbers in reversed(named) if not numbers or number in numbers), None)
 
-    def was_given_another(self, number: int) -> bool:
+    def has_new_address(self, number: int) -> bool:
         """The administrator has set the MAC address of that VF after the last message about it."""
         newest = self._newest(number)
         return newest is not None and any(
@@ -89,7 +89,7 @@ class DriverWarning:
         ]
 
     def is_settled(self, hosts: Sequence[HostFacts], number: int) -> bool:
-        """Its netdev is watched, bears the address that the VF has, and has no link above it that may need others."""
+        """Its netdev is watched, has the address of the VF, and carries no link that may need other addresses."""
         users = self.users(hosts, number)
         return bool(users) and all(_sends_as_itself(one) for one in users)
 
@@ -102,12 +102,12 @@ def _sends_as_itself(pair: Pair) -> bool:
 
 
 def _has_used_functions(host: HostFacts) -> bool:
-    """Of drivers that complain about what guests try."""
+    """VFs of drivers that log rejected requests are in use."""
     return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)
 
 
 def _warnings(hosts: Sequence[HostFacts], *signs: str) -> Iterator[DriverWarning]:
-    """All but those of a port whose guest is watched and filtered (`vf_filter_stops_a_bridge` tells that better)."""
+    """All but those of a PF whose guest is watched and filtered: `vf_filter_stops_a_bridge` is more specific."""
     filtered = {(one.physical.name, one.port.ifindex) for one in pairs(hosts) if is_filtered(one)}
     for host in hosts:
         for address, messages in function_messages(host, *signs).items():
@@ -124,80 +124,78 @@ def _warnings(hosts: Sequence[HostFacts], *signs: str) -> Iterator[DriverWarning
     messages_if=_has_used_functions,
 )
 def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest tries to give its virtual function another MAC address, and the physical function refuses.
+    """A guest tries to change the MAC address of its VF, and the PF rejects it.
 
-    nictop reads "VF … override administratively set MAC address" among the kernel's messages of igb, ixgbe, i40e and
-    ice. The guest's frames with the new address are lost: a bond, a bridge, a container or a cloned MAC address in the
-    guest's configuration wants it.
+    nictop reads "VF … override administratively set MAC address" in the kernel messages of igb, ixgbe, i40e and ice.
+    Frames of the guest with the new address are dropped. Cause: a bond, a bridge, a container or a cloned MAC address
+    in the configuration of the guest.
 
-    Silent when the virtual function is trusted now, is used by nobody any more, was made or got its driver after the
-    message, or has in a watched guest the address that its port has set for it. Where the guest is not watched, an
-    address that was set after the message ("setting MAC … on VF") settles it, too.
+    Not reported: the VF is trusted now, is no longer used, was created or got its driver after the message, or has in a
+    watched guest the address that its PF has set. If the guest is not watched: also if an address was set after the
+    message ("setting MAC … on VF").
 
-    Known from k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
+    Sources: k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
     (igb_set_vf_mac_addr).
     """
     for warning in _warnings(hosts, ADDRESS_REFUSED):
-        untrusted = [
-            one for one in warning.meant if one.trust is not True and not _has_its_address(hosts, warning, one)
-        ]
+        untrusted = [one for one in warning.affected if one.trust is not True and not _is_solved(hosts, warning, one)]
         if not untrusted:
             continue
         yield _refused(
             warning,
             untrusted,
-            "refuses the MAC address that a guest wants for its VF",
-            "A virtual function whose address was set by the host must be trusted before its guest may change it.",
+            "VF not trusted: MAC address change rejected",
+            "If the host has set the MAC address of a VF, its guest may change it only if the VF is trusted.",
         )
 
 
-def _has_its_address(hosts: Sequence[HostFacts], warning: DriverWarning, function: VirtualFunction) -> bool:
-    """What was refused is no longer wanted, as far as can be seen."""
+def _is_solved(hosts: Sequence[HostFacts], warning: DriverWarning, function: VirtualFunction) -> bool:
+    """The rejected address is no longer needed, as far as is known."""
     if warning.users(hosts, function.number):
         return warning.is_settled(hosts, function.number)
-    return warning.was_given_another(function.number)
+    return warning.has_new_address(function.number)
 
 
 @pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
 def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest needs more MAC addresses or VLANs on its virtual function than an untrusted one may have.
+    """A guest needs more MAC addresses or VLANs on its VF than an untrusted VF may have.
 
-    nictop reads "VF is not trusted, switch the VF to trusted to add more functionality" among the messages of i40e and
-    ice. Bridges, macvlan, containers and many IPv6 multicast groups need filters; those that were refused get nothing.
+    nictop reads "VF is not trusted, switch the VF to trusted to add more functionality" in the messages of i40e and
+    ice. Bridges, macvlan, containers and many IPv6 multicast groups need filters; without a filter they receive
+    nothing.
 
-    Silent when the virtual function is trusted now, is used by nobody any more, or was made or got its driver after the
-    message.
+    Not reported: the VF is trusted now, is no longer used, or was created or got its driver after the message.
 
-    Known from drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
+    Sources: kernel drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
     """
     for warning in _warnings(hosts, *ADDRESS_LIMIT_REACHED):
-        untrusted = [one for one in warning.meant if one.trust is not True]
+        untrusted = [one for one in warning.affected if one.trust is not True]
         if not untrusted:
             continue
         yield _refused(
             warning,
             untrusted,
-            "has no more address filters for an untrusted VF",
-            "An untrusted virtual function may have a handful of MAC addresses; whatever stands behind further ones in "
-            "the guest (containers, a bridge, IPv6) receives nothing.",
+            "VF not trusted: limit of MAC/VLAN filters reached",
+            "An untrusted VF may use only a few MAC addresses; users of further addresses in the guest (containers, a "
+            "bridge, IPv6) receive nothing.",
         )
 
 
 def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: str, why: str) -> Finding:
     host, port, messages = warning.host, warning.port, warning.messages
     fixes = [
-        set_vf_fix("here", f"trust VF {one.number}", port, one.number, "trust", "on", undo=("trust", "off"))
+        set_vf_fix("here", f"Trust VF {one.number}", port, one.number, "trust", "on", undo=("trust", "off"))
         for one in functions[:4]
     ]
-    note = "A trusted VF may also listen to all traffic of the port: only for a guest that may."
+    note = "A trusted VF can also receive all traffic of the port: trust only guests that may do so."
     return link_finding(
         "warning",
         host,
         port,
         title,
         evidence=(
-            Evidence("message", messages[-1].text, message_source(host, messages[-1])),
-            Evidence("not trusted", ", ".join(f"VF {one.number}" for one in functions), f"ip link show {port.name}"),
+            Evidence("kernel message", messages[-1].text, message_source(host, messages[-1])),
+            Evidence("untrusted VFs", ", ".join(f"VF {one.number}" for one in functions), f"ip link show {port.name}"),
         ),
         why=f"{why} {note}",
         fixes=tuple(fixes),
@@ -206,21 +204,22 @@ def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: st
 
 @pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
 def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest sends frames with MAC addresses that are not its own, and the NIC throws them away (spoof check).
+    """A guest sends frames with source MAC addresses that are not its own, and the NIC drops them (spoof check).
 
-    nictop reads "Spoof event(s) detected on VF" (igb) or "Spoofed packets detected" (ixgbe) among kernel messages.
-    Usually the guest has a bridge, a bond or containers on its virtual function; it may be an attack as well.
+    nictop reads "Spoof event(s) detected on VF" (igb) or "Spoofed packets detected" (ixgbe) in the kernel messages of
+    the last 24 hours; the drivers check every two seconds. The usual cause is a bridge, a bond or containers on the VF
+    in the guest. It can also be an attack.
 
-    Of the last day: the NIC is asked every two seconds. Silent when spoof checking is off now for all virtual functions
-    in use, when they were made or got their driver after the message, and about those whose netdev is watched, bears
-    the address of the virtual function, and carries no other link.
+    Not reported: spoof check is off now for all VFs in use, VFs that were created or got their driver after the
+    message, and VFs whose netdev is watched, has the address of the VF, and carries no other link.
 
-    Known from drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564, lxc/incus#2021.
+    Sources: kernel drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564,
+    lxc/incus#2021.
     """
     for warning in _warnings(hosts, *SPOOF_DETECTED):
         host, port, message = warning.host, warning.port, warning.messages[-1]
         checked = [
-            one for one in warning.meant if one.spoof_check is True and not warning.is_settled(hosts, one.number)
+            one for one in warning.affected if one.spoof_check is True and not warning.is_settled(hosts, one.number)
         ]
         if not checked or message.time < host.inventory.time - RECENT_SECONDS:
             continue
@@ -228,25 +227,25 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
             "warning",
             host,
             port,
-            "drops frames of a guest whose MAC address is not that of its VF",
+            "spoof check drops frames with other source addresses",
             evidence=(
-                Evidence("message", message.text, message_source(host, message)),
+                Evidence("kernel message", message.text, message_source(host, message)),
                 Evidence(
                     "spoof check on", ", ".join(f"VF {one.number}" for one in checked), f"ip link show {port.name}"
                 ),
             ),
-            why="What a bridge, a bond or containers in the guest send never leaves the NIC, while the guest counts it "
+            why="Frames of a bridge, a bond or containers in the guest do not leave the NIC, but the guest counts them "
             "as sent.",
             fixes=tuple(
                 set_vf_fix(
                     "here",
-                    f"let VF {one.number} send other addresses",
+                    f"Turn spoof check off for VF {one.number}",
                     port,
                     one.number,
                     "spoofchk",
                     "off",
                     undo=("spoofchk", "on"),
-                    note="Only for a guest that you trust.",
+                    note="Only for guests that you trust.",
                 )
                 for one in checked[:4]
             ),

@@ -1,7 +1,7 @@
-"""Which links are virtual functions, who uses them, and the physical function of a watched host that each belongs to.
+"""VFs among the links, whether they are used, and the PF of each on the watched hosts.
 
-Reads nothing. On one host a virtual function is found by its PCI function (``physfn``, ``virtfnN``); between two hosts
-by the MAC address that the physical function has given it (IFLA_VFINFO_LIST) and the guest's netdev bears.
+Reads nothing. On one host a VF is found by its PCI function (``physfn``, ``virtfnN``); between two hosts by the MAC
+address that the PF has set for it (IFLA_VFINFO_LIST) and that the guest's netdev has.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ CLOCK_TOLERANCE_SECONDS = 10.0
 """udev reports a device up to so long after the kernel created it, when its driver may have logged messages."""
 DEVICE_MESSAGE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
 """Start of a kernel message about a device: driver and address."""
-UNTIL_REBOOT = (
-    "Gone when the VFs are made anew. For good: sriov.vfs of the port's NetworkManager profile, [SR-IOV] of its "
-    ".network file, or the same line where the VFs are made."
+PERSISTENCE_NOTE = (
+    "Reset when the VFs are created again. Persistent: sriov.vfs of the PF's NetworkManager profile, [SR-IOV] in its "
+    ".network file, or this command where the VFs are created."
 )
 
 
@@ -135,7 +135,7 @@ def function_messages(host: HostFacts, *signs: str) -> dict[str, list[KernelMess
 
 
 def since(messages: Iterable[KernelMessage], created: float | None) -> list[KernelMessage]:
-    """Those that can be about a device that was made at `created` (None: at boot, or not known), and not about an
+    """Those that can be about a device that was created at `created` (None: at boot, or not known), and not about an
     earlier one of the same name or number."""
     return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE_SECONDS]
 
@@ -156,5 +156,5 @@ def set_vf_fix(
         commands=(command("ip", "link", "set", port.name, "vf", str(number), *attributes),),
         persistent=False,
         undo=(command("ip", "link", "set", port.name, "vf", str(number), *undo),) if undo else (),
-        note=f"{note} {UNTIL_REBOOT}".strip(),
+        note=f"{note} {PERSISTENCE_NOTE}".strip(),
     )

@@ -1,4 +1,4 @@
-"""Virtual functions under load: what their port drops, where it holds them back, and queues that are too few.
+"""VFs under load: drops at the PF, rate limits, and too few queues.
 
 Reads nothing; rules about `Counters.vfs`, `VirtualFunction.max_tx_rate` and the rates of a window.
 """
@@ -20,7 +20,7 @@ from nictop.rules.vf.facts import own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
 NEAR_LIMIT_SHARE = 0.9
-"""Share of max_tx_rate from which a VF is held back by it."""
+"""Share of max_tx_rate from which a VF is limited by it."""
 MIN_PORT_DROP_SHARE = 0.001
 BUSY_SOFTIRQ_SHARE = 0.5
 """Share of a CPU's time."""
@@ -28,14 +28,14 @@ BUSY_SOFTIRQ_SHARE = 0.5
 
 @host_rule(FAMILY, "warning", uses=("counters.vfs",))
 def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
-    """The NIC throws away packets of a virtual function that the guest never sees nor counts.
+    """The NIC drops packets of a VF; the guest does not see or count them.
 
-    nictop takes the VF counters of the physical function (IFLA_VF_STATS rx_dropped, tx_dropped) over the last minute. A
-    guest that is too slow to give buffers back, a filter or a full queue is behind it.
+    nictop reads the VF counters of the PF (IFLA_VF_STATS rx_dropped, tx_dropped) over the last minute. Causes: a guest
+    that is too slow to return buffers, a filter, or a full queue.
 
-    Only from 10 000 packets and from one in a thousand on.
+    Reported from 10 000 packets and a drop rate of one in a thousand.
 
-    Known from collectd/collectd#3568, prometheus/node_exporter#3217, include/uapi/linux/if_link.h.
+    Sources: collectd/collectd#3568, prometheus/node_exporter#3217, include/uapi/linux/if_link.h.
     """
     if len(host.window) < MIN_SAMPLES:
         return
@@ -57,14 +57,14 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
             "warning",
             host,
             port,
-            f"drops packets of {which}" + (" and others" if len(bad) > 4 else ""),
+            f"NIC drops packets of {which}" + (" and others" if len(bad) > 4 else ""),
             evidence=evidence,
-            why="The guest's own counters do not show these losses; its connections become slow because of "
-            "them. Larger receive rings or more queues in the guest help when it is too slow (ethtool -g, -l).",
+            why="The guest's own counters do not include these drops, which make its connections slow. If the guest is "
+            "too slow, larger receive rings or more queues in it help (ethtool -g, -l).",
             fixes=(
                 Fix(
                     "here",
-                    "see which counters of the NIC grow",
+                    "Show the drop counters of the NIC",
                     (joined("|", command("ethtool", "-S", port.name), command("grep", "-i", "drop")),),
                 ),
             ),
@@ -100,15 +100,12 @@ def _drops_matter(packets: float, dropped: float, seconds: float) -> bool:
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_rate_is_limited(host: HostFacts) -> Outcomes:
-    """A virtual function may send no faster than its physical function allows, and it has come to that limit.
+    """The PF limits the transmit rate of a VF that is in use (max_tx_rate).
 
-    nictop reads max_tx_rate of each virtual function (IFLA_VF_RATE) and how much it sends (IFLA_VF_STATS, or its own
-    netdev here). It is a warning when the virtual function sends 90 % of it, else worth knowing: no test will ever show
-    more.
+    nictop reads max_tx_rate of each VF (IFLA_VF_RATE) and its transmit rate (IFLA_VF_STATS, or its own netdev on this
+    host). Warning when the VF sends 90 % of the limit or more, else info: no test can exceed the limit.
 
-    Only for virtual functions in use.
-
-    Known from ip-link(8) max_tx_rate, ironcore-dev/dpservice#679.
+    Sources: ip-link(8) max_tx_rate, ironcore-dev/dpservice#679.
     """
     limited: dict[int, list[tuple[VirtualFunction, float | None]]] = {}
     for port, function in host.used_virtual_functions:
@@ -123,21 +120,21 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
             "warning" if full else "info",
             host,
             port,
-            f"holds {shown} back: limit {most} Mb/s" if full else f"limits {shown} to {most} Mb/s when sending",
+            f"{shown}: TX rate limit {most} Mb/s" + (" reached" if full else ""),
             evidence=tuple(
                 Evidence(
                     f"VF {one.number}",
-                    f"at most {one.max_tx_rate} Mb/s"
+                    f"max_tx_rate {one.max_tx_rate} Mb/s"
                     + (f", sends {bits_per_second(sent)}" if sent is not None else ""),
                     f"ip link show {port.name}",
                 )
                 for one, sent in functions[:8]
             ),
-            why="The NIC itself enforces the limit; neither the guest nor a faster sender can do anything about it.",
+            why="The NIC enforces the limit. Neither the guest nor a faster sender can exceed it.",
             fixes=tuple(
                 set_vf_fix(
                     "here",
-                    f"take the limit of VF {one.number} away",
+                    f"Remove the rate limit of VF {one.number}",
                     port,
                     one.number,
                     "max_tx_rate",
@@ -165,15 +162,15 @@ def _sent(host: HostFacts, port: Link, number: int) -> float | None:
     uses=("counters.cpus", "counters.links", "ethtool.channels", "platform.hypervisor", "platform.online_cpus"),
 )
 def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
-    """A busy virtual function has fewer queues than this guest has CPUs, and one CPU is loaded with its packets.
+    """A busy VF has fewer queues than this guest has CPUs, and one CPU is loaded with its packets.
 
-    nictop compares the channels in use, which are all that are offered, with the CPUs, while the link carries 10 000
-    packets per second or more and a CPU spends more than half of its time in softirqs.
+    nictop compares the channels in use, if these are all that are available, with the CPUs, while the link carries 10
+    000 packets per second or more and a CPU spends more than half of its time in softirqs.
 
-    Silent without that load: few queues are enough for most guests. Silent, too, where receive packet steering
-    (rps_cpus) hands the packets to several CPUs.
+    Not reported below that load, for which few queues are enough, and where receive packet steering (rps_cpus)
+    distributes the packets over several CPUs.
 
-    Known from the kernel's iavf.rst and Intel's iavf README (four queue pairs by default), scaling.rst.
+    Sources: kernel iavf.rst and Intel's iavf README (four queue pairs by default), scaling.rst.
     """
     if len(host.window) < MIN_SAMPLES or not host.is_guest:
         return
@@ -188,21 +185,21 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         packets = (host.link_rate(link, lambda rates: rates.rx_packets) or 0.0) + (
             host.link_rate(link, lambda rates: rates.tx_packets) or 0.0
         )
-        hottest = max(_softirq_shares(host), default=0.0) if packets >= BUSY_PACKETS_PER_SECOND else 0.0
-        if hottest < BUSY_SOFTIRQ_SHARE:
+        highest_share = max(_softirq_shares(host), default=0.0) if packets >= BUSY_PACKETS_PER_SECOND else 0.0
+        if highest_share < BUSY_SOFTIRQ_SHARE:
             continue
         yield link_finding(
             "info",
             host,
             link,
-            f"has {most} queue{'s' if most > 1 else ''} for {host.online_cpus} CPUs, and one CPU is busy with them",
+            f"{most} queue{'s' if most > 1 else ''} for {host.online_cpus} CPUs, one CPU more than 50 % in softirq",
             evidence=(
                 Evidence("queues", f"{now} of {most}", f"ethtool -l {link.name}"),
                 Evidence("packets", packets_per_second(packets), "both directions, mean of the last minute"),
-                Evidence("busiest CPU", f"{percentage(hottest)} in softirqs", "/proc/stat"),
+                Evidence("busiest CPU", f"{percentage(highest_share)} in softirqs", "/proc/stat"),
             ),
-            why="Each receive queue is served by one CPU; with few queues the others cannot help.",
-            fixes=_spread_fixes(link, host.online_cpus),
+            why="Each receive queue is served by one CPU. With few queues, the other CPUs cannot share the work.",
+            fixes=_rps_fixes(link, host.online_cpus),
         )
 
 
@@ -214,8 +211,8 @@ def _softirq_shares(host: HostFacts) -> list[float]:
     ]
 
 
-def _spread_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:
-    """Receive packet steering to all CPUs: mask in groups of 32 bits, as sysfs takes it."""
+def _rps_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:
+    """Receive packet steering to all CPUs; the mask in the format of sysfs, groups of 32 bits."""
     bits = f"{(1 << cpus) - 1:x}"
     groups = [bits[max(0, end - 8) : end] for end in range(len(bits), 0, -8)]
     mask = ",".join(reversed(groups))
@@ -223,4 +220,4 @@ def _spread_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:
     path = f"/sys/class/net/{link.name}/queues/rx-{{}}/rps_cpus"
     change = tuple(echo(mask, path.format(queue.number)) for queue in queues)
     undo = tuple(echo(queue.rps_cpus or "0", path.format(queue.number)) for queue in queues)
-    return (Fix("here", "hand packets to the other CPUs (RPS)", change, False, undo),) if change else ()
+    return (Fix("here", "Distribute packets over all CPUs (RPS)", change, False, undo),) if change else ()

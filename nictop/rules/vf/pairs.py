@@ -1,6 +1,6 @@
-"""Virtual functions of which both sides are watched: what the guest's link has, against what its port allows.
+"""VFs of which both sides are watched: settings of the guest's link compared with those of its PF.
 
-Reads nothing; rules about pairs (see `virtual_function_facts.pairs`).
+Reads nothing; rules about pairs (`nictop.rules.vf.facts.pairs`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from nictop.rules.vf.facts import Pair, is_up, pairs, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
 FOREIGN_KINDS = ("macvlan", "macvtap")
-"""Links on top of another one that send with MAC addresses of their own."""
+"""Links stacked on another one that send with their own MAC addresses."""
 
 
 @pair_rule(FAMILY, "critical")
 def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest bridges other machines or containers over a virtual function whose port lets only its own address pass.
+    """A guest connects other machines or containers through a VF, but the PF accepts only the VF's own MAC address.
 
-    nictop finds the virtual function's netdev as a port of a bridge with further ports, or below macvlan links, and on
-    the physical function spoof checking on (frames with other source addresses are dropped), or trust off (the virtual
-    function may not listen to other addresses).
+    nictop finds the VF's netdev as a port of a bridge with further ports, or below macvlan links, and on the PF spoof
+    check on (frames with other source addresses are dropped), or trust off (the VF may not receive frames for other
+    addresses).
 
-    Only when both sides are watched, because the guest cannot see either setting.
+    Both sides must be watched: the guest cannot read either setting.
 
-    Known from openshift/dpu-operator#564, lxc/incus#2021, nokia/danm#246, ip-link(8) spoofchk and trust.
+    Sources: openshift/dpu-operator#564, lxc/incus#2021, nokia/danm#246, ip-link(8) spoofchk and trust.
     """
     for pair in pairs(hosts):
         behind = _foreign_links(pair)
@@ -43,33 +43,33 @@ def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
             "critical",
             pair.guest,
             pair.link,
-            "carries a bridge or macvlan, its port lets only its own address pass",
+            "PF filters MAC addresses of the bridge or macvlan on the VF",
             evidence=(
-                Evidence("behind it", ", ".join(one.name for one in behind[:6]), "ip -d link"),
+                Evidence("links behind the VF", ", ".join(one.name for one in behind[:6]), "ip -d link"),
                 Evidence("spoof check", "on" if checked else "off", f"ip link show {pair.port.name}: {pair.port_text}"),
                 Evidence("trust", "on" if trusted else "off", f"ip link show {pair.port.name}: {pair.port_text}"),
             ),
-            why="What they send is dropped inside the NIC, or no answer reaches them; the guest itself is connected, "
-            "and its counters show nothing.",
-            fixes=_opening_fixes(pair),
+            why="Their frames are dropped in the NIC, or no reply reaches them. The guest itself is connected, and its "
+            "counters show no drops.",
+            fixes=_allow_fixes(pair),
         )
 
 
-def _opening_fixes(pair: Pair) -> tuple[Fix, ...]:
+def _allow_fixes(pair: Pair) -> tuple[Fix, ...]:
     place, port, number = pair.place, pair.port, pair.function.number
     fixes = []
     if pair.function.spoof_check is True:
-        title, note = "let other source addresses out", "Some NICs cannot (Operation not supported)."
+        title, note = "Allow other source MAC addresses", "Some NICs do not support this (Operation not supported)."
         undo = ("spoofchk", "on")
         fixes.append(set_vf_fix(place, title, port, number, "spoofchk", "off", undo=undo, note=note))
     if pair.function.trust is False:
-        title, note = "let it receive other addresses", "Only for a guest that you trust."
+        title, note = "Allow receiving for other MAC addresses", "Only for guests that you trust."
         fixes.append(set_vf_fix(place, title, port, number, "trust", "on", undo=("trust", "off"), note=note))
     return tuple(fixes)
 
 
 def is_filtered(pair: Pair) -> bool:
-    """Others send through the virtual function, and its port lets their addresses not pass."""
+    """Other MAC addresses are used behind the VF, and the PF filters them."""
     closed = pair.function.spoof_check is True or pair.function.trust is False
     return closed and bool(_foreign_links(pair))
 
@@ -89,14 +89,14 @@ def _foreign_links(pair: Pair) -> list[Link]:
 
 @pair_rule(FAMILY, "warning")
 def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest has a VLAN on its virtual function, while the port puts the whole virtual function into one already.
+    """A guest uses a VLAN on its VF while the PF already assigns the VF to a VLAN (port VLAN).
 
-    nictop finds a VLAN link on the virtual function's netdev and a port VLAN (IFLA_VF_VLAN) on the physical function.
-    The NIC then refuses the guest's tag, or adds its own outside of it: nothing answers.
+    nictop finds a VLAN link on the VF's netdev and a port VLAN (IFLA_VF_VLAN) on the PF. The NIC then rejects the
+    guest's tag, or adds its own outside of it: no traffic passes.
 
-    Only when both sides are watched. Silent when the port VLAN is 802.1ad, which is meant for that.
+    Both sides must be watched. Not reported for an 802.1ad port VLAN, which is intended for stacked tags.
 
-    Known from the kernel's iavf.rst ("VLAN"), ip-link(8) vf vlan.
+    Sources: kernel iavf.rst ("VLAN"), ip-link(8) vf vlan.
     """
     for pair in pairs(hosts):
         inside = [
@@ -112,17 +112,17 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
             "warning",
             pair.guest,
             pair.link,
-            f"has {inside[0].name} on it, but its port already tags VLAN {vlan}",
+            f"VLAN link {inside[0].name} conflicts with port VLAN {vlan}",
             evidence=(
-                Evidence("VLANs here", ", ".join(_vlan_text(one) for one in inside[:6]), "ip -d link"),
+                Evidence("VLANs in the guest", ", ".join(_vlan_text(one) for one in inside[:6]), "ip -d link"),
                 Evidence("port VLAN", str(vlan), f"ip link show {pair.port.name}: {pair.port_text}"),
             ),
-            why="With a port VLAN the guest sends untagged frames and never sees the tag; frames that it tags are "
-            "lost.",
+            why="With a port VLAN the guest sends untagged frames and does not receive the tag; frames that it tags "
+            "are dropped.",
             fixes=(
                 set_vf_fix(
                     pair.place,
-                    "let the guest do the tagging",
+                    "Remove the port VLAN: the guest tags frames itself",
                     pair.port,
                     pair.function.number,
                     "vlan",
@@ -131,11 +131,12 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
                 ),
                 Fix(
                     "here",
-                    f"or use {pair.link.name} itself, untagged",
+                    f"Use {pair.link.name} without a VLAN link",
                     (remove,),
                     False,
                     (),
-                    "Its addresses go with it: put them on the link below, and take it out of the configuration.",
+                    "Removes its addresses, too: add them to the link below, and remove the VLAN from the "
+                    "configuration.",
                 ),
             ),
         )
@@ -148,33 +149,33 @@ def _vlan_text(link: Link) -> str:
 
 @pair_rule(FAMILY, "warning")
 def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A virtual function has a larger MTU than its port: frames that are larger than the port's are lost.
+    """A VF has a larger MTU than its PF: frames larger than the MTU of the PF are dropped.
 
-    nictop compares the MTU of the virtual function's netdev with that of the physical function. Most drivers let the
-    guest set any MTU, and the NIC drops what the port was not prepared for.
+    nictop compares the MTU of the VF's netdev with that of the PF. Most drivers let the guest set any MTU, but the NIC
+    drops frames for which the PF is not configured.
 
-    Only when both sides are watched and both links are up.
+    Both sides must be watched and both links up.
 
-    Known from Intel's iavf README ("MTU"), ip-link(8).
+    Sources: Intel's iavf README ("MTU"), ip-link(8).
     """
     for pair in pairs(hosts):
         if pair.link.mtu <= pair.port.mtu or not is_up(pair.link) or not is_up(pair.port):
             continue
         larger = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.link.mtu))
         undo = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.port.mtu))
-        note = "The switch behind the port must take frames of that size, too."
+        note = "The switch port of the PF must also support it."
         yield link_finding(
             "warning",
             pair.guest,
             pair.link,
-            f"has MTU {pair.link.mtu}, its port only {pair.port.mtu}",
+            f"MTU {pair.link.mtu} exceeds MTU {pair.port.mtu} of its PF",
             evidence=(
-                Evidence("MTU here", str(pair.link.mtu), f"ip link show {pair.link.name}"),
-                Evidence("MTU of the port", str(pair.port.mtu), f"ip link show {pair.port.name}: {pair.port_text}"),
+                Evidence("MTU of the VF", str(pair.link.mtu), f"ip link show {pair.link.name}"),
+                Evidence("MTU of the PF", str(pair.port.mtu), f"ip link show {pair.port.name}: {pair.port_text}"),
             ),
-            why="Small packets pass and large ones vanish: connections are made and then hang.",
+            why="Small packets pass, large ones are dropped: connections are established and then hang.",
             fixes=(
-                Fix(pair.place, "raise the port's MTU", (larger,), False, (undo,), note),
+                Fix(pair.place, "Raise the MTU of the PF", (larger,), False, (undo,), note),
                 *mtu_fixes(pair.guest, pair.link, pair.port.mtu),
             ),
         )

@@ -1,4 +1,4 @@
-"""Virtual functions on the host of their physical function: addresses, representors, the embedded switch.
+"""VFs on the host of their PF: addresses, representors, the embedded switch.
 
 Reads nothing; rules about `VirtualFunction`, `Link` and `ForwardingEntry`.
 """
@@ -20,28 +20,28 @@ from nictop.rules.vf.facts import function_of, is_up, is_used, own_links, set_vf
 
 FAMILY: Final = "VF attributes and path"
 REPRESENTOR = re.compile(r"(?:c[0-9]{1,3})?pf[0-9]{1,4}vf([0-9]{1,5})")
-"""phys_port_name of a virtual function's representor, net/devlink/port.c."""
+"""phys_port_name of a VF representor, net/devlink/port.c."""
 LEGACY_SWITCHES = frozenset(("igb", "ixgbe", "i40e", "ice"))
-"""Drivers whose embedded switch delivers to the physical function only what is for addresses it has been told."""
-TAKING_DRIVERS = ("ixgbe", "i40e", "ice")
-"""Drivers of physical functions that let an untrusted virtual function take the very address that they have set."""
+"""Drivers whose embedded switch delivers to the PF only frames for addresses in its table."""
+DRIVERS_ALLOWING_PF_ADDRESS = ("ixgbe", "i40e", "ice")
+"""PF drivers that let an untrusted VF set exactly the address that the PF has for it."""
 MAX_FDB_COMMANDS = 16
-"""Commands that are printed at most."""
+"""Maximum number of commands in a fix."""
 
 
 @host_rule(FAMILY, "warning", uses=("pci.sriov",))
 def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
-    """A virtual function on this host bears another MAC address than its physical function now has for it.
+    """A VF on this host has another MAC address than its PF has set for it.
 
-    nictop compares the address in IFLA_VFINFO_LIST with that of the virtual function's netdev. The address was set
-    after the VF's driver had been loaded, which goes on with the old one: unicast for it is not delivered any more.
+    nictop compares the address in IFLA_VFINFO_LIST with that of the VF's netdev. The address was set after the driver
+    of the VF had been loaded. The driver still uses the old address, for which unicast frames are no longer delivered.
 
-    Silent while the netdev is down, is a port of a bond, bridge or netvsc (which give it an address of their own), or
-    no address has been set.
+    Not reported: the netdev is down or is a port of a bond, bridge or netvsc (which set their own address), or no
+    address has been set.
 
-    Known from drivers/net/ethernet/intel/igb/igb_main.c (igb_ndo_set_vf_mac: "Reload the VF driver to make this change
-    effective"; igb_set_vf_mac_addr refuses any address to a virtual function that is not trusted, ip-link(8) says
-    "Cannot assign requested address"), ixgbe_sriov.c and i40e_virtchnl_pf.c, which let it take the one that was set.
+    Sources: kernel drivers/net/ethernet/intel/igb/igb_main.c (igb_ndo_set_vf_mac: "Reload the VF driver to make this
+    change effective"; igb_set_vf_mac_addr rejects any address for a VF that is not trusted, and ip-link(8) prints
+    "Cannot assign requested address"), ixgbe_sriov.c and i40e_virtchnl_pf.c, which accept the address that was set.
     """
     for port, function in host.used_virtual_functions:
         if not function.address or function.address == ZERO_MAC_ADDRESS:
@@ -53,13 +53,12 @@ def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
                 "warning",
                 host,
                 link,
-                "still has the MAC address from before its port gave it another",
+                "MAC address differs from the one set on its PF",
                 evidence=(
-                    Evidence("address here", link.address or "", f"ip link show {link.name}"),
+                    Evidence("address of the netdev", link.address or "", f"ip link show {link.name}"),
                     Evidence(f"address of VF {function.number}", function.address, f"ip link show {port.name}"),
                 ),
-                why="The NIC delivers frames for the address that the physical function has set; those for the old one "
-                "do not arrive.",
+                why="The NIC delivers frames for the address that the PF has set; frames for the old one are dropped.",
                 fixes=tuple(_address_fixes(host, port, function, link)),
             )
 
@@ -75,43 +74,43 @@ def _address_fixes(host: HostFacts, port: Link, function: VirtualFunction, link:
     driver = link_driver(port)
     rebind = tuple(_rebind(host, link))
     if driver == "igb" and function.trust is not True:
-        note = "igb refuses the address to an untrusted VF. Trust may be switched off again afterwards."
+        note = "igb rejects the address for an untrusted VF. Trust can be turned off again afterwards."
         if function.trust is not None:
-            title = "trust the VF, and take the address over"
+            title = "Trust the VF and set the address of the PF"
             yield Fix("here", title, (trust[0], change), False, (back, trust[1]), note)
         yield from rebind
-    elif driver in TAKING_DRIVERS or driver == "igb" or not rebind:
-        yield Fix("here", "take the address over", (change,), False, (back,))
+    elif driver in DRIVERS_ALLOWING_PF_ADDRESS or driver == "igb" or not rebind:
+        yield Fix("here", "Set the address from the PF", (change,), False, (back,))
         yield from rebind
     else:
         yield from rebind
-        yield Fix("here", "or take the address over", (change,), False, (back,), "Some drivers refuse it.")
+        yield Fix("here", "Set the address from the PF", (change,), False, (back,), "Some drivers reject it.")
     old = link.address or ""
-    title = "or let the port have the old one"
+    title = "Set the old address on the PF instead"
     yield set_vf_fix("here", title, port, function.number, "mac", old, undo=("mac", function.address or ""))
 
 
 def _rebind(host: HostFacts, link: Link) -> Iterator[Fix]:
-    """The driver asks for the address anew when it is bound."""
+    """The driver reads the address from the PF when it is bound."""
     function = host.functions.get(link.pci_address or "")
     if function is None or function.driver is None:
         return
     folder = f"/sys/bus/pci/drivers/{function.driver}"
     lines = tuple(echo(function.address, f"{folder}/{change}") for change in ("unbind", "bind"))
-    note = "The link goes and comes back; addresses that no manager of networks sets are lost."
-    yield Fix("here", "bind its driver anew, which takes the address that its port has set", lines, False, (), note)
+    note = "The link is created again; IP addresses that no network manager sets are removed."
+    yield Fix("here", "Rebind the driver: it reads the address from the PF", lines, False, (), note)
 
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def representor_is_down(host: HostFacts) -> Outcomes:
-    """In switchdev mode the port that stands for a virtual function (its representor) is switched off.
+    """In switchdev mode, the representor of a VF in use is down.
 
-    nictop knows representors by phys_port_name (pf0vf3) and phys_switch_id, and finds one administratively down while
-    its virtual function is in use. Without it no frame of that virtual function reaches the switch.
+    nictop identifies representors by phys_port_name (pf0vf3) and phys_switch_id, and finds one administratively down
+    while its VF is in use. Without it no frame of that VF reaches the switch.
 
-    Silent about representors of virtual functions that nobody uses.
+    Not reported: representors of unused VFs.
 
-    Known from the kernel's representors.rst and switchdev.rst, k8snetworkplumbingwg/sriov-network-operator#1017.
+    Sources: kernel representors.rst and switchdev.rst, k8snetworkplumbingwg/sriov-network-operator#1017.
     """
     for link in host.links:
         match = REPRESENTOR.fullmatch(link.physical_port or "") if link.switch_id else None
@@ -125,23 +124,23 @@ def representor_is_down(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"is down, and VF {number} reaches nothing without it",
+            f"representor is down: VF {number} has no connectivity",
             evidence=(
                 Evidence(
-                    "stands for", f"VF {number}, {function.address}", f"/sys/class/net/{link.name}/phys_port_name"
+                    "represents", f"VF {number}, {function.address}", f"/sys/class/net/{link.name}/phys_port_name"
                 ),
                 Evidence("state", "down", f"ip link show {link.name}"),
             ),
-            why="In switchdev mode every frame of a virtual function passes its representor, until rules for it are in "
+            why="In switchdev mode frames of a VF pass through its representor, unless rules for it are offloaded to "
             "the hardware.",
             fixes=(
                 Fix(
                     "here",
-                    "switch it on",
+                    "Bring the representor up",
                     (command("ip", "link", "set", link.name, "up"),),
                     False,
                     (command("ip", "link", "set", link.name, "down"),),
-                    "It also has to be a port of a bridge or of Open vSwitch, or to have tc rules.",
+                    "It must also be a port of a bridge or of Open vSwitch, or have tc rules.",
                 ),
             ),
         )
@@ -149,17 +148,16 @@ def representor_is_down(host: HostFacts) -> Outcomes:
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("ethtool.driver", "forwarding", "pci.driver", "pci.sriov"))
 def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
-    """Guests on a bridge over a port cannot be reached from guests on virtual functions of the same port.
+    """Guests on a bridge over a PF cannot be reached from guests on VFs of the same PF.
 
-    The switch inside the NIC sends a frame from a virtual function to the physical function only when it knows that the
-    address is there; all others leave by the wire. nictop compares the addresses that the bridge has learnt on its
-    other ports with those that the NIC was told (``bridge fdb show``, entries "self").
+    The embedded switch of the NIC forwards a frame from a VF to the PF only if the destination address is in its table;
+    all other frames leave through the wire. nictop compares the addresses that the bridge has learned on its other
+    ports with those in the table of the NIC (``bridge fdb show``, entries "self").
 
-    Only for igb, ixgbe, i40e and ice in legacy mode, with a virtual function in use, and where the bridge's own table
-    and the NIC's were read.
+    Only for igb, ixgbe, i40e and ice in legacy mode, with a VF in use, and if both tables were read.
 
-    Known from canonical/hotsos#365 (most cards do not forward from a VF to a promiscuous PF), DPDK/grout#653, the
-    kernel's net_failover.rst (``bridge fdb add`` around a migration), bridge(8).
+    Sources: canonical/hotsos#365 (most cards do not forward from a VF to a promiscuous PF), DPDK/grout#653, kernel
+    net_failover.rst (``bridge fdb add`` around a migration), bridge(8).
     """
     if not host.inventory.forwarding:
         return
@@ -180,15 +178,17 @@ def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
             "warning",
             host,
             port,
-            f"hides {len(missing)} address{'es' if len(missing) > 1 else ''} behind {above.name} from its VFs",
+            f"{len(missing)} address{'es' if len(missing) > 1 else ''} on {above.name} not reachable from its VFs",
             evidence=(
                 Evidence(
-                    "on the bridge", ", ".join(missing[:4]) + (" …" if len(missing) > 4 else ""), "bridge fdb show"
+                    "learned on the bridge",
+                    ", ".join(missing[:4]) + (" …" if len(missing) > 4 else ""),
+                    "bridge fdb show",
                 ),
-                Evidence("known to the NIC", "none of them", f"bridge fdb show dev {port.name} self"),
+                Evidence("in the NIC's table", "none of them", f"bridge fdb show dev {port.name} self"),
             ),
-            why="A virtual function's frames for these addresses go out to the wire and never come back; guests that "
-            "only talk to other machines notice nothing.",
+            why="Frames from VFs to these addresses leave through the wire and do not return. Traffic with other "
+            "machines is not affected.",
             fixes=_fdb_fixes(port, missing),
         )
 
@@ -199,21 +199,21 @@ def _fdb_fixes(port: Link, missing: list[str]) -> tuple[Fix, ...]:
         tuple(command("bridge", "fdb", change, address, "dev", port.name, "self") for address in listed)
         for change in ("add", "del")
     )
-    note = f"{more} more are not listed." if more > 0 else "A hook that runs when a guest starts keeps it so."
+    note = f"{more} more are not listed." if more > 0 else "Persistent: run it in a hook at every start of a guest."
     return (
-        Fix("here", "tell the NIC these addresses", add, False, remove, note),
-        Fix("here", "or give the bridged guests virtual functions of their own", ()),
+        Fix("here", "Add the addresses to the NIC's table", add, False, remove, note),
+        Fix("here", "Use VFs for the bridged guests", ()),
     )
 
 
 def _unknown_addresses(host: HostFacts, port: Link) -> list[str]:
-    """Addresses learnt on the other ports of the bridge that `port` belongs to, and that are not in its own table."""
+    """Addresses learned on the other ports of the bridge that `port` belongs to, and that are not in its own table."""
     known = {one.address for one in host.inventory.forwarding if one.ifindex == port.ifindex and one.self_entry}
     own = {link.address for link in host.links}
     ports = {link.ifindex for link in host.links if link.master == port.master and link.ifindex != port.ifindex}
-    learnt = {
+    learned = {
         one.address
         for one in host.inventory.forwarding
         if one.ifindex in ports and not one.self_entry and not one.permanent
     }
-    return sorted(learnt - known - own)
+    return sorted(learned - known - own)
