@@ -273,7 +273,7 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
                 "Use the tuned profile network-throughput",
                 (command("tuned-adm", "profile", "network-throughput"),),
                 persistent=True,
-                note="Note the current profile first, for undo: tuned-adm active.",
+                note="Check the current profile first, for undo: tuned-adm active.",
             ),
             Fix(
                 "here",

@@ -83,7 +83,7 @@ def _driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     package = _driver_package(host)
     if package is not None:
         note = "Contains the drivers that small images omit. Reboot if it installs another kernel."
-        fixes.append(Fix("here", "Install the other drivers", (package,), True, (), note))
+        fixes.append(Fix("here", "Install additional drivers", (package,), True, (), note))
     return tuple(fixes)
 
 

@@ -92,7 +92,7 @@ def _command_line_fix(host: HostFacts) -> Fix:
     edit = command("sed", "-i", expression, "/etc/default/grub")
     undo = (command("sed", "-i", f"s/ {parameters}//", "/etc/default/grub"), command("update-grub"))
     if platform.environment == "proxmox":
-        note += " With systemd-boot (ZFS), add them to /etc/kernel/cmdline instead."
+        note += " With systemd-boot (ZFS), add the parameters to /etc/kernel/cmdline instead."
         return Fix(
             "here",
             "Enable the IOMMU on the kernel command line",

@@ -140,7 +140,7 @@ def _set_address_fix(port: Link, number: int) -> Fix:
     change, undo = (
         command("ip", "link", "set", port.name, "vf", str(number), "mac", one) for one in ("<MAC>", ZERO_MAC_ADDRESS)
     )
-    note = "Any unused address, e.g. 02:…; the guest uses it after its next start."
+    note = "Replace <MAC> with an unused address, e.g. 02:…; the guest uses it after its next start."
     return Fix("here", f"Set the MAC address of VF {number}", (change,), False, (undo,), note)
 
 
@@ -230,7 +230,7 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
     for place in hypervisor_places(host.inventory.platform):
         note = "A copied guest has the addresses of its template: let the hypervisor generate new ones."
         fixes.append(Fix(place, "Set another MAC address for the adapter", (), True, (), note))
-    note = "Any unused address, e.g. 02:…"
+    note = "Replace <MAC> with an unused address, e.g. 02:…"
     fixes.append(Fix("here", "Set another MAC address", (command(*change, "<MAC>"),), False, (undo,), note))
     return tuple(fixes)
 

@@ -83,7 +83,7 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
 
 
 def _unreported_functions(hosts: Sequence[HostFacts]) -> Iterator[tuple[HostFacts, Link, list[VirtualFunction]]]:
-    """Ports and their virtual functions in use, without those whose guest is another watched host that sees it."""
+    """PFs and their VFs in use, without those whose guest is another watched host and reports the missing carrier."""
     reported = {
         (one.physical.name, one.port.ifindex, one.function.number)
         for one in pairs(hosts)

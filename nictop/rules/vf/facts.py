@@ -65,7 +65,7 @@ def is_used(host: HostFacts, port: Link, number: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A virtual function's netdev and its settings at the physical function."""
+    """The netdev of a VF and the settings of the VF on its PF."""
 
     guest: HostFacts
     link: Link
@@ -86,7 +86,7 @@ class Pair:
 
 
 def pairs(hosts: Sequence[HostFacts]) -> tuple[Pair, ...]:
-    """Every virtual function of which both sides are watched, whether on one host or on two."""
+    """Every VF of which both sides are watched, on one host or on two."""
     return _pairs(tuple(hosts))
 
 

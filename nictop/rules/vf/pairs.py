@@ -75,7 +75,7 @@ def is_filtered(pair: Pair) -> bool:
 
 
 def _foreign_links(pair: Pair) -> list[Link]:
-    """Links of the guest that send through the virtual function with other MAC addresses."""
+    """Links of the guest that send through the VF with other MAC addresses."""
     host, link = pair.guest, pair.link
     above = host.snapshot.links.get(link.master) if link.master is not None else None
     if above is not None and above.kind == "bridge":

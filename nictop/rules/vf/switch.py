@@ -207,7 +207,7 @@ def _fdb_fixes(port: Link, missing: list[str]) -> tuple[Fix, ...]:
 
 
 def _unknown_addresses(host: HostFacts, port: Link) -> list[str]:
-    """Addresses learned on the other ports of the bridge that `port` belongs to, and that are not in its own table."""
+    """Addresses learned on the other ports of the bridge of `port`, and missing in the table of `port`."""
     known = {one.address for one in host.inventory.forwarding if one.ifindex == port.ifindex and one.self_entry}
     own = {link.address for link in host.links}
     ports = {link.ifindex for link in host.links if link.master == port.master and link.ifindex != port.ifindex}
