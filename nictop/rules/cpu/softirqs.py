@@ -239,5 +239,6 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
             "receive ring full: packets dropped",
             evidence=tuple(evidence),
             why="The CPU did not empty the ring in time: bursts are longer than the ring, or the CPU is busy.",
-            fixes=fixes or (Fix("here", "Use more CPUs for it", (), note="Add queues, or move other work away."),),
+            fixes=fixes
+            or (Fix("here", "Distribute the load over more CPUs", (), note="Add queues, or move other work away."),),
         )

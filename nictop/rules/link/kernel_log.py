@@ -171,7 +171,7 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
         fixes=(
             Fix(
                 "here",
-                "Show the usage and raise the limit",
+                "Show the table usage and raise the limit",
                 (
                     command("sysctl", "net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max"),
                     command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<NUMBER>"),
@@ -218,7 +218,7 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
         why="The kernel stores at most gc_thresh3 neighbours, 1024 by default. Large flat subnets and hosts with many "
         "containers need more.",
         fixes=(
-            Fix("here", "Show the usage", (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3"))),
+            Fix("here", "Show the table usage", (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3"))),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", 4096),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", 8192),
         ),

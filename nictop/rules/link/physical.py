@@ -241,7 +241,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
             fixes=(
                 Fix(
                     "here",
-                    "Capture the frames",
+                    "Capture such frames",
                     (command("tcpdump", "-eni", link.name, "-c", "100", *NEITHER_IP_NOR_ARP),),
                 ),
             ),

@@ -96,4 +96,4 @@ def _inspect(link: Link, acting: list[Qdisc]) -> Fix:
     if any(one.kind in CLASSFUL_QDISCS for one in acting):
         lines.append(command("tc", "-s", "class", "show", "dev", link.name))
     note = "delayed, dropped and overlimits count affected packets."
-    return Fix("here", "Show the statistics", tuple(lines), note=note)
+    return Fix("here", "Show qdisc statistics", tuple(lines), note=note)

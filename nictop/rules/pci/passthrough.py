@@ -151,7 +151,7 @@ def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
         echo(function.address, f"{path}/driver/unbind"),
         echo(function.address, "/sys/bus/pci/drivers_probe"),
     )
-    return Fix("here", "Bind it to its own driver", tuple(commands), False, undo, note)
+    return Fix("here", "Bind the function to its own driver", tuple(commands), False, undo, note)
 
 
 @host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("iommu", "pci.driver_override"))

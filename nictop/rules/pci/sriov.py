@@ -276,7 +276,7 @@ def _persistent_fixes(host: HostFacts, function: PciFunction, number: int) -> tu
             modify = ("nmcli", "con", "mod", "uuid", device.active_profile)
             change = command(*modify, "sriov.total-vfs", str(number))
             undo = (command(*modify, "remove", "sriov"),)
-            fixes.append(Fix("here", "Set the number in the port's active profile", (change,), True, undo))
+            fixes.append(Fix("here", "Set the number of VFs in the port's active profile", (change,), True, undo))
     rule = f'ACTION=="add", SUBSYSTEM=="net", KERNELS=="{function.address}", ATTR{{device/sriov_numvfs}}="{number}"'
     file = f"/etc/udev/rules.d/70-sriov-{function.address.replace(':', '-')}.rules"
     note = "bnxt_en creates VFs only while its port is up: use a unit that runs after the network instead."
@@ -284,7 +284,12 @@ def _persistent_fixes(host: HostFacts, function: PciFunction, number: int) -> tu
     undo = (command("rm", file),)
     fixes.append(
         Fix(
-            "here", "Set the number in a udev rule", (change,), True, undo, note if function.driver == "bnxt_en" else ""
+            "here",
+            "Set the number of VFs in a udev rule",
+            (change,),
+            True,
+            undo,
+            note if function.driver == "bnxt_en" else "",
         )
     )
     return tuple(fixes)

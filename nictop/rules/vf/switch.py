@@ -76,17 +76,19 @@ def _address_fixes(host: HostFacts, port: Link, function: VirtualFunction, link:
     if driver == "igb" and function.trust is not True:
         note = "igb rejects the address for an untrusted VF. Trust can be turned off again afterwards."
         if function.trust is not None:
-            title = "Trust the VF and set the address of the PF"
+            title = "Trust the VF, set the MAC address configured on the PF"
             yield Fix("here", title, (trust[0], change), False, (back, trust[1]), note)
         yield from rebind
     elif driver in DRIVERS_ALLOWING_PF_ADDRESS or driver == "igb" or not rebind:
-        yield Fix("here", "Set the address from the PF", (change,), False, (back,))
+        yield Fix("here", "Set the MAC address configured on the PF", (change,), False, (back,))
         yield from rebind
     else:
         yield from rebind
-        yield Fix("here", "Set the address from the PF", (change,), False, (back,), "Some drivers reject it.")
+        yield Fix(
+            "here", "Set the MAC address configured on the PF", (change,), False, (back,), "Some drivers reject it."
+        )
     old = link.address or ""
-    title = "Set the old address on the PF instead"
+    title = "Configure the old address on the PF instead"
     yield set_vf_fix("here", title, port, function.number, "mac", old, undo=("mac", function.address or ""))
 
 
