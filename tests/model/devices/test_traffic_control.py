@@ -14,9 +14,9 @@ from nictop.probe.records import Qdisc
         (
             Qdisc("netem", "1:", delay=0.02, jitter=0.0005, loss=0.01, rate=10_000_000),
             "netem delay 20ms 500us loss 1% rate 10Mbit",
-            "delays and loses packets",
+            "delays and drops packets",
         ),
-        (Qdisc("netem", "1:", loss=None), "netem loss state", "loses packets"),
+        (Qdisc("netem", "1:", loss=None), "netem loss state", "drops packets"),
         (
             Qdisc("netem", "1:", delay=1.5, duplicate=0.001, corrupt=0.5, reorder=0.25),
             "netem delay 1.5s duplicate 0.1% corrupt 50% reorder 25%",

@@ -203,7 +203,7 @@ def test_limiting_qdisc_is_possible(kind: str, host: str) -> None:
             Qdisc("netem", "1:", delay=0.02),
             "; possible: qdisc netem delay 20ms of ens4 on a, which delays packets",
         ),
-        ("b", Qdisc("netem", "1:", loss=0.01), "; possible: qdisc netem loss 1% of ens4 on b, which loses packets: tc"),
+        ("b", Qdisc("netem", "1:", loss=0.01), "; possible: qdisc netem loss 1% of ens4 on b, which drops packets: tc"),
         (
             "b",
             Qdisc("tbf", "1:", rate=100_000_000),
