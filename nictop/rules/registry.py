@@ -144,7 +144,7 @@ def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule
             continue
         yield from found
         return
-    reason = f"the rule took more than {RULE_SECONDS * 1e3:.0f} ms of CPU time and was interrupted"
+    reason = f"check stopped: more than {RULE_SECONDS * 1e3:.0f} ms of CPU time"
     for host in hosts:
         yield Skipped(rule.name, host.name, "", reason)
 
@@ -179,7 +179,7 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
                 yield replace(one, rule=rule.name)
     except Exception as error:
         name = known[0].name if len(known) == 1 else ""
-        yield Skipped(rule.name, name, "", f"the rule failed: {type(error).__name__}: {error}")
+        yield Skipped(rule.name, name, "", f"check failed: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)

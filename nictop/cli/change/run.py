@@ -27,6 +27,7 @@ from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link, PciFunction
 from nictop.rules import Finding, Fix, HostFacts
+from nictop.rules.wording import headline
 
 
 def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
@@ -74,7 +75,7 @@ class SelectedFix:
 
 def _fix_script(chosen: SelectedFix) -> str:
     finding, fix = chosen.finding, chosen.fix
-    about = f"{finding.subject or finding.host} {finding.title} ({finding.rule})"
+    about = f"{headline(finding, several_hosts=False)} ({finding.rule})"
     commands = chosen.actions.commands if chosen.actions is not None else None
     return script(finding.host, about, fix, commands=commands, lasting=lasting_fixes(finding, fix))
 

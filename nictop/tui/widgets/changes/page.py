@@ -26,7 +26,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.rules import Fix
-from nictop.rules.wording import LINE_CONTINUATION, command_lines
+from nictop.rules.wording import LINE_CONTINUATION, command_lines, headline
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
@@ -95,7 +95,7 @@ class ChangePage:
     def _prepared(self) -> Iterator[SpanLine]:
         finding = self._job.finding
         if finding is not None:
-            yield from self._text(f"{finding.subject or finding.host} {finding.title}".strip(), "title")
+            yield from self._text(headline(finding, several_hosts=False), "title")
         for one in self._disturbed():
             yield from self._said("warn", one)
         wait = whole_seconds(self._progress.spec.keep_within)

@@ -21,6 +21,7 @@ from nictop.rules.wording import (
     SKIPPED_LABEL,
     command_lines,
     fixes_with_commands,
+    headline,
     place_text,
     severity_mark,
     subject_text,
@@ -38,7 +39,7 @@ def draw_finding(
     words = SEVERITY_LABELS[finding.severity]
     tone = TONES[words.tone]
     mark = f" {severity_mark(finding.severity, glyphs=glyphs)} {words.word}  "
-    title = glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)} {finding.title}")
+    title = glyphs.text(headline(finding, several_hosts=several_hosts))
     lines: list[SpanLine] = []
     for number, part in enumerate(wrap(title, cells - len(mark) - 1)):
         lines.append(((mark if number == 0 else " " * len(mark), tone), (part, "title")))

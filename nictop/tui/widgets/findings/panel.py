@@ -19,6 +19,7 @@ from nictop.rules.wording import (
     checks_text,
     command_lines,
     fixes_with_commands,
+    headline,
     severity_counts_text,
     severity_mark,
     subject_text,
@@ -61,7 +62,7 @@ def finding_line(finding: Finding, cells: int, *, several_hosts: bool, glyphs: G
     if word:
         spans.append((f"{SEVERITY_LABELS[finding.severity].word:<9}", mark[1]))
     room = max(0, cells - sum(len(text) for text, _ in spans))
-    subject = glyphs.text(subject_text(finding, several_hosts=several_hosts)) + " "
+    subject = glyphs.text(subject_text(finding, several_hosts=several_hosts)) + ": "
     shown = fit(subject, min(room, width(subject)))
     return (*spans, (shown, "title"), (fit(glyphs.text(finding.title), room - width(shown)), ""))
 
@@ -73,7 +74,7 @@ def _mark(finding: Finding, glyphs: Glyphs) -> Span:
 
 def _title(finding: Finding, cells: int, several_hosts: bool, glyphs: Glyphs) -> list[SpanLine]:
     mark = _mark(finding, glyphs)
-    text = glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)} {finding.title}")
+    text = glyphs.text(headline(finding, several_hosts=several_hosts))
     parts = wrap(text, cells - len(mark[0]))
     return [(mark if number == 0 else (" " * len(mark[0]), ""), (part, "title")) for number, part in enumerate(parts)]
 
