@@ -60,7 +60,7 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
         diagnosis = await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         assert [one.rule for one in diagnosis.findings] == ["profile_is_generated"]
         shown = "\n".join(screen.drawn())
-        assert '▲ ens224 is run by "Wired connection 1", a profile NetworkManager made up' in shown
+        assert '▲ ens224: uses the auto-generated profile "Wired connection 1"' in shown
         first = " ".join(line.strip(" \\") for line in screen.lines(FindingsPanel)[1:])
         assert first == " ".join(step_texts(diagnosis.findings[0].fixes[0].commands))
         assert f"nmcli con mod uuid {UUID} connection.id" in shown

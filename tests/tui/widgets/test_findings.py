@@ -32,9 +32,9 @@ def drawn(*findings: object, cells: int = 80, rows: int = 6, glyphs: Glyphs = UN
 
 def test_the_worst_in_full_and_one_line_for_each_other() -> None:
     lines = drawn(finding(severity="critical"), finding(subject="ens256"), cells=100)
-    assert lines[0].startswith(" ✖ ens224 is run by")
+    assert lines[0].startswith(" ✖ ens224: uses the auto-generated")
     assert lines[1:3] == [f"    {one}" for one in RENAME.commands]
-    assert lines[3].startswith(" ▲ ens256 is run by")
+    assert lines[3].startswith(" ▲ ens256: uses the auto-generated")
 
 
 def test_a_title_that_does_not_fit_wraps_when_there_is_room_and_is_cut_when_there_is_none() -> None:
@@ -95,7 +95,7 @@ def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
 
 def test_several_hosts_are_named() -> None:
     line = text_of(finding_line(finding(host="pve"), 80, several_hosts=True, glyphs=UNICODE))
-    assert line.startswith(" ▲ pve ens224 is run by")
+    assert line.startswith(" ▲ pve ens224: uses the auto-generated")
 
 
 def test_empty_states_speak() -> None:
