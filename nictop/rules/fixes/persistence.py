@@ -185,8 +185,7 @@ def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fi
 
 
 def _new_link_file(link: Link, file: str) -> ManualStep:
-    """A .link file that changes nothing by itself: only the first one that matches is read, so that it repeats
-    99-default.link."""
+    """A .link file that changes nothing: only the first matching one is read, so it repeats 99-default.link."""
     match = [f"MACAddress={link.permanent_address or link.address}"]
     driver = link_driver(link)
     if driver is not None and SAFE_NAME.fullmatch(driver):
