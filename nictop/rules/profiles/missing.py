@@ -202,7 +202,7 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
             evidence=(
                 state_evidence(device),
                 Evidence("matching profiles", "none", "nmcli con show"),
-                *_generation(link, device, configuration),
+                *_generation_evidence(link, device, configuration),
                 *other_profiles(host, link),
             ),
             why="The link is up, but without a profile NetworkManager sets no address.",
@@ -210,7 +210,9 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
         )
 
 
-def _generation(link: Link, device: ManagedDevice, configuration: NetworkManagerConfiguration) -> tuple[Evidence, ...]:
+def _generation_evidence(
+    link: Link, device: ManagedDevice, configuration: NetworkManagerConfiguration
+) -> tuple[Evidence, ...]:
     """Why NetworkManager did not generate a profile."""
     address = device.permanent_address or link.permanent_address
     facts = {"name": link.name, "address": address, "driver": link_driver(link), "kind": device.type}

@@ -114,7 +114,7 @@ def test_the_page_marks_the_fix_that_is_copied() -> None:
         page = [text_of(line) for line in draw_finding(found, 80, marked=marked)]
         (line,) = [line for line in page if line.startswith(" ▸ ")]
         assert title in line
-    assert any("in the firmware set-up" in line for line in page)
+    assert any("in the firmware setup" in line for line in page)
     assert any("In the BIOS." in line for line in page)
 
 
