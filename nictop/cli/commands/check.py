@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=("critical", "warning", "info"),
         default="warning",
-        help="the least severity that makes the exit code 1; info: notes too (default: %(default)s)",
+        help="the least severity that makes the exit code 1; info: for all (default: %(default)s)",
     )
     parser.add_argument(
         "--watch",

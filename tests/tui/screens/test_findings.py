@@ -82,12 +82,12 @@ async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> 
 async def test_the_worst_stands_in_the_panel_and_the_others_below() -> None:
     async with live_screen(WIDE) as screen:
         await say(
-            screen, finding(severity="critical", title="has no address"), *(finding(subject=f"e{n}") for n in "123")
+            screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123")
         )
         panel = screen.lines(FindingsPanel)
-        assert panel[0].startswith(" ✖ ens224 has no address")
+        assert panel[0].startswith(" ✖ ens224: no address")
         assert [line.strip() for line in panel[1:3]] == step_texts(RENAME.commands)
-        assert [line.split()[:2] for line in panel[3:]] == [["▲", "e1"], ["▲", "e2"], ["▲", "e3"]]
+        assert [line.split()[:2] for line in panel[3:]] == [["▲", "e1:"], ["▲", "e2:"], ["▲", "e3:"]]
         assert any("Findings: 1 critical · 3 warnings" in row for row in screen.drawn())
 
 
@@ -155,7 +155,7 @@ async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
         assert "ens256" in screen.lines(FindingPage)[0]
         await screen.press("escape")
         assert screen.app.screen.query_one(FindingList).has_focus
-        assert screen.lines(FindingPage)[0].split()[2] == "ens256", "the cursor stayed"
+        assert screen.lines(FindingPage)[0].split()[2] == "ens256:", "the cursor stayed"
         await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
         assert screen.app.screen.view == "body"
@@ -231,7 +231,7 @@ async def test_copy_takes_the_marked_fix_of_the_page_in_full() -> None:
         await screen.press("5", "right", "right", "y")
         assert copied(screen) == str(long.commands[0])
         mark = next(line for line in screen.lines(FindingPage) if line.startswith(" ▸ "))
-        assert mark.split()[1] == "rename"
+        assert mark.split()[1] == "Rename"
         await screen.press("left", "y")
         assert copied(screen) == "\n".join(step_texts(RENAME.commands))
 

@@ -84,7 +84,7 @@ def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
     for severity, mark, plain, word, style in (
         ("critical", "✖", "X", "critical", "bad"),
         ("warning", "▲", "!", "warning", "warn"),
-        ("info", "·", "-", "note", ""),
+        ("info", "·", "-", "info", ""),
     ):
         found = finding(severity=severity)  # type: ignore[arg-type]
         line = finding_line(found, 80, several_hosts=False, glyphs=UNICODE, word=True)
