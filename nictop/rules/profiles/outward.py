@@ -111,8 +111,8 @@ def _are_veth_peers(one: NetworkPlace, other: NetworkPlace) -> bool:
 
 
 def _peer(link: Link) -> int | None:
-    """ifindex of the other end of a veth pair in another namespace, which has its own numbering: it may be the link's own,
-    and then `Link.lower` is None."""
+    """ifindex of the other end of a veth pair. In another namespace, which has its own numbering, it may equal the
+    ifindex of the link; then `Link.lower` is None."""
     if link.lower is None and link.lower_namespace is not None:
         return link.ifindex
     return link.lower

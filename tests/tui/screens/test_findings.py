@@ -81,9 +81,7 @@ async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> 
 
 async def test_the_worst_stands_in_the_panel_and_the_others_below() -> None:
     async with live_screen(WIDE) as screen:
-        await say(
-            screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123")
-        )
+        await say(screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123"))
         panel = screen.lines(FindingsPanel)
         assert panel[0].startswith(" ✖ ens224: no address")
         assert [line.strip() for line in panel[1:3]] == step_texts(RENAME.commands)
