@@ -85,6 +85,10 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
         assert isinstance(seen[-1], RunFinished) and both.generators() == []
         result = seen[-1].result
         arrived = [one.interval for one in seen if isinstance(one, IntervalMeasured) and not one.interval.sends]
+        # by the clocks of a busy machine the first intervals may end before the run begins
+        early = sum(point.time <= 0 for flow in result.flows for point in flow.points if not point.interval.sends)
+        assert early <= 3
+        arrived = arrived[early:]
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
         assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
         assert result.goodput == pytest.approx(8 * size / seconds)
