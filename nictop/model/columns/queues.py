@@ -103,6 +103,8 @@ def _effective(row: QueueRow) -> Cell:
             text += f"+{rest + 1}"
             break
         text = longer
+    if len(text) >= CPU_NOW_WIDTH:
+        text = f"{row.busy_cpus[0]}+"
     return (f"{text}{MOVED}", "warn") if row.has_moved else (text, "normal")
 
 

@@ -169,8 +169,8 @@ def balance(found: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str
         level = "uneven"
     elif found.busiest_share > EVEN_FACTOR * even:
         level = "fair"
-    hottest = f"queue {found.busiest}: {100 * found.busiest_share:.0f} % of {unit}"
-    return level, f"balance: {level}, hottest {hottest} (even would be {100 * even:.0f} %)"
+    hottest = f"queue {found.busiest}: {units.percentage(found.busiest_share)} of {unit}"
+    return level, f"balance: {level}, hottest {hottest} (even would be {units.percentage(even)})"
 
 
 def _load(interrupt: QueueInterrupt, rates: Rates | None) -> InterruptLoad:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
+from nictop.model.queues.driver_counters import QueuePositions, Side
 from nictop.model.queues.map import counter_sources
 from nictop.model.queues.plan import QueuePlan
 from nictop.model.rates.links import Rates
 from nictop.model.window import RATES_WINDOW_SECONDS
 
 Key = TypeVar("Key")
-QueueKey = tuple[Literal["rx", "tx", "irq"], int]
+TrendSide = Literal["rx", "tx", "irq"]
+QueueKey = tuple[TrendSide, int]
 """Packets of one direction, or interrupts, and the queue number."""
 
 
@@ -85,7 +87,8 @@ def queue_rates(plan: QueuePlan, ifindex: int, rates: Rates) -> dict[QueueKey, f
     sources = counter_sources(ifindex, rates)
     found: dict[QueueKey, float | None] = {}
     for queue in plan.queues:
-        for side, positions in (("rx", queue.rx_positions), ("tx", queue.tx_positions)):
+        sides: tuple[tuple[Side, QueuePositions], ...] = (("rx", queue.rx_positions), ("tx", queue.tx_positions))
+        for side, positions in sides:
             packets, bits, _ = sources.side(side, queue.number, positions)
             found[side, queue.number] = packets if packets is not None else bits
         own = [rates.interrupts.get(one.number) for one in queue.interrupts if not one.shared]

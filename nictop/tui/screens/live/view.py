@@ -216,9 +216,9 @@ class LiveView(NictopScreen, Screen[None]):
         row = self.query_one(DeviceTable).chosen
         link = row.link if row is not None else None
         if self.view == "queues":
-            self.query_one(QueueView).show(link, snapshot)
+            self.query_one(QueueView).show(link, snapshot, self.nictop.hosts.session.window.parts)
         elif self.view == "load":
-            self.query_one(ProcessorView).show(link, snapshot)
+            self.query_one(ProcessorView).show(link, snapshot, self.nictop.hosts.session.window.parts)
         elif self.view == "overview":
             self._draw_overview_soon()
         elif self.view == "body":

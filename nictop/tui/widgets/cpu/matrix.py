@@ -25,6 +25,10 @@ NUMBER_CELLS = 10
 MARK_CELLS = 4
 HOTTEST_CELLS = 17
 """Cells at the end of a line without numbers: ``  CPU 127 5.00 k``."""
+MIN_MARKS_AND_TAIL = 8
+"""Cells of marks from which on some of them are given to the number of the hottest CPU."""
+LEAD_CELLS = units.SCALED_WIDTH + 3
+"""Cells besides the name before the first CPU."""
 HOT_SHARE = 0.8
 """Share of the highest cell above which a cell is emphasized."""
 
@@ -39,6 +43,11 @@ class MatrixRow(NamedTuple):
     """CPU id → per second."""
 
 
+def number_cells(name_cells: int, cpus: int) -> int:
+    """Cells of a matrix with all numbers."""
+    return name_cells + LEAD_CELLS + cpus * NUMBER_CELLS
+
+
 def draw_matrix(
     title: str,
     rows: Sequence[MatrixRow],
@@ -50,10 +59,13 @@ def draw_matrix(
     glyphs: Glyphs = UNICODE,
 ) -> tuple[list[SpanLine], Heatmap]:
     """The matrix in `width` cells, and the heat map for the next call, which keeps its columns."""
-    lead = 1 + name_cells + 1 + units.SCALED_WIDTH + 1
+    lead = name_cells + LEAD_CELLS
     has_numbers = len(cpus) * NUMBER_CELLS <= width - lead
     cells = NUMBER_CELLS if has_numbers else MARK_CELLS
-    tail = 0 if has_numbers or width - lead - HOTTEST_CELLS < 2 * MARK_CELLS else HOTTEST_CELLS
+    marks = (width - lead) // MARK_CELLS
+    tail = HOTTEST_CELLS
+    if has_numbers or marks < MIN_MARKS_AND_TAIL or marks - HOTTEST_CELLS // MARK_CELLS <= len(cpus) <= marks:
+        tail = 0  # a column for each CPU is better than the number of the hottest
     heat = fold_heatmap(cpus, [row.cpus for row in rows], max(1, width - lead - tail) // cells, before)
     lines: list[SpanLine] = [section_line(title, width), *_head(heat, lead, cells, tail, has_numbers)]
     for row, values in zip(rows, heat.cells, strict=True):
@@ -85,7 +97,7 @@ def _head(heat: Heatmap, lead: int, cells: int, tail: int, has_numbers: bool) ->
 
 def _cell(value: float, peak: float, cells: int, marks: str, has_number: bool) -> Span:
     share = value / peak if peak > 0 else 0.0
-    style = "dim" if not value else "accent" if share > HOT_SHARE else "in"
+    style = "dim" if not value else "title" if share > HOT_SHARE else "in"
     mark = marks[0 if not value else max(1, round(share * (len(marks) - 1)))]
     if has_number:
         return f"  {mark} {units.quantity(value, '') if value else ''}".ljust(cells), style

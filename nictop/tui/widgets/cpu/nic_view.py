@@ -12,8 +12,9 @@ from textual import events
 from nictop.model.facts import clean, driver_name, fit, value_or_reason, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Channels, Link, Rings
-from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.base.line_view import SpanLine, cut_spans
 from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
 """IFNAMSIZ without the final zero."""
@@ -63,10 +64,10 @@ def ring_words(rings: Rings) -> str:
 
 
 def beside(left: Sequence[SpanLine], right: Sequence[SpanLine], left_cells: int) -> list[SpanLine]:
-    """Two blocks of lines side by side; those of the left one fit into `left_cells`."""
+    """Two blocks of lines side by side, those of the left one cut to `left_cells` with a blank."""
     lines: list[SpanLine] = []
     for index in range(max(len(left), len(right))):
-        spans: list[Span] = list(left[index]) if index < len(left) else []
+        spans = cut_spans(left[index], left_cells - 1) if index < len(left) else []
         used = sum(width(text) for text, _ in spans)
         spans.append((" " * max(0, left_cells - used), ""))
         lines.append((*spans, *(right[index] if index < len(right) else ())))
@@ -81,6 +82,32 @@ def bar(share: float | None, cells: int, glyphs: Glyphs = UNICODE) -> str:
         filled = 1
     full, rest = divmod(filled, steps)
     return fit(glyphs.bar[-1] * full + (glyphs.bar[rest - 1] if rest else ""), cells)
+
+
+CHART_SCALE_CELLS = 8
+"""Cells at the left of a chart, for its scale."""
+
+
+def minute_chart(
+    values: Sequence[float | None],
+    rows: int,
+    scale: tuple[float, str],
+    *,
+    label: str,
+    style: str,
+    glyphs: Glyphs = UNICODE,
+) -> list[SpanLine]:
+    """The last minute as an area of `rows` lines with the time axis below it, one cell for each of `values`. `scale`:
+    value at the top, and its text."""
+    top, top_text = scale
+    drawn = area(values, len(values), rows - 1, top, glyphs=glyphs)
+    lines: list[SpanLine] = []
+    for number, text in enumerate(drawn):
+        tick = top_text if number == 0 else "0" if number == len(drawn) - 1 else ""
+        axis = glyphs.left_tick if tick else glyphs.axis
+        lines.append(((f" {tick:>{CHART_SCALE_CELLS - 2}}{axis}", "dim"), (text, style)))
+    axis = f"{'-60 s':<{max(0, len(values) - 3)}}now"
+    return [*lines, ((f" {fit(label, CHART_SCALE_CELLS - 1)}", style), (axis, "dim"))]
 
 
 class NicView(ChoiceView):

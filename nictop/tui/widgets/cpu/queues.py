@@ -24,7 +24,7 @@ from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, balance, queue_map
 from nictop.model.queues.plan import queue_plan
-from nictop.model.queues.trends import QueueKey, Trends, queue_rates
+from nictop.model.queues.trends import QueueKey, Trends, TrendSide, queue_rates
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -32,14 +32,16 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine, section_line
 from nictop.tui.widgets.base.table_line import headings
-from nictop.tui.widgets.charts.sparkline import area, nice_ceiling, spark
+from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
 from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
 from nictop.tui.widgets.cpu.nic_view import (
+    CHART_SCALE_CELLS,
     NO_LINK,
     NicView,
     bar,
     beside,
     driver_text,
+    minute_chart,
     nic_line,
     settings_texts,
 )
@@ -53,13 +55,14 @@ MIN_BAR_CELLS, WIDE_BAR_CELLS, MAX_BAR_CELLS = 5, 12, 24
 PERCENT_CELLS = 6
 """Cells of a share behind its bar: ``  39 %``."""
 MIN_TREND_CELLS, MAX_TREND_CELLS = 5, 20
-MIN_TABLE_ROWS = 3
-MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 20
-CHART_SCALE_CELLS = 8
+MIN_TABLE_ROWS = 4
+MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
+RATES_CELLS = 76
+"""Cells from which on the rates of both directions share a line."""
 MAX_OTHER_LINES = 4
 """Interrupts that serve no queue are listed up to this number."""
 
-STYLES = {"rx": "in", "tx": "out", "irq": "accent"}
+STYLES: dict[TrendSide, str] = {"rx": "in", "tx": "out", "irq": "accent"}
 RATE_TITLES = {
     "rx_packets": "RX pps",
     "rx_bits": "RX b/s",
@@ -80,7 +83,6 @@ def _drawn(key: str, title: str, priority: int) -> Column[QueueRow]:
 
 
 _WRITTEN = {column.key: column for column in (*COLUMNS, DROPS)}
-_RX_TX_ORDER = ("packets", "bits", "share", "trend")
 _PRIORITIES = {
     "queue": 1, "rx_packets": 2, "tx_packets": 2, "effective": 3, "interrupts": 5, "drops": 6, "rx_bits": 8,
     "tx_bits": 8, "xps": 9, "rps": 9, "napi": 10, "numa": 11, "allowed": 12, "irq": 13, "vector": 14,
@@ -99,7 +101,8 @@ def table_columns(plan: QueueMap, cells: int) -> tuple[Column[QueueRow], ...]:
     counted = any(name in plan.total.offered for name in ("rx_packets", "rx_bits", "tx_packets", "tx_bits"))
     wide = cells >= WIDE_CELLS
     columns: list[Column[QueueRow]] = [_sized("queue", plan)]
-    for side in ("rx", "tx") if counted else ():
+    sides = [side for side, exists in (("rx", plan.total.has_rx), ("tx", plan.total.has_tx)) if exists and counted]
+    for side in sides:
         columns += [_sized(f"{side}_packets", plan), _sized(f"{side}_bits", plan)]
         columns += [_drawn(f"{side}_share", "share", _SHARE_PRIORITY), _drawn(f"{side}_trend", "60 s", _TREND_PRIORITY)]
     columns.append(_sized("interrupts", plan))
@@ -122,6 +125,10 @@ def table_columns(plan: QueueMap, cells: int) -> tuple[Column[QueueRow], ...]:
 
 def _kind(column: Column[QueueRow]) -> str:
     return column.key.rpartition("_")[2]
+
+
+def _side(column: Column[QueueRow]) -> TrendSide | None:
+    return next((side for side in STYLES if column.key.startswith(f"{side}_")), None)
 
 
 def _with_width(column: Column[QueueRow], width: int) -> Column[QueueRow]:
@@ -148,7 +155,7 @@ class QueueTable:
     columns: tuple[Column[QueueRow], ...]
     plan: QueueMap
     trends: Mapping[QueueKey, Sequence[float | None]]
-    tops: Mapping[str, float]
+    tops: Mapping[TrendSide, float]
     """rx, tx, irq → value that fills a cell of the trend: the same for all queues, so that they can be compared."""
     glyphs: Glyphs
 
@@ -164,11 +171,11 @@ class QueueTable:
         """One blank for the mark of the selected line, then the cells."""
         spans: list[Span] = [(" ", "")]
         for column in self.columns:
-            side, _, kind = column.key.rpartition("_")
-            if kind == "share" and row.queue is not None:
+            side, kind = _side(column), _kind(column)
+            if side is not None and kind == "share" and row.queue is not None:
                 spans += self._share(row, side, column.width)
-            elif kind == "trend" and row.queue is not None:
-                values = self.trends.get((side, row.queue), ())  # type: ignore[call-overload]
+            elif side is not None and kind == "trend" and row.queue is not None:
+                values = self.trends.get((side, row.queue), ())
                 text = spark(values, column.width, self.tops.get(side, 0.0), glyphs=self.glyphs)
                 spans.append((" " + text, STYLES[side]))
             else:
@@ -178,7 +185,7 @@ class QueueTable:
                 spans.append((" " + shown, "accent" if is_busiest else TONES[tone]))
         return spans
 
-    def _share(self, row: QueueRow, side: str, cells: int) -> list[Span]:
+    def _share(self, row: QueueRow, side: TrendSide, cells: int) -> list[Span]:
         value, total = side_load(row, side), side_load(self.plan.total, side)
         if value is None or total is None:
             return [(" " * (cells + 1), "")]
@@ -187,7 +194,7 @@ class QueueTable:
         return [(" " + drawn, STYLES[side]), (f" {100 * share:3.0f} %", "" if share >= 0.005 else "dim")]
 
 
-def side_load(row: QueueRow, side: str) -> float | None:
+def side_load(row: QueueRow, side: TrendSide) -> float | None:
     """Packets per second of one direction, bits where packets are not counted; interrupts."""
     if side == "irq":
         return row.interrupts
@@ -202,9 +209,8 @@ def make_table(plan: QueueMap, trends: Trends[QueueKey], cells: int, glyphs: Gly
     found: Mapping[QueueKey, Sequence[float | None]] = {}
     if drawn:
         numbers = [row.queue for row in plan.rows if row.queue is not None]
-        sides = [column.key.partition("_")[0] for column in drawn]
-        keys = [(side, number) for side in sides for number in numbers]
-        found = trends.cells(keys, drawn[0].width)  # type: ignore[arg-type]
+        sides = [side for column in drawn if (side := _side(column)) is not None]
+        found = trends.cells([(side, number) for side in sides for number in numbers], drawn[0].width)
     tops = {
         side: max((value for key, values in found.items() if key[0] == side for value in values if value), default=0.0)
         for side in STYLES
@@ -217,43 +223,38 @@ def make_table(plan: QueueMap, trends: Trends[QueueKey], cells: int, glyphs: Gly
 
 def draw_detail(row: QueueRow, link: Link, width: int) -> list[SpanLine]:
     """Where its interrupts go, how packets are steered, its rates, and why values are missing."""
-    lines: list[SpanLine] = []
-    for load in row.loads:
-        lines += _wrapped(interrupt_text(load, row), width, "")
+    lines = [_one_line(interrupt_text(load), width, "") for load in row.loads]
     if row.channel is not None:
         cpus = format_cpu_list(row.effective or ()) or units.UNKNOWN
-        lines += _wrapped(f"vmbus channel {row.channel} → CPU {cpus} · {units.per_second(row.interrupts)}", width, "")
-    if not row.loads and row.channel is None:
-        lines += _wrapped("no dedicated interrupts", width, "dim")
-    lines += _wrapped(_rates_text(row), width, "")
+        text = f"vmbus channel {row.channel} → CPU {cpus} {units.per_second(row.interrupts)}"
+        lines.append(_one_line(text, width, ""))
+    elif not row.loads:
+        lines.append(_one_line("no dedicated interrupts", width, "dim"))
+    sides = _rate_texts(row)
+    lines += [_one_line(text, width, "") for text in ([" · ".join(sides)] if width >= RATES_CELLS else sides)]
     lines += _wrapped(_steering_text(row), width, "")
     missing = _missing_text(row, link)
     return lines + (_wrapped(missing, width, "dim") if missing else [])
 
 
-def interrupt_text(load: InterruptLoad, row: QueueRow | None = None) -> str:
-    """``IRQ 57 rx virtio2-input.3 → CPU 3 685/s · affinity 0,2``"""
+def interrupt_text(load: InterruptLoad) -> str:
+    """``IRQ 57 rx virtio2-input.3 · affinity 0,2 → CPU 3 685/s``: what changes is at the end."""
     one = load.interrupt
-    side = f" {one.direction}" if row is not None and one.direction in ("rx", "tx") else ""
-    name = f" {clean(one.name)}" if one.name else ""
-    parts = [f"IRQ {one.number}{side}{name}"]
-    if load.cpus:
-        busiest = sorted(load.cpus.items(), key=lambda item: (-item[1], item[0]))
-        counted = ", ".join(f"CPU {cpu} {units.per_second(rate)}" for cpu, rate in busiest[:3])
-        parts[0] += f" → {counted}" + (f", {len(busiest) - 3} more" if len(busiest) > 3 else "")
-    else:
-        parts[0] += f" {units.per_second(load.per_second)}"
-    if one.allowed is not None:
-        text = f"affinity {format_cpu_list(one.allowed)}"
-        if one.effective is not None and one.effective != one.allowed:
-            text += f", effective {format_cpu_list(one.effective)}"
-        parts.append(text)
+    side = f" {one.direction}" if one.direction in ("rx", "tx") else ""
+    parts = [f"IRQ {one.number}{side}" + (f" {clean(one.name)}" if one.name else "")]
     if one.shared:
         parts.append("shared by all queues")
-    return " · ".join(parts)
+    if one.allowed is not None:
+        parts.append(f"affinity {format_cpu_list(one.allowed)}")
+        if one.effective is not None and one.effective != one.allowed:
+            parts[-1] += f", effective {format_cpu_list(one.effective)}"
+    busiest = sorted(load.cpus.items(), key=lambda item: (-item[1], item[0]))
+    counted = ", ".join(f"CPU {cpu} {units.per_second(rate)}" for cpu, rate in busiest)
+    return " · ".join(parts) + (f" → {counted}" if counted else f" · {units.per_second(load.per_second)}")
 
 
-def _rates_text(row: QueueRow) -> str:
+def _rate_texts(row: QueueRow) -> list[str]:
+    """One for each direction."""
     sides = []
     for side, exists in (("rx", row.has_rx), ("tx", row.has_tx)):
         if exists:
@@ -261,7 +262,7 @@ def _rates_text(row: QueueRow) -> str:
             packets = _rate_text(row, f"{side}_packets", units.packets_per_second)
             drops = _rate_text(row, f"{side}_drops", units.per_second)
             sides.append(f"{side.upper()} {bits} {packets} drops {drops}")
-    return " · ".join(sides) or "disabled: only its interrupt exists (see ethtool -L)"
+    return sides or ["disabled: only its interrupt exists (see ethtool -L)"]
 
 
 def _rate_text(row: QueueRow, name: str, text: Callable[[float | None], str]) -> str:
@@ -315,12 +316,14 @@ class QueuePage:
     heat: Heatmap | None
 
 
-def shown_rows(plan: QueueMap, *, unfold: bool) -> tuple[QueueRow, ...]:
-    """All queues, without the idle ones where there are many."""
+def shown_rows(plan: QueueMap, trends: Trends[QueueKey], *, unfold: bool) -> tuple[QueueRow, ...]:
+    """All queues, without those that were idle for the last minute where there are many."""
     if unfold or len(plan.rows) <= MAX_UNFOLDED_QUEUES:
         return plan.rows
-    busy = tuple(row for row in plan.rows if row.queue not in plan.idle)
-    return busy or plan.rows[:1]
+    keys: list[QueueKey] = [(side, number) for number in plan.idle for side in ("rx", "tx", "irq")]
+    minute = trends.cells(keys, 1)
+    busy = {number for (_, number), values in minute.items() if any(values)}
+    return tuple(row for row in plan.rows if row.queue not in plan.idle or row.queue in busy) or plan.rows[:1]
 
 
 def draw_queues(
@@ -339,7 +342,7 @@ def draw_queues(
     below them may go beyond."""
     plan = queue_map(link, snapshot)
     lines = [nic_line(link, [driver_text(link), *settings_texts(link)], width, glyphs)]
-    rows = shown_rows(plan, unfold=unfold)
+    rows = shown_rows(plan, trends, unfold=unfold)
     if not rows:
         lines += _wrapped("no queues reported for this interface", width, "dim") + _others(plan, width)
         return QueuePage(lines, None, {}, None)
@@ -347,13 +350,15 @@ def draw_queues(
     chosen = rows[index]
     two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS
     half = width // 2
-    table = make_table(plan, trends, half if two else width, glyphs)
-    matrix, heat = _matrix(link, rows, snapshot, width, before, glyphs)
+    table = make_table(plan, trends, half - 1 if two else width, glyphs)
+    matrix, heat = _matrix(link, rows, snapshot, width, before, glyphs=glyphs)
     others = _others(plan, width)
     has_both = width >= WIDE_CELLS and max(map(_line_cells, matrix[1:]), default=width) < half
     detail = draw_detail(chosen, link, half - 1 if has_both else width)
     table_rows = -(-len(rows) // 2) if two else len(rows)
-    visible, below, detail, has_title = _fit_rows(height, table_rows, _below(table, rows, link, snapshot, width), detail)
+    visible, below, detail, has_title = _fit_rows(
+        height, table_rows, _below(table, rows, link, snapshot, width), detail
+    )
     first = max(0, min((index % table_rows) - visible // 2, table_rows - visible))
     targets: dict[int, list[tuple[int, str]]] = {}
     head, style = table.head
@@ -374,7 +379,7 @@ def draw_queues(
     else:
         lines += detail
     room = height - len(lines) - len(matrix) - len(others)
-    lines += _charts(chosen, trends, width, room, glyphs)
+    lines += _charts(chosen, trends, width, room, glyphs=glyphs)
     return QueuePage([*lines, *matrix, *others], None if two else 2 + index - first, targets, heat)
 
 
@@ -390,9 +395,7 @@ def _marked(spans: list[Span], is_chosen: bool, glyphs: Glyphs) -> list[Span]:
     return [(glyphs.cursor + first[1:], "cursor"), *((text, "cursor") for text, _ in rest)]
 
 
-def _below(
-    table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Snapshot, width: int
-) -> list[SpanLine]:
+def _below(table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Snapshot, width: int) -> list[SpanLine]:
     """The sum of all queues, what is folded, the balance, and what a mark means; the most important first."""
     plan, glyphs = table.plan, table.glyphs
     lines: list[SpanLine] = [tuple(table.row(plan.total))]
@@ -405,11 +408,16 @@ def _below(
     if hidden:
         text = f"{len(hidden)} idle queues: {format_cpu_list(hidden)} (o shows them)"
         lines.append(_one_line(text, width, "dim"))
+    age = None
+    if snapshot.inventory is not None and snapshot.counters is not None:
+        age = max(0.0, snapshot.counters.time - snapshot.inventory.time)
     if any(row.has_moved for row in rows):
-        age = None
-        if snapshot.inventory is not None and snapshot.counters is not None:
-            age = max(0.0, snapshot.counters.time - snapshot.inventory.time)
         lines.append(_one_line(moved_note(age), width, "warn"))
+    elif any(row.busy_cpus for row in rows):
+        read = f" read {units.duration(age)} ago" if age is not None else ""
+        lines.append(_one_line(f"CPU now: where interrupts were counted; as the affinity{read}", width, "dim"))
+    else:
+        lines.append(_one_line("CPU now: the affinity, as no interrupts were counted", width, "dim"))
     if not plan.total.offered:
         text = f"packets and bytes per queue: n/a, {driver_name(link) or 'the driver'} does not report them"
         lines.append(_one_line(text, width, "dim"))
@@ -456,6 +464,7 @@ def _matrix(
     snapshot: Snapshot,
     width: int,
     before: Heatmap | None,
+    *,
     glyphs: Glyphs,
 ) -> tuple[list[SpanLine], Heatmap | None]:
     """Interrupts per second, queue × CPU; nothing without interrupts."""
@@ -485,12 +494,11 @@ def _cpu_sums(loads: Sequence[InterruptLoad]) -> dict[int, float]:
     return sums
 
 
-def _charts(
-    row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyphs: Glyphs
-) -> list[SpanLine]:
+def _charts(row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyphs: Glyphs) -> list[SpanLine]:
     """The last minute of the selected queue as a chart for each direction, in `room` rows; nothing when they are too
     few."""
-    sides = [side for side in ("rx", "tx") if getattr(row, f"has_{side}") and side_load(row, side) is not None]
+    exists: dict[TrendSide, bool] = {"rx": row.has_rx, "tx": row.has_tx}
+    sides = [side for side in exists if exists[side] and side_load(row, side) is not None]
     rows = min(room - 1, MAX_CHART_ROWS)
     if rows < MIN_CHART_ROWS or not sides or row.queue is None:
         return []
@@ -499,20 +507,15 @@ def _charts(
     if cells < MIN_TREND_CELLS:
         return []
     blocks = []
-    series = trends.cells([(side, row.queue) for side in sides], cells)  # type: ignore[misc]
+    series = trends.cells([(side, row.queue) for side in sides], cells)
     for side in sides:
-        values = series[side, row.queue]  # type: ignore[index]
+        values = series[side, row.queue]
         unit = "pps" if getattr(row, f"{side}_packets") is not None else "b/s"
         top = nice_ceiling(max((value for value in values if value is not None), default=0.0))
-        drawn = area(values, cells, rows - 1, top, glyphs=glyphs)
-        block: list[SpanLine] = []
-        for number, text in enumerate(drawn):
-            label = units.quantity(top, "") if number == 0 else "0" if number == len(drawn) - 1 else ""
-            tick = glyphs.left_tick if label else glyphs.axis
-            block.append(((f" {label:>{CHART_SCALE_CELLS - 2}}{tick}", "dim"), (text, STYLES[side])))
-        axis = f"{'-60 s':<{max(0, cells - 3)}}now"
-        block.append(((f" {side.upper()} {unit}".ljust(CHART_SCALE_CELLS), STYLES[side]), (axis, "dim")))
-        blocks.append(block)
+        scale = top, units.quantity(top, "")
+        blocks.append(
+            minute_chart(values, rows, scale, label=f"{side.upper()} {unit}", style=STYLES[side], glyphs=glyphs)
+        )
     lines = [section_line(f"queue {row.queue}: last 60 s", width)]
     return lines + (beside(blocks[0], blocks[1], half) if len(blocks) > 1 else blocks[0])
 
@@ -544,7 +547,7 @@ class QueueView(NicView):
         plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
         self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
         self._shown, self._busiest = (link, snapshot), found.busiest
-        self.set_keys([str(row.queue) for row in shown_rows(found, unfold=self.unfold)])
+        self.set_keys([str(row.queue) for row in shown_rows(found, self._trends, unfold=self.unfold)])
         self.redraw()
 
     @property
