@@ -13,7 +13,7 @@ from nictop.model.queues.trends import Trends
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.base.line_view import Span, SpanLine, cut_spans
 from nictop.tui.widgets.base.table_line import cell_spans, headings
 from nictop.tui.widgets.cpu.strip import SATURATED
 
@@ -57,7 +57,7 @@ def draw_cpu_table(
         return CpuBlock([((" no rates yet", "dim"),)], None, {})
     wide = width >= WIDE_CELLS
     reserved = (WIDE_STRIP_CELLS if wide else MIN_STRIP_CELLS) + 2
-    columns = fit_columns(COLUMNS, max(min(width, 40), width - reserved - 1))
+    columns = fit_columns(COLUMNS, max(min(width, 41) - 1, width - reserved - 1))
     used = 1 + sum(column.width + 1 for column in columns)
     strip = min(MAX_STRIP_CELLS, width - used - 2)
     strip = strip if strip >= MIN_STRIP_CELLS else 0
@@ -143,9 +143,12 @@ def draw_cpu_map(
     shares = trends.cells(sorted(rows), cells)
     targets: dict[int, list[tuple[int, str]]] = {}
     block = label + cells + 1
-    text = f" last 60 s of {len(rows)} CPUs, {2 * per_half} in each line; busiest now: CPU {hottest.cpu} "
+    text = (
+        f" last 60 s of {len(rows)} CPUs, {min(2 * per_half, len(rows))} in each line; busiest now: CPU {hottest.cpu} "
+    )
     is_hot = hottest.shares.busy >= SATURATED
-    lines.append(((text, "dim"), (f"{100 * hottest.shares.busy:.0f} %", "bad" if is_hot else "")))
+    busy = f"{100 * hottest.shares.busy:.0f} %", "bad" if is_hot else ""
+    lines.append(tuple(cut_spans([(text, "dim"), busy], width)))
     top = len(lines)
     for number in range(tall):
         spans: list[Span] = []

@@ -132,6 +132,7 @@ class NicView(ChoiceView):
         return self.index if self.index is not None else 0
 
     async def on_click(self, event: events.Click) -> None:  # type: ignore[override]
+        event.prevent_default()  # the handler of the base class, for which every line is a choice
         offset = event.get_content_offset_capture(self)
         line = self.line_at(offset.y)
         if line == 0 and not self._header_height:

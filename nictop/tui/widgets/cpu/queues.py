@@ -172,7 +172,7 @@ def _fit_rows(
 ) -> tuple[int, list[SpanLine], list[SpanLine], bool]:
     """(rows of the table, lines below it, lines of details, whether these have a title) that fit into `height` with the
     first two lines: the table has at least `MIN_TABLE_ROWS`, and one line of details remains."""
-    least = min(rows, MIN_TABLE_ROWS)
+    least = min(rows, MIN_TABLE_ROWS, max(1, height - 3))
     room = height - 2 - least
     has_title = True
     while room < len(below) + len(detail) + has_title and len(detail) > 1:
