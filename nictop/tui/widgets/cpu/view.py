@@ -302,7 +302,7 @@ def draw_cpus(
         lines += beside(vectors, threads, left)
     else:
         lines += [*vectors, *threads]
-    if rates is not None and not has_machine:
+    if rates is not None and rates.cpus and not has_machine:
         lines += draw_charts(rates, trends, selected, width, height - len(lines) - len(matrix), glyphs=glyphs)
     if has_machine:
         lines += draw_machine(rates.machine if rates is not None else (), width)

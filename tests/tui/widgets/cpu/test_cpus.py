@@ -223,11 +223,15 @@ def test_softnet_is_shown_under_the_right_heading() -> None:
     assert (under("drop"), under("sqz"), under("RPS"), under("limited")) == ("11.0", "22.0", "33.0", "44.0")
 
 
-def test_before_the_first_rates_it_says_so() -> None:
-    guest, _ = loaded_guest()
-    host = replace(guest, rates=None)
-    lines = text(draw_cpus(link_of(host), host, 80, 18, Trends[int]()).lines)
-    assert any("no rates yet" in line for line in lines)
+@pytest.mark.parametrize("size", SIZES)
+def test_without_rates_or_without_those_of_cpus_it_says_so(size: tuple[int, int]) -> None:
+    """Between two readings no tick may have passed."""
+    guest, parts = loaded_guest()
+    assert guest.rates is not None
+    for rates in (None, replace(guest.rates, cpus={})):
+        host = replace(guest, rates=rates)
+        lines = text(draw_cpus(link_of(host), host, *size, cpu_trends(parts)).lines)
+        assert any("no rates yet" in line for line in lines)
 
 
 # -------------------------------------------------------------------------------------------- threads, all interrupts
