@@ -88,7 +88,7 @@ COLUMNS: tuple[Column[CpuRow], ...] = (
     Column("user", "user", "%", 4, 7, "right", _time("user")),
     Column("system", "sys", "%", 3, 7, "right", _time("system")),
     Column("irq", "irq", "%", 3, 6, "right", _time("irq")),
-    Column("softirq", "soft", "%", 6, 3, "right", _softirq),
+    Column("softirq", "soft", "%", 5, 3, "right", _softirq),
     Column("steal", "steal", "%", 5, 5, "right", _steal),
     Column("guest", "guest", "%", 5, 10, "right", _time("guest")),
     Column("interrupts", "IRQ/s", "1/s", 6, 3, "right", _rate(lambda row: row.interrupts)),

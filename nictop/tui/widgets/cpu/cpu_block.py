@@ -20,7 +20,7 @@ from nictop.tui.widgets.cpu.strip import SATURATED
 MAX_TABLE_CPUS = 32
 """Up to so many CPUs each has a line of the table; beyond, the heat map shows all of them."""
 WIDE_CELLS = 110
-MIN_STRIP_CELLS, WIDE_STRIP_CELLS, MAX_STRIP_CELLS = 11, 40, 60
+MIN_STRIP_CELLS, WIDE_STRIP_CELLS, MAX_STRIP_CELLS = 10, 40, 60
 """Cells of the last minute behind the table."""
 MIN_MAP_CELLS = 12
 """Cells of the last minute in one column of the heat map."""

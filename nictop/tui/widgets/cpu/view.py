@@ -322,7 +322,7 @@ def _nic_facts(
     return [driver_text(link), counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
 
 
-class ProcessorView(NicView):
+class CpuView(NicView):
     """`draw_cpus`; up and down select a CPU."""
 
     def __init__(self, *, id: str | None = None) -> None:

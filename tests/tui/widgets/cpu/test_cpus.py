@@ -18,7 +18,7 @@ from nictop.tui.widgets.cpu.cpu_block import draw_cpu_map, draw_cpu_table
 from nictop.tui.widgets.cpu.strip import SATURATED
 from nictop.tui.widgets.cpu.view import (
     CpuPage,
-    ProcessorView,
+    CpuView,
     draw_cpus,
     draw_machine,
     draw_threads,
@@ -74,17 +74,17 @@ def test_the_first_line_has_the_nic_and_its_interrupts() -> None:
 def test_80_columns_have_times_interrupts_packets_and_the_last_minute() -> None:
     lines = text(drawn(80, 18).lines)
     assert lines[1].split() == [
-        "CPU", "busy", "user", "sys", "irq", "soft", "steal", "IRQ/s", "net", "pkt/s", "-60", "s", "now",
+        "CPU", "busy", "user", "sys", "irq", "soft", "steal", "IRQ/s", "net", "pkt/s", "sqz", "drop", "-60", "s", "now",
     ]  # fmt: skip
-    assert lines[5].split()[:9] == ["3", "3%", "1", "1", "0", "1", "0", "40.0", "0"]
-    assert all(title in text(drawn(120, 28).lines)[1].split() for title in ("sqz", "drop", "guest"))
+    assert lines[5].split()[:11] == ["3", "3%", "1", "1", "0", "1", "0", "40.0", "0", "0", "0"]
+    assert "sqz   drop" in text(drawn(79, 18).lines)[1], "also beside a scroll bar"
 
 
 def test_the_last_minute_shows_where_a_cpu_was_saturated() -> None:
     guest, parts = loaded_guest()
     hot = replace(parts[-1], elapsed=30.0, cpus=parts[-1].cpus | {2: shares(softirq=SATURATED + 0.1)})
     calm = replace(parts[-1], elapsed=30.0, cpus=parts[-1].cpus | {2: shares(user=0.1)})
-    block = draw_cpu_table(guest.rates, None, cpu_trends((hot, calm)), width=120, height=20, selected=None)
+    block = draw_cpu_table(guest.rates, None, cpu_trends((hot, calm)), width=121, height=20, selected=None)
     strip = [span for span in block.lines[3][-2:] if span[0].strip()]
     assert [style for _, style in strip] == ["bad", "in"]
     assert strip[0][0] == UNICODE.levels[-1] * len(strip[0][0])
@@ -279,20 +279,20 @@ async def test_keys_and_clicks_select_a_cpu_and_another_nic() -> None:
     async with live_screen() as screen:
         await screen.receive(*captured_lines("virtio-4-queues"))
         await screen.press("right", "right", "3")
-        view = screen.app.screen.query_one(ProcessorView)
-        assert any("on CPU 3 " in line for line in screen.lines(ProcessorView)), "it takes most interrupts"
+        view = screen.app.screen.query_one(CpuView)
+        assert any("on CPU 3 " in line for line in screen.lines(CpuView)), "it takes most interrupts"
         await screen.press("up")
-        assert any("on CPU 2 " in line for line in screen.lines(ProcessorView))
+        assert any("on CPU 2 " in line for line in screen.lines(CpuView))
         top = view.region.y
         await screen.pilot.click(offset=(10, top + 2))
-        assert any("on CPU 0 " in line for line in screen.lines(ProcessorView))
+        assert any("on CPU 0 " in line for line in screen.lines(CpuView))
         await screen.pilot.click(offset=(8, top))
-        assert any("interrupts/s of ens224 on CPU 0" in line for line in screen.lines(ProcessorView))
+        assert any("interrupts/s of ens224 on CPU 0" in line for line in screen.lines(CpuView))
 
 
 async def test_half_blocks_have_two_colours() -> None:
     async with live_screen() as screen:
-        view = screen.app.screen.query_one(ProcessorView)
+        view = screen.app.screen.query_one(CpuView)
         style = view._style("heat4 heat0")
         assert style.color == view._style("heat4").color and style.bgcolor == view._style("heat0").color
         assert style.color != style.bgcolor
