@@ -247,32 +247,27 @@ CHANGE_KEYS: list[BindingType] = [
 ]
 
 CHANGE_DIALOG_KEYS: list[BindingType] = [
-    Binding("y", "copy", "Copy", id="change.copy", tooltip="a change: copy its commands"),
-    Binding("enter", "close", "Close", id="change.close", tooltip="a change that has ended: close it"),
-    Binding("escape", "back", "Back", id="change.back", priority=True, tooltip="a change: no; later: look around"),
+    _hidden("tab", "step(1)", "Next", id="dialog.next", priority=True, tooltip="a dialog: next button or field"),
+    _hidden("shift+tab", "step(-1)", "Previous", id="dialog.previous", priority=True),
+    _hidden("up", "scroll_text(-1)", "Up", id="dialog.up"),
+    _hidden("down", "scroll_text(1)", "Down", id="dialog.down"),
+    _hidden("pageup", "page_text(-1)", "Page up", id="dialog.page-up"),
+    _hidden("pagedown", "page_text(1)", "Page down", id="dialog.page-down"),
+    Binding("escape", "cancel", "Cancel", id="dialog.cancel", priority=True, tooltip="a dialog: cancel"),
     INTERRUPT,
 ]
-"""The other keys of the same dialog; they are not in the help."""
 
-# ------------------------------------------------------------------------------------------------------------ dialogs
-
-HELP_KEYS: list[BindingType] = [
-    Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
-    _hidden("ctrl+c", "app.quit", "Quit", id="help.quit"),
+BUTTON_KEYS: list[BindingType] = [
+    _hidden("left", "choose(-1)", "Before", id="button.before"),
+    _hidden("right", "choose(1)", "Next", id="button.next"),
+    _hidden("enter", "press", "Confirm", id="button.press"),
 ]
 
-DIALOG_KEYS: list[BindingType] = [
-    Binding("enter,y", "answer(True)", "Yes", id="dialog.yes", tooltip="a dialog: yes"),
-    Binding("escape,n", "answer(False)", "No", id="dialog.no", tooltip="a dialog: no"),
+COPY_KEYS: list[BindingType] = [
+    Binding("y", "copy", "Copy", id="dialog.copy", tooltip="a dialog with commands: copy them"),
 ]
 
-LEAVE_KEYS: list[BindingType] = [
-    Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
-]
-
-RUN_CHANGE_KEYS: list[BindingType] = [
-    INTERRUPT,
-]
+LEAVE_KEYS: list[BindingType] = [_hidden("ctrl+c", "quit", "Quit", id="leave.quit", priority=True)]
 
 MENU_KEYS: list[BindingType] = [
     Binding("escape", "dismiss", "Close", id="menu.close", tooltip="a menu: close it"),
