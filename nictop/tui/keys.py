@@ -222,31 +222,17 @@ RECORDED_RUN_KEYS: list[BindingType] = [
 
 # ------------------------------------------------------------------------------------------------------------ changes
 
-FIX_KEYS: list[BindingType] = [
-    Binding("y", "copy", "Copy", id="fix.copy", tooltip="a fix that nictop does not apply: copy its commands"),
-    Binding("escape", "back", "Back", id="fix.back", priority=True, tooltip="a fix: leave it as it is"),
-    _hidden("enter", "back", "Close", id="fix.close", tooltip="a fix that cannot be applied: close it"),
-    INTERRUPT,
+SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Continue", id="set-up.continue")]
+"""In the form; on the buttons Enter presses."""
+
+# ------------------------------------------------------------------------------------------------------------ dialogs
+
+HELP_KEYS: list[BindingType] = [
+    Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
+    _hidden("ctrl+c", "app.quit", "Quit", id="help.quit"),
 ]
 
-SET_UP_KEYS: list[BindingType] = [
-    Binding(
-        "enter", "begin", "Go on", id="set-up.begin", priority=True, tooltip="set-up: ask the host what would change"
-    ),
-    Binding("escape", "close", "Close", id="set-up.close", priority=True, tooltip="set-up: close it"),
-    INTERRUPT,
-]
-
-CHANGE_KEYS: list[BindingType] = [
-    Binding("a", "apply", "Apply", id="change.apply", tooltip="a change: apply it, to be undone unless it is kept"),
-    Binding("k", "keep", "Keep", id="change.keep", tooltip="a change: keep it"),
-    Binding("u", "undo", "Undo", id="change.undo", tooltip="a change: undo it now"),
-    Binding("plus,equals_sign", "wait(1)", "Longer", id="change.longer", tooltip="a change: more time to keep it"),
-    Binding("minus", "wait(-1)", "Shorter", id="change.shorter", tooltip="a change: less time to keep it"),
-    Binding("l", "lasting", "Make it last", id="change.lasting", tooltip="a change that was kept: make it last"),
-]
-
-CHANGE_DIALOG_KEYS: list[BindingType] = [
+DIALOG_KEYS: list[BindingType] = [
     _hidden("tab", "step(1)", "Next", id="dialog.next", priority=True, tooltip="a dialog: next button or field"),
     _hidden("shift+tab", "step(-1)", "Previous", id="dialog.previous", priority=True),
     _hidden("up", "scroll_text(-1)", "Up", id="dialog.up"),
@@ -279,16 +265,6 @@ MENU_LIST_KEYS: list[BindingType] = [
     Binding("space", "screen.toggle_option", "Toggle", id="menu.toggle", tooltip="a menu: switch the option on or off"),
 ]
 
-LINE_ENTRY_KEYS: list[BindingType] = [
-    Binding("escape", "dismiss", "Cancel", id="entry.cancel", tooltip="a line to be typed: cancel"),
-    INTERRUPT,
-]
-
-QUESTION_KEYS: list[BindingType] = [
-    Binding("escape", "cancel", "Cancel", id="question.cancel", priority=True, tooltip="a question: do not answer"),
-    INTERRUPT,
-]
-
 # ------------------------------------------------------------------------------------------------------ help and README
 
 _TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS, COMPARISON_KEYS)
@@ -300,7 +276,6 @@ ALL_KEYS: list[BindingType] = [
     *OVERVIEW_TABLE_KEYS,
     *(key for key in HOSTS_KEYS if isinstance(key, Binding) and key.action in ("add", "remove", "reconnect")),
     *(key for keys in _TRAFFIC for key in keys if key not in HELP_AND_QUIT),
-    *CHANGE_KEYS,
     *LIST_KEYS,
     *REPLAY_KEYS,
     *RECORDED_RUN_KEYS,

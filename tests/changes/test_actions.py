@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.changes.actions import BLANKS, Actions, ByHand, actions_of, command_of, fill
+from nictop.changes.actions import BLANKS, Actions, ManualOnly, actions_of, command_of, fill
 from nictop.errors import NictopError
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
@@ -43,7 +43,7 @@ def actions(*lines: str) -> Actions:
 
 def why(fix: Fix) -> str:
     found = actions_of(fix)
-    assert isinstance(found, ByHand)
+    assert isinstance(found, ManualOnly)
     return found.why
 
 
@@ -56,7 +56,7 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
     for file, found in findings_of_cases():
         for fix in found.fixes:
             meant = actions_of(fix)
-            if isinstance(meant, ByHand):
+            if isinstance(meant, ManualOnly):
                 assert meant.why and not meant.why.endswith("."), (file, fix)
                 by_hand.add(found.rule)
                 continue

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nictop.changes.actions import Action, Actions, ByHand, actions_of
+from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressRequest
@@ -168,11 +168,11 @@ def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
     host, link = without_networkmanager("netplan")
     routed = give_address(host, link, AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True))
     assert step_texts(routed.fix.commands)[1] == "ip route add default via 192.0.2.1 dev ens224"
-    assert isinstance(actions_of(routed.fix), ByHand)
+    assert isinstance(actions_of(routed.fix), ManualOnly)
     texts = [" ".join(step_texts(one.commands)) for one in routed.lasting]
     assert all("192.0.2.1" in text.replace("192.0.2.10", "") for text in texts)
     dhcp = give_address(host, link, DHCP)
-    assert isinstance(actions_of(dhcp.fix), ByHand)
+    assert isinstance(actions_of(dhcp.fix), ManualOnly)
     assert [
         words in " ".join(step_texts(one.commands))
         for one, words in zip(dhcp.lasting, ("use-routes=false", "UseGateway=no", "inet dhcp"), strict=True)

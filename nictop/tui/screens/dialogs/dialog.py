@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from nictop.model.facts import wrap
 from nictop.tui.keys import DIALOG_KEYS
-from nictop.tui.widgets.base.button_row import Button, ButtonRow
+from nictop.tui.widgets.base.button_row import ButtonRow
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -34,22 +34,27 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
     """A subclass has the title, the text, the buttons, and what each of them does (`press`)."""
 
     BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
-    IS_TALL = False
+    is_tall = False
     """It has the full height of a dialog from the start: its text changes, and its frame must not move."""
+    fields_above = False
     FIELD_ROWS = 0
     """Rows of `compose_fields`, with their margins, unless it is tall."""
-    KEY_WORDS = "Tab Next · Enter Confirm · Esc Cancel"
 
     @property
     def dialog_title(self) -> str:
         raise NotImplementedError
+
+    @property
+    def key_words(self) -> str:
+        """Keys and their actions, the most important first."""
+        return "Tab Next · Enter Confirm · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """The text, `cells` cells wide."""
         raise NotImplementedError
 
     def compose_fields(self) -> Iterable[Widget]:
-        """Widgets between text and buttons."""
+        """Widgets between text and buttons, or above the text (`fields_above`)."""
         return ()
 
     def show_buttons(self, row: ButtonRow) -> None:
@@ -61,11 +66,14 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="dialog", classes="dialog tall" if self.IS_TALL else "dialog"):
+        with Vertical(id="dialog", classes="dialog tall" if self.is_tall else "dialog"):
+            if self.fields_above:
+                yield from self.compose_fields()
             text = LineView(id="dialog-text")
             text.can_focus = False
             yield text
-            yield from self.compose_fields()
+            if not self.fields_above:
+                yield from self.compose_fields()
             yield ButtonRow(id="dialog-buttons")
 
     def on_mount(self) -> None:
@@ -82,10 +90,10 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         cells = self.app.size.width
         if box.border_title != (shown := box_title(self.dialog_title, cells, self.glyphs)):
             box.border_title = shown
-        if box.border_subtitle != (shown := box_keys(self.KEY_WORDS, cells, self.glyphs)):
+        if box.border_subtitle != (shown := box_keys(self.key_words, cells, self.glyphs)):
             box.border_subtitle = shown
         lines = self.text_lines(max(MIN_TEXT_CELLS, view.scrollable_content_region.width))
-        if not self.IS_TALL:
+        if not self.is_tall:
             view.take_rows(max(1, min(len(lines), self.size.height - CHROME_ROWS - self.FIELD_ROWS)))
         view.show_lines(lines)
         self.show_buttons(self.query_one(ButtonRow))

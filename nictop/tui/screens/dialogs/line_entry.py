@@ -35,13 +35,16 @@ class LineEntry(Dialog[None]):
     ) -> None:
         super().__init__()
         self._title, self._words, self._value, self._take, self._button = title, words, value, take, button
-        self.KEY_WORDS = f"Tab Next · Enter {button} · Esc Cancel"
         self._error = ""
         self._taking = False
 
     @property
     def dialog_title(self) -> str:
         return self._title
+
+    @property
+    def key_words(self) -> str:
+        return f"Tab Next · Enter {self._button} · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         return list(self.wrapped(self._words, cells))

@@ -85,8 +85,8 @@ def ask_report(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Save report",
-            "One HTML page: findings with commands, hosts, interfaces, test results. Readable by you only (0600), with all "
-            "names and addresses; nictop report --redact hides them.",
+            "One HTML page: findings with commands, hosts, interfaces, test results. Readable by you only (0600), with "
+            "all names and addresses; nictop report --redact hides them.",
             file_name(tuple(nictop.hosts.by_name), report.wall, "html"),
             take,
             button="Save",

@@ -77,10 +77,8 @@ class ButtonRow(LineView):
 
     def move(self, step: int) -> bool:
         """Choose the next button, or the one before (`step` -1). False: there is none."""
-        if self.chosen is None:
-            target = 0 if step > 0 else len(self.buttons) - 1
-        else:
-            target = self.chosen + step
+        edge = 0 if step > 0 else len(self.buttons) - 1
+        target = edge if self.chosen is None else self.chosen + step
         if not 0 <= target < len(self.buttons):
             return False
         self.chosen = target

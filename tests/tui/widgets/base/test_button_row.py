@@ -87,7 +87,9 @@ async def test_a_disabled_button_says_why_and_rings() -> None:
     app = Row()
     async with running(app, (60, 5)) as pilot:
         why = "changes are disabled for web1"
-        app.row.show((Button("apply", "Apply", False, why), Button("close", "Close")), stage="read-only", chosen="close")
+        app.row.show(
+            (Button("apply", "Apply", False, why), Button("close", "Close")), stage="read-only", chosen="close"
+        )
         assert app.text == "[ Apply ] [▸Close ]"
         await pilot.press("left")
         assert app.text == f"[▸Apply ] [ Close ]  {why}"
