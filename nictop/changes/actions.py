@@ -16,7 +16,7 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo
+from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote
 from nictop.rules.wording import PLACE_TEXTS
 
 Action = tuple[str, ...]
@@ -121,13 +121,18 @@ def with_values(steps: Iterable[Step], values: Mapping[str, str]) -> tuple[Step,
     def filled(text: str) -> str:
         return PLACEHOLDER.sub(lambda found: values.get(found[0][1:-1]) or found[0], text)
 
+    def filled_word(word: str) -> str:
+        """Of a shell line: quoted there."""
+        value = values.get(word[2:-2]) if word[:2] == "'<" and word[-2:] == ">'" else None
+        return shell_quote(value) if value else filled(word)
+
     result: list[Step] = []
     for step in steps:
         if isinstance(step, Command):
             path = None if step.write_to is None else filled(step.write_to)
             result.append(Command(tuple(map(filled, step.argv)), path))
         else:
-            result.append(ManualStep(tuple(map(filled, step.words))))
+            result.append(ManualStep(tuple(map(filled_word, step.words))))
     return tuple(result)
 
 

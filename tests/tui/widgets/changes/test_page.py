@@ -96,9 +96,7 @@ def test_every_sequence_of_events_is_drawn(
         progress = ChangeProgress(job.spec((ACTION,)))
         for decision, event in steps:
             progress = progress.decided(decision).after(event)
-            lines = ChangePage(job, progress, cells, glyphs=glyphs).lines(
-                0.0, Snapshot.empty("vm1"), asks_twice=twice
-            )
+            lines = ChangePage(job, progress, cells, glyphs=glyphs).lines(0.0, Snapshot.empty("vm1"), asks_twice=twice)
             drawn = ["".join(span for span, _ in line) for line in lines]
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
             assert glyphs.is_ascii or cells < 40 or all(width(line) <= cells for line in drawn)
@@ -136,7 +134,9 @@ def test_whether_it_has_helped() -> None:
     assert "could not be checked again: needs root" in words(applied.after(Verdict(False, "needs root")))
     assert "·  Waiting for new values of the host" in words(applied, job=SET_UP_JOB)
     assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), job=SET_UP_JOB)
-    assert "▲  ens4 has MTU 1500" in words(replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), job=SET_UP_JOB)
+    assert "▲  ens4 has MTU 1500" in words(
+        replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), job=SET_UP_JOB
+    )
 
 
 @pytest.mark.parametrize("outcome", sorted(OUTCOME_STYLES))
