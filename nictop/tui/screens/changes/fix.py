@@ -100,14 +100,17 @@ class FixScreen(NictopScreen, Dialog[None]):
         job, lines = self._job, list[SpanLine]()
         if isinstance(self._actions, ManualOnly):
             if job.fix.where == "here":
-                lines += self.wrapped(f"nictop cannot apply this fix: {self._actions.why}.", cells, "warn")
+                lines += self.wrapped(f"nictop cannot apply this fix: {self._actions.why}.", cells, "warn", indent=" ")
         elif not self._is_allowed:
             lines += self.wrapped(
-                f"Changes are disabled for {job.host}. To enable them: nictop --allow-changes …, or", cells, "warn"
+                f"Changes are disabled for {job.host}. To enable them: nictop --allow-changes …, or",
+                cells,
+                "warn",
+                indent=" ",
             )
             text = f"allow_changes = true below [hosts.{job.host}] in ~/.config/nictop/config.toml."
-            lines += self.wrapped(text, cells, "warn")
-        lines += self.wrapped(f"Run {self._place}:", cells, "dim")
+            lines += self.wrapped(text, cells, "warn", indent=" ")
+        lines += self.wrapped(f"Run {self._place}:", cells, "dim", indent=" ")
         lines += draw_fix(self._filled, cells, glyphs=self.glyphs)
         return lines
 

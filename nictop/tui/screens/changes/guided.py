@@ -89,10 +89,10 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         if isinstance(change, NictopError):
             style = "dim" if isinstance(change, Missing) and not self._submitted else "bad"
             for text, tone in ((change.message, style), (change.hint or "", "dim")):
-                lines += self.wrapped(text, cells, tone) if text else ()
+                lines += self.wrapped(text, cells, tone, indent=" ") if text else ()
             return lines
         if change.fix.persistent is False and self._place.host.inventory.networkmanager is None and change.lasting:
-            lines += self.wrapped(NO_NETWORKMANAGER, cells, "dim")
+            lines += self.wrapped(NO_NETWORKMANAGER, cells, "dim", indent=" ")
         lines.append(section_line("Commands", cells))
         lines += draw_fix(change.fix, cells, glyphs=self.glyphs)
         if change.lasting:

@@ -98,10 +98,10 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         view.show_lines(lines)
         self.show_buttons(self.query_one(ButtonRow))
 
-    def wrapped(self, text: str, cells: int, style: str = "") -> Iterator[SpanLine]:
+    def wrapped(self, text: str, cells: int, style: str = "", *, indent: str = "") -> Iterator[SpanLine]:
         """Clean lines of at most `cells` cells."""
-        for part in wrap(self.glyphs.text(text), max(MIN_TEXT_CELLS, cells)):
-            yield ((part, style),)
+        for part in wrap(self.glyphs.text(text), max(MIN_TEXT_CELLS, cells - len(indent))):
+            yield ((indent + part, style),)
 
     # -------------------------------------------------------------------------------------------------- keys
 

@@ -115,9 +115,8 @@ class Form(ChoiceView):
         if field.choices:
             value, style = f"{self.glyphs.choice_left} {word} {self.glyphs.cursor}", ""
         else:
-            value, style = word + (self.glyphs.caret if typing else ""), "title"
-            if not value:
-                value, style = field.empty, "dim"
+            caret = self.glyphs.caret if typing else ""
+            value, style = (word + caret, "title") if word else (f"{caret}{field.empty}", "dim")
         problem = self.problems.get(field.name, "")
         beside, tone = (problem, "bad") if problem else (field.example, "dim")
         room = max(1, cells - self.label_cells - 3)
