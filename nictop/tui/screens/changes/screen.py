@@ -59,7 +59,6 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         yield entry
 
     def on_mount(self) -> None:
-        self.set_focus(self.query_one(ButtonRow))
         self.subscribe(self.nictop.changes.changed, self.draw)
 
     # ------------------------------------------------------------------------------------------ what is shown

@@ -77,7 +77,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
             yield ButtonRow(id="dialog-buttons")
 
     def on_mount(self) -> None:
-        first = next(iter(self.query("#dialog TextInput, #dialog Form")), None)
+        first = next((field for field in self.query("#dialog TextInput, #dialog Form") if field.display), None)
         self.set_focus(first or self.query_one(ButtonRow))
         self.call_after_refresh(self.draw)
 

@@ -17,8 +17,9 @@ from nictop.model.facts import fit, width
 from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span
 
-CHOOSE_HINT = "← → choose, Enter confirms"
-"""Shown while no button is chosen."""
+CHOOSE_HINT, SHORT_CHOOSE_HINT = "← → choose, Enter confirms", "← → Enter"
+"""Shown while no button is chosen; the short one where the other does not fit."""
+MIN_NOTE_CELLS = 9
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ class ButtonRow(LineView):
             spans.append((self._text(index), self._style_of(button, index)))
         room = self.size.width - sum(width(text) for text, _ in spans) - 2
         note = self.glyphs.text(self.note)
-        if note and room > 12:
+        if self.note == CHOOSE_HINT and width(note) > room:
+            note = self.glyphs.text(SHORT_CHOOSE_HINT)
+        if note and room >= MIN_NOTE_CELLS:
             spans.append(("  " + fit(note, room), "dim"))
         self.show_lines([tuple(spans)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.button_row import ButtonRow
 from nictop.tui.widgets.base.form import Form
 from nictop.wire.source import SourceState
 from tests.support.change_screen import (
@@ -35,6 +36,7 @@ from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
 JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
+CHANGE_KINDS: tuple[ChangeKind, ...] = ("applying", "applied", "undoing", "undone")
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 
 
@@ -117,6 +119,83 @@ async def test_a_host_that_is_away_is_not_asked() -> None:
         assert shows(screen, LiveScreen)
         assert any("alma-load-001 is not live: lost" in row for row in screen.drawn())
         assert not [one for one in screen.source.requests if one.change is not None]
+
+
+# ---------------------------------------------------------------------------------------------- keys pressed twice
+
+
+async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> Callable[[str], Awaitable[None]]:
+    """Open the dialog of a fix and show its plan; the result sends further replies of the host."""
+    await with_finding(screen, JUMBO)
+    await screen.press("f")
+    await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
+    request = next(one.change for one in screen.source.requests if one.change)
+    plan = PlannedAction(request.actions[0], "mtu 1500", "mtu 9000", (), "ens192")
+
+    async def reply(kind: ChangeKind) -> None:
+        line = ChangeLine(1.0, request.id, kind, plan=(plan,), fingerprint="f", needs_second_yes=needs_second_yes)
+        await screen.receive(Line(change=line))
+        await screen.settle()
+
+    await reply("prepared")
+    return reply
+
+
+def decisions(screen: Screen) -> list[str]:
+    """Requests that the host got after the first one."""
+    return [one.change.step for one in screen.source.requests if one.change][1:]
+
+
+async def test_a_held_enter_neither_applies_nor_keeps() -> None:
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        await screen.press("enter", "enter", "enter")
+        assert decisions(screen) == []
+        await screen.press("right", "enter", "enter", "enter")
+        await reply("applying")
+        await screen.press("enter", "enter")
+        await reply("applied")
+        await screen.press("enter", "enter", "enter")
+        assert decisions(screen) == ["apply"], "Keep is pressed only after it was chosen"
+        await press_button(screen, "Keep")
+        await screen.press("enter", "enter")
+        await reply("kept")
+        await screen.press("enter", "enter")
+        assert decisions(screen) == ["apply", "keep"]
+        assert shows(screen, HostChangeScreen)
+
+
+async def test_a_double_click_on_apply_does_not_keep() -> None:
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        await screen.pilot.click(ButtonRow, (3, 0), times=3)
+        await reply("applied")
+        assert decisions(screen) == ["apply"]
+        assert button_labels(screen)[0] == "Keep"
+
+
+async def test_a_doubled_enter_does_not_answer_the_second_question() -> None:
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen, needs_second_yes=True)
+        await screen.press("right", "enter", "enter", "enter")
+        assert "This may disconnect alma-load-001" in dialog_text(screen) and decisions(screen) == []
+        await screen.press(*"yes", "enter", "enter")
+        assert decisions(screen) == ["apply"]
+        await reply("applied")
+        await screen.press("enter", "enter")
+        assert decisions(screen) == ["apply"]
+
+
+async def test_the_dialog_does_not_move() -> None:
+    """Not from its plan to its end; the first two rows and the last one of the screen below stay visible."""
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        before = screen.app.screen.query_one("#dialog").region
+        assert before.y == 2 and before.bottom == NARROW[1] - 1
+        await screen.press("right", "enter")
+        for kind in CHANGE_KINDS:
+            await reply(kind)
+            assert screen.app.screen.query_one("#dialog").region == before
 
 
 # ------------------------------------------------------------------------------------------- a real NetworkManager
