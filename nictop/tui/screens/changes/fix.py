@@ -71,7 +71,9 @@ class FixScreen(NictopScreen, Dialog[None]):
     @property
     def key_words(self) -> str:
         applies = isinstance(self._actions, Actions) and self._is_allowed
-        return "Tab Next · Enter Continue · Esc Cancel" if applies else "Tab Next · y Copy · Esc Close"
+        if applies:
+            return "Tab Next · Enter Continue · Esc Cancel"
+        return f"Tab Next · Enter Confirm · Esc Close{'' if self._blanks else ' · y Copy'}"
 
     def compose_fields(self) -> Iterable[Widget]:
         if self._blanks:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -36,6 +37,7 @@ from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
 JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
+ChangeKind = Literal["prepared", "applying", "applied", "kept", "undoing", "undone"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("applying", "applied", "undoing", "undone")
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 
@@ -124,7 +126,7 @@ async def test_a_host_that_is_away_is_not_asked() -> None:
 # ---------------------------------------------------------------------------------------------- keys pressed twice
 
 
-async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> Callable[[str], Awaitable[None]]:
+async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> Callable[[ChangeKind], Awaitable[None]]:
     """Open the dialog of a fix and show its plan; the result sends further replies of the host."""
     await with_finding(screen, JUMBO)
     await screen.press("f")
@@ -141,7 +143,7 @@ async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> 
     return reply
 
 
-def decisions(screen: Screen) -> list[str]:
+def decisions(screen: Screen) -> Sequence[str]:
     """Requests that the host got after the first one."""
     return [one.change.step for one in screen.source.requests if one.change][1:]
 
