@@ -129,7 +129,10 @@ class FixScreen(NictopScreen, Dialog[None]):
 
     @property
     def _filled(self) -> Fix:
-        return replace(self._job.fix, commands=with_values(self._job.fix.commands, self._values))
+        """With the values put in; without a note about what to fill in."""
+        fix = self._job.fix
+        note = "" if placeholders([fix.note]) else fix.note
+        return replace(fix, commands=with_values(fix.commands, self._values), note=note)
 
     # -------------------------------------------------------------------------------------------------- keys
 
