@@ -241,7 +241,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             await screen.press("right", "enter")
             await screen.wait_for_text("✓ Confirmed: the new values are kept")
             assert log() == ["kept"]
-            await screen.press("enter")
+            await press_button(screen, "Close")
             assert shows(screen, LiveScreen)
         assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
         assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
@@ -313,7 +313,7 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
         assert any("rolled back: the previous values are verified" in row for row in screen.drawn())
         await screen.press("f")
         await screen.wait_for_text("✓ Rolled back: the previous values are verified")
-        await screen.press("enter")
+        await press_button(screen, "Close")
         assert "change rolled back" not in screen.drawn()[0]
 
 
