@@ -407,7 +407,7 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
         await screen.wait_for_text("✓ Applied and verified")
         (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
-        await screen.wait_for_text("✓ undone: the old values have been read back: read back after the connection")
+        await screen.wait_for_text("✓ Rolled back: the previous values are verified: read after the connection")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
 
