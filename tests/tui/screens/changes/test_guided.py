@@ -166,6 +166,20 @@ async def test_fields_that_mean_nothing_are_not_asked_for() -> None:
         ]
 
 
+async def test_a_click_on_an_arrow_selects_another_choice() -> None:
+    async with live_screen(WIDE) as screen:
+        await guest(screen)
+        await open_on(screen, "ens224")
+        (first,) = (line for line in screen.lines(SetUpForm) if "Action" in line)
+        await screen.pilot.click(SetUpForm, (first.index("▸", 1), 0))
+        await screen.settle()
+        assert form(screen)[0].endswith("◂ Set queues ▸")
+        (first,) = (line for line in screen.lines(SetUpForm) if "Action" in line)
+        await screen.pilot.click(SetUpForm, (first.index("◂"), 0))
+        await screen.settle()
+        assert form(screen)[0].endswith("◂ Set IP address ▸")
+
+
 async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
     """Without --allow-changes it ends where a fix does: with how to allow it, and the commands."""
     async with live_screen(WIDE) as screen:
