@@ -23,8 +23,8 @@ LINKS = 30
 EMPTY_APP = "from textual.app import App\nclass Empty(App): pass\nEmpty().run()"
 PAINTED = b"\x1b[36;1H"
 """The last of 36 rows is being drawn: a full frame."""
-RATES = b"idle"
-"""A word in the legend of the CPU view, which is drawn with the first rates."""
+RATES = b"softirq"
+"""A word in the legend of the CPUs, which is drawn with the first rates."""
 SETTLE = 6.0
 """Seconds until start-up is complete."""
 
