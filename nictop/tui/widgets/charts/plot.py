@@ -121,12 +121,15 @@ def column_means(values: Sequence[float | None], ranges: Sequence[ReadingRange])
     count = len(values)
     found: list[float | None] = []
     for low, high in ranges:
-        first, end = max(0, count + low), max(0, count + high)
-        if end - first == 1:
-            found.append(values[first])
+        if low == high or count + high <= 0:
+            found.append(None)
             continue
-        known = [value for value in values[first:end] if value is not None]
-        found.append(sum(known) / len(known) if known else None)
+        readings = values[max(0, count + low) : count + high]
+        try:
+            found.append(sum(readings) / len(readings))  # type: ignore[arg-type]  # nearly always all are known
+        except TypeError:
+            known = [value for value in readings if value is not None]
+            found.append(sum(known) / len(known) if known else None)
     return found
 
 

@@ -57,7 +57,8 @@ def draw_processors(cpus: Mapping[int, CpuShares], width: int, *, glyphs: Glyphs
     if hot is not None:
         text = f" {glyphs.warning} CPU{hot}"
         legend = [*cut_spans(legend, max(0, cells_of(legend) - len(text))), (text, "warn")]
-    return tuple(cut_spans([title, *_cpus(cpus, max(0, room), glyphs), *legend], width))
+    spans = [title, *_cpus(cpus, max(0, room), glyphs), *legend]
+    return tuple(spans if cells_of(spans) <= width else cut_spans(spans, width))
 
 
 MIN_MARKS_CELLS = 16

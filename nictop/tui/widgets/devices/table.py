@@ -20,6 +20,7 @@ from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
+from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -241,12 +242,13 @@ class DeviceTable(ChoiceView):
     def _lead(self, row: Row) -> list[Span]:
         """The mark of the worst finding of the row, and the lines of the tree; a group that is hidden has that of its
         netdevs. The cursor takes the place of the first blank."""
-        rows = self._hidden if row.kind == "group" else (row,)
-        severities = [found[0].severity for found in (findings_of(one, self.findings) for one in rows) if found]
         lines = (guides(row), "dim")
+        rows = self._hidden if row.kind == "group" else (row,)
+        found = [findings_of(one, self.findings) for one in rows] if self.findings else []
+        severities = [findings[0].severity for findings in found if findings]
         if not severities:
             return [("   ", ""), lines]
-        worst = min(severities, key=list(SEVERITY_LABELS).index)
+        worst = min(severities, key=SEVERITIES.index)
         tone = TONES[SEVERITY_LABELS[worst].tone]
         return [(" ", ""), (f"{severity_mark(worst, glyphs=self.glyphs)} ", tone), lines]
 
