@@ -40,9 +40,9 @@ def text_of(line: SpanLine) -> str:
 
 def test_rx_and_tx_beside_each_other_at_80_columns() -> None:
     assert drawn(IDLE, BUSY, speed=1000) == [
-        " RX 0 b/s           │                  TX 500 Mb/s   500 M┤████████████████ ",
-        " 0 pps             0┤················  41.0 kpps         0┤████████████████ ",
-        " 0 % of 1G           -60 s        now  50 % of 1G          -60 s        now ",
+        " RX 0 b/s           │                   TX 500 Mb/s   500 M┤█████████████████ ",
+        " 0 pps             0┤·················  41.0 kpps         0┤█████████████████ ",
+        " 0 % of 1G           -60 s         now  50 % of 1G          -60 s         now ",
     ]
 
 

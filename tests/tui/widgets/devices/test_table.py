@@ -36,7 +36,7 @@ def test_the_columns_fill_the_width_and_a_missing_one_is_said(width: int, packet
     used = 3 + shape.name + sum(column.width + 1 for column in shape.columns)
     used += (shape.graph + 1 if shape.graph else 0) + (3 if shape.missing else 0)
     assert used == width or shape.name == 1
-    assert (shape.missing == 0) == (width >= (71 if not packets else 75))
+    assert (shape.missing == 0) == (width >= (78 if packets else 74))
 
 
 def test_all_columns_of_the_sketch_at_80_and_in_the_left_part_of_120() -> None:
