@@ -7,9 +7,12 @@ something, never because of what a host sends.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
+from nictop.model.devices.tree import Row
 from nictop.model.facts import clean
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
@@ -73,7 +76,7 @@ class DevicesView(WhileOpen, Container):
         panel.show(row, snapshot, history, table.findings, with_chart=not self._charts.rows)
         chart = self.query_one("#left-traffic", TrafficChart)
         if self._charts.rows and row is not None:
-            chart.show(row, snapshot, history, self._charts)
+            chart.show(_with_netdev(row, snapshot), snapshot, history, self._charts)
 
     def _divide(self, snapshot: Snapshot) -> None:
         """Give the table the rows that it needs, and the rest to the panel or the charts: for a host whose devices are
@@ -95,3 +98,11 @@ class DevicesView(WhileOpen, Container):
         chart = self.query_one("#left-traffic", TrafficChart)
         chart.display = self._charts.rows > 0
         chart.take_rows(self._charts.height)
+
+
+def _with_netdev(row: Row, snapshot: Snapshot) -> Row:
+    """The row of a PCI function with its first netdev, whose traffic is drawn then."""
+    if row.link is not None or row.pci is None:
+        return row
+    address = row.pci.address
+    return replace(row, link=next((one for one in snapshot.links.values() if one.pci_address == address), None))

@@ -18,7 +18,7 @@ from nictop.tui.terminal import wants_ascii
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
-from nictop.tui.widgets.devices.detail import FactsView
+from nictop.tui.widgets.devices.detail import FactsView, LinkPanel
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.local import LocalSource
@@ -127,9 +127,14 @@ async def test_links_without_a_device_can_be_hidden() -> None:
 async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        facts = screen.app.screen.query_one(FactsView)
+        before = facts.size.height
         await screen.press("enter")
         assert not screen.app.screen.query_one(DeviceTable).display
-        assert screen.app.screen.query_one(FactsView).size.height > 10
+        assert facts.size.height > before
+        assert (
+            screen.app.screen.query_one(LinkPanel).size.height == screen.app.screen.query_one("#views").size.height - 1
+        )
         await screen.press("escape")
         assert screen.app.screen.query_one(DeviceTable).display
         assert screen.app.screen.query_one(DeviceTable).has_focus
@@ -433,5 +438,5 @@ async def test_this_host_for_real() -> None:
     app = NictopApp(lambda host, ask: source, interval=0.1)
     async with running(app, NARROW, notifications=False) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
-        await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))
+        await wait_until(screen, lambda: screen.chosen() is not None)
         await wait_until(screen, lambda: any("user" in line for line in screen.lines(ProcessorStrip)))
