@@ -106,7 +106,7 @@ def reading_ranges(times: Sequence[float], seconds: float, columns: int) -> list
     if not times or columns < 1:
         return [(0, 0)] * columns
     step, count = seconds / columns, len(times)
-    first = math.floor(times[-1] / step) + 1 - columns
+    first = math.floor(times[-1] * columns / seconds) + 1 - columns
     edges = [bisect_left(times, (first + column) * step) for column in range(columns)] + [count]
     ranges = []
     for low, high in pairwise(edges):
@@ -131,6 +131,42 @@ def column_means(values: Sequence[float | None], ranges: Sequence[ReadingRange])
             known = [value for value in readings if value is not None]
             found.append(sum(known) / len(known) if known else None)
     return found
+
+
+class ColumnCache:
+    """Means of many series over the same columns, drawn after every reading: only the newest column is computed again,
+    and those that are new, for a series that was drawn the last time too."""
+
+    def __init__(self) -> None:
+        self._shape: tuple[float, int] | None = None
+        self._ranges: Sequence[ReadingRange] = ()
+        self._sizes: list[int] = []
+        self._first = 0
+        self._shift = self._known = self._drawing = 0
+        self._means: dict[tuple[str, int], tuple[int, list[float | None]]] = {}
+        """Series → number of the drawing, and the means in it."""
+
+    def begin(self, times: Sequence[float], seconds: float, columns: int) -> None:
+        """Begin a drawing; the parameters are those of `reading_ranges`. Columns with another number of readings than
+        before belong to another history."""
+        ranges = reading_ranges(times, seconds, columns)
+        sizes = [high - low for low, high in ranges]
+        first = math.floor(times[-1] * columns / seconds) if times else 0
+        self._shift = first - self._first
+        self._known = max(0, columns - 1 - self._shift) if self._shift >= 0 else 0
+        known = self._sizes[self._shift : self._shift + self._known]
+        if self._shape != (seconds, columns) or known != sizes[: self._known]:
+            self._known = 0
+        self._shape, self._ranges, self._sizes, self._first = (seconds, columns), ranges, sizes, first
+        self._drawing += 1
+
+    def means(self, key: tuple[str, int], values: Sequence[float | None]) -> list[float | None]:
+        """`column_means` of the series `key`."""
+        drawing, before = self._means.get(key, (0, []))
+        known = self._known if drawing == self._drawing - 1 else 0
+        means = [*before[self._shift : self._shift + known], *column_means(values, self._ranges[known:])]
+        self._means[key] = (self._drawing, means)
+        return means
 
 
 TICK_CELLS = 6

@@ -24,7 +24,7 @@ from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.charts.plot import ReadingRange, column_means, reading_ranges
+from nictop.tui.widgets.charts.plot import ColumnCache
 from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class DeviceTable(ChoiceView):
         self._rows: tuple[Row, ...] = ()
         self._hidden: tuple[Row, ...] = ()
         self._tree_of: tuple[object, object, bool] | None = None
+        self._columns = ColumnCache()
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
 
@@ -164,7 +165,7 @@ class DeviceTable(ChoiceView):
 
     def begin(self, key: str | None) -> None:
         super().begin(key)
-        self._virtual_at_first = None
+        self._virtual_at_first, self._columns = None, ColumnCache()
 
     @property
     def needed_rows(self) -> int:
@@ -222,10 +223,10 @@ class DeviceTable(ChoiceView):
             self.show_lines([((empty, "dim"),)])
             return
         rows = self._rows
-        ranges = reading_ranges(history.times(), HISTORY_SECONDS, shape.graph)
+        self._columns.begin(history.times(), HISTORY_SECONDS, shape.graph)
         self.show_drawn(
             len(rows),
-            lambda index: self._row_line(rows[index], shape, snapshot, history, ranges),
+            lambda index: self._row_line(rows[index], shape, snapshot, history),
             self._header_line(shape),
             self.index,
         )
@@ -252,9 +253,7 @@ class DeviceTable(ChoiceView):
         tone = TONES[SEVERITY_LABELS[worst].tone]
         return [(" ", ""), (f"{severity_mark(worst, glyphs=self.glyphs)} ", tone), lines]
 
-    def _row_line(
-        self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History, ranges: Sequence[ReadingRange]
-    ) -> SpanLine:
+    def _row_line(self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History) -> SpanLine:
         spans = self._lead(row)
         lead = sum(len(text) for text, _ in spans)
         title = self.glyphs.encode(row.title)
@@ -276,16 +275,15 @@ class DeviceTable(ChoiceView):
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
-            spans.append((" " + self._graph(row.link.ifindex, history, ranges), "in"))
+            spans.append((" " + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
 
-    def _graph(self, ifindex: int, history: History, ranges: Sequence[ReadingRange]) -> str:
-        kind = "packets" if self.packets else "bits"
-        received = column_means(history.series((f"rx_{kind}", ifindex)), ranges)
-        sent = column_means(history.series((f"tx_{kind}", ifindex)), ranges)
+    def _graph(self, ifindex: int, width: int, history: History) -> str:
+        names = ("rx_packets", "tx_packets") if self.packets else ("rx_bits", "tx_bits")
+        received, sent = (self._columns.means((name, ifindex), history.series((name, ifindex))) for name in names)
         both = [None if a is None or b is None else a + b for a, b in zip(received, sent, strict=True)]
         top = nice_ceiling(max((value for value in both if value is not None), default=0.0))
-        return spark(both, len(ranges), top, glyphs=self.glyphs)
+        return spark(both, width, top, glyphs=self.glyphs)
 
     # --------------------------------------------------------------------------------------------------- keys
 

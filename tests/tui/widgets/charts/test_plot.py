@@ -13,6 +13,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.tui.widgets.charts.plot import (
     Box,
     Canvas,
+    ColumnCache,
     along,
     column_means,
     draw_area,
@@ -149,6 +150,30 @@ def test_every_reading_of_the_time_is_in_a_column(gaps: list[float], columns: in
     assert all(-len(times) <= low <= high <= 0 for low, high in ranges)
     if times and columns:
         assert ranges[-1][1] == 0, "the newest reading is in the last column"
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 20.0), st.one_of(st.none(), st.floats(0, 1e9))), min_size=1, max_size=60),
+    st.integers(1, 40),
+    st.integers(0, 60),
+    st.integers(1, 3),
+)
+def test_what_the_cache_gives_is_what_is_computed(
+    readings: list[tuple[float, float | None]], columns: int, restart: int, every: int
+) -> None:
+    """Also after another history with other times, and for a series that is not drawn each time."""
+    cache, times = ColumnCache(), [0.0]
+    series: list[float | None] = [0.0]
+    for number, (gap, value) in enumerate(readings):
+        if number == restart:
+            times, series = [1000.0], [5.0]
+        times.append(times[-1] + gap)
+        series.append(value)
+        cache.begin(times, 60.0, columns)
+        expected = column_means(series, reading_ranges(times, 60.0, columns))
+        assert cache.means(("always", 1), series) == expected
+        if number % every == 0:
+            assert cache.means(("sometimes", 1), series) == expected
 
 
 def test_a_chart_has_ticks_and_a_time_axis() -> None:
