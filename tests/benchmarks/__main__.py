@@ -51,6 +51,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "rules": rules.all_rules,
     "heat-picture": heatmaps.heatmap,
     "run-charts": run_charts.run_charts,
+    "devices-view": screens.devices_view,
     "first-paint": screens.first_paint,
     "runs-bare": runs.compared_with_bare_iperf3,
     "runs-screen": runs.whole_screen,

@@ -3,6 +3,7 @@ other programs."""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import statistics
 import subprocess
@@ -14,14 +15,16 @@ from contextlib import contextmanager
 from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds
+from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT, Namespace
+from tests.support.screen import live_screen
 
 LINKS = 30
 EMPTY_APP = "from textual.app import App\nclass Empty(App): pass\nEmpty().run()"
 PAINTED = b"\x1b[36;1H"
 """The last of 36 rows is being drawn: a full frame."""
-RATES = b"idle"
-"""A word in the legend of the CPU view, which is drawn with the first rates."""
+RATES = b"softirq"
+"""A word in the legend of the CPUs, which is drawn with the first rates."""
 SETTLE = 6.0
 """Seconds until start-up is complete."""
 
@@ -68,6 +71,33 @@ def painted(argv: Sequence[str], runs: int, until: bytes) -> float:
                 raise RuntimeError(f"{argv} never drew {until!r}: {terminal.output[-400:]!r}")
             times.append(elapsed)
     return statistics.median(times)
+
+
+def devices_view(quick: bool) -> Iterator[Result]:
+    """One reading of 30 NICs that all move, from its line to the drawn screen, without a terminal."""
+    readings = 20 if quick else 100
+    for width, height in ((80, 24), (120, 36), (200, 50)):
+        seconds = asyncio.run(devices_reading((width, height), readings))
+        yield Result(
+            f"Devices with {LINKS} NICs that move, {width}×{height}: one reading", seconds * 1e3, None, "ms CPU"
+        )
+
+
+async def devices_reading(size: tuple[int, int], readings: int) -> float:
+    """Median CPU seconds of one reading, once 60 s are in the history."""
+    numbers = range(2, LINKS + 2)
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(*(link(number, f"ens{number}", bus="pci") for number in numbers)))
+        spent = []
+        for moment in range(60 + readings):
+            moved = {
+                number: (moment * 10_000 * number + (moment % 7) * number, moment * 999 * number) for number in numbers
+            }
+            cpus = [(moment * 31, 0, moment * 7, moment * 50, 0, 0, moment * 12, 0, 0, 0)] * 4
+            begin = time.process_time()
+            await screen.receive(counters(float(moment), moved, cpus))
+            spent.append(time.process_time() - begin)
+    return statistics.median(spent[60:])
 
 
 def whole_program(quick: bool) -> Iterator[Result]:

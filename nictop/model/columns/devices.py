@@ -1,6 +1,6 @@
 """The live table of devices: title, unit, width of every column, and where its value comes from.
 
-Reads nothing. `visible_columns(room)` are those that fit.
+Reads nothing. `visible_columns(room)` are those that fit: bits per second and total drops, or everything per packet.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, driver_name, state_mark, state_text
-from nictop.probe.records import Link
+from nictop.model.text.words import IFF_UP, Tone, driver_name, is_virtual, state_mark, state_text
+from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 
 
 class DeviceRow(NamedTuple):
@@ -29,18 +29,36 @@ class DeviceRow(NamedTuple):
     snapshot: Snapshot
 
 
+MAIN_COLUMNS = ("link", "profile", "rx", "tx", "drops")
+"""Shown at 80 columns; a narrower table says how many of them it has no room for."""
+
+PACKET_COLUMNS = ("link", "rx_packets", "tx_packets", "drops_rate", "missed", "errors")
+"""Those of the option packets, at 80 columns."""
+
+
 def visible_columns(room: int, *, packets: bool = False) -> tuple[Column[DeviceRow], ...]:
-    """The columns that fit into `room` cells. `packets`: packets per second are more important than bits per second."""
+    """The columns that fit into `room` cells. `packets`: packets and events per second are more important than bits per
+    second."""
     return fit_columns(COLUMNS, room, lambda column: _priority(column, packets))
 
 
-_SWAPPED = {"in": "in_packets", "out": "out_packets", "in_packets": "in", "out_packets": "out"}
-
-
 def _priority(column: Column[DeviceRow], packets: bool) -> int:
-    if packets and column.key in _SWAPPED:
-        return next(other.priority for other in COLUMNS if other.key == _SWAPPED[column.key])
-    return column.priority
+    return PACKET_PRIORITIES.get(column.key, column.priority) if packets else column.priority
+
+
+PACKET_PRIORITIES = {
+    "rx_packets": 2,
+    "tx_packets": 2,
+    "drops_rate": 3,
+    "errors": 4,
+    "missed": 5,
+    "profile": 6,
+    "rx": 7,
+    "tx": 7,
+    "drops": 8,
+    "driver": 9,
+}
+"""Key of a column → its priority with the option packets."""
 
 
 # ----------------------------------------------------------------------------------------------------------- values
@@ -75,7 +93,7 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
     return value
 
 
-def _drops(shown: DeviceRow) -> Value:
+def _drops_rate(shown: DeviceRow) -> Value:
     """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: ring
     overflows are visible in narrow windows too."""
     dropped = _rate("rx_dropped", "tx_dropped")(shown)
@@ -83,6 +101,37 @@ def _drops(shown: DeviceRow) -> Value:
     if not isinstance(dropped, float):
         return dropped
     return dropped + missed if isinstance(missed, float) else dropped
+
+
+def _drops(shown: DeviceRow) -> Value:
+    """The same since the driver was loaded; a warning while the number grows."""
+    total = _total_drops(shown)
+    if total is None or isinstance(total, str):
+        return units.UNKNOWN if total is None else total, "dim"
+    rate = _drops_rate(shown)
+    tone: Tone = "warn" if isinstance(rate, float) and rate > 0 else "normal" if total else "dim"
+    return str(total) if total < 100_000 else units.scaled(total).strip(), tone
+
+
+def _total_drops(shown: DeviceRow) -> int | str | None:
+    """None: not read yet; "": the row has no such counter."""
+    row, counted = shown.row, shown.snapshot.counters
+    if row.link is not None:
+        numbers = counted.links.get(row.link.ifindex) if counted is not None else None
+        numbers = numbers if numbers is not None else row.link.counters
+        places = LINK_DROPS
+    elif row.vf is not None and row.vf.counters is not None and row.uplink is not None:
+        functions = counted.vfs.get(row.uplink.ifindex, {}) if counted is not None else {}
+        numbers, places = functions.get(row.vf.number, row.vf.counters), VF_DROPS
+    else:
+        return ""
+    if numbers is None:
+        return None
+    return sum(numbers[place] for place in places if place < len(numbers))
+
+
+LINK_DROPS = tuple(LINK_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped", "rx_missed_errors"))
+VF_DROPS = tuple(VF_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped"))
 
 
 def _of_link(read: Callable[[Link, Snapshot], Value]) -> Callable[[DeviceRow], Value]:
@@ -95,10 +144,20 @@ def _link_state(shown: DeviceRow) -> Value:
         return row.vf.link_state or ""
     if row.link is None:
         return ""
+    mark = state_mark(row.link)
+    if not row.link.flags & IFF_UP:
+        return f"{mark} down"
     settings = row.link.ethtool.settings
-    if settings is None or settings.speed is None:
-        return state_mark(row.link)
-    return f"{state_mark(row.link)} {units.link_speed(settings.speed)}"
+    if settings is not None and settings.speed is not None:
+        return f"{mark} {units.link_speed(settings.speed)}"
+    if is_virtual(row.link):
+        return mark
+    why = row.link.ethtool.unreadable.get("settings")
+    return f"{mark} {NOT_SUPPORTED if why is not None and why.reason == 'not_offered' else units.UNKNOWN:>2}"
+
+
+NOT_SUPPORTED = "n/a"
+"""In a cell; the facts say it in words."""
 
 
 def _link_tone(shown: DeviceRow, value: Value) -> Tone:
@@ -162,25 +221,26 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone),
     Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name)),
     Column("driver", "DRIVER", "", 10, 5, "left", _driver, _driver_tone),
-    Column("in", "IN", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone),
-    Column("out", "OUT", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone),
-    Column("in_packets", "PPS IN", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone),
-    Column("out_packets", "PPS OUT", "packets/s", 7, 7, "right", _rate("tx_packets"), _rate_tone),
-    Column("errors", "ERR/S", "1/s", units.SCALED_WIDTH, 6, "right", _rate("rx_errors", "tx_errors"), _bad),
-    Column("drops", "DROP/S", "1/s", units.SCALED_WIDTH, 3, "right", _drops, _bad),
-    Column("missed", "MISS/S", "1/s", units.SCALED_WIDTH, 8, "right", _rate("rx_missed"), _bad),
-    Column("ip", "ADDRESS", "", 18, 9, "left", _of_link(_ip)),
-    Column("mtu", "MTU", "bytes", 5, 10, "right", _of_link(lambda link, snapshot: link.mtu)),
+    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone),
+    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone),
+    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone),
+    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("tx_packets"), _rate_tone),
+    Column("drops", "drops", "", 5, 3, "right", _drops),
+    Column("drops_rate", "drops/s", "1/s", 7, 6, "right", _drops_rate, _bad),
+    Column("missed", "rx missed/s", "1/s", 11, 9, "right", _rate("rx_missed"), _bad),
+    Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad),
+    Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip)),
+    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: link.mtu)),
     Column(
         "master",
         "MASTER",
         "",
         8,
-        11,
+        12,
         "left",
         _of_link(lambda link, snapshot: "" if link.master is None else link_name(link.master, snapshot)),
     ),
-    Column("numa", "NUMA", "", 4, 12, "right", _numa),
-    Column("pcie", "PCIE", "", 12, 13, "left", _pcie, _pcie_tone),
-    Column("mac", "MAC", "", 17, 14, "left", _address),
+    Column("numa", "NUMA", "", 4, 13, "right", _numa),
+    Column("pcie", "PCIE", "", 12, 14, "left", _pcie, _pcie_tone),
+    Column("mac", "MAC", "", 17, 15, "left", _address),
 )

@@ -11,7 +11,7 @@ Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
     ├ 03:00.0 Virtio 1.0 network …      pci
     │ └ ens256                          link
     ├ eth0                              link   on vmbus, xen, platform or usb
-    └ virtual links                     group
+    └ Virtual interfaces                     group
       ├ br0                             link
       └ lo                              link
 """
@@ -124,7 +124,7 @@ class _TreeBuilder:
         ]
         for key, title, members in (
             ("group:pending", "inventory pending", pending),
-            ("group:virtual", "virtual links", virtual),
+            ("group:virtual", "Virtual interfaces", virtual),
         ):
             if members:
                 host.children.append(

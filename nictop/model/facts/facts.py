@@ -49,7 +49,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         if row.link.type != ARPHRD_VOID:
             sections += ethtool_sections(row.link, row.pci)
         sections += counter_sections(row.link, snapshot)
-    if row.kind == "vf":
+    if row.kind == "vf" or row.vf is not None:
         sections += _vf_section(row, snapshot)
     if row.pci is not None:
         sections += pci_section(row.pci)

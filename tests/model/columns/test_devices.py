@@ -10,8 +10,8 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow, visible_columns
 from nictop.model.devices.tree import Row, device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import Line
-from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
+from nictop.probe.records import Ethtool, Line, Unreadable
+from tests.model.hosts import DOWN, HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
 
 BY_KEY = {column.key: column for column in COLUMNS}
 
@@ -41,8 +41,8 @@ def test_columns_keep_to_the_room_and_to_their_order(room: int, packets: bool) -
 
 
 def test_the_most_important_stay() -> None:
-    assert [column.key for column in visible_columns(21)] == ["link", "in", "out"]
-    assert [column.key for column in visible_columns(22, packets=True)] == ["link", "in_packets", "out_packets"]
+    assert [column.key for column in visible_columns(21)] == ["link", "rx", "tx"]
+    assert [column.key for column in visible_columns(21, packets=True)] == ["link", "rx_packets", "tx_packets"]
     assert visible_columns(6) == ()
     assert visible_columns(1000) == COLUMNS
 
@@ -52,36 +52,36 @@ def test_the_most_important_stay() -> None:
     [
         ("link:4", "link", "▲ 1G"),
         ("link:4", "driver", "igb"),
-        ("link:4", "in", "9.41 G"),
-        ("link:4", "out", "21.3 M"),
-        ("link:4", "in_packets", " 776 k"),
+        ("link:4", "rx", "9.41 G"),
+        ("link:4", "tx", "21.3 M"),
+        ("link:4", "rx_packets", " 776 k"),
         ("link:4", "errors", "22.0  "),
-        ("link:4", "drops", "5.00  "),
+        ("link:4", "drops_rate", "5.00  "),
         ("link:4", "missed", "   0  "),
         ("link:4", "ip", "192.0.2.7/24"),
         ("link:4", "mtu", "1500"),
         ("link:4", "mac", "52:54:00:82:57:01"),
-        ("link:3", "link", "▲"),
+        ("link:3", "link", "▲  –"),
         ("link:3", "driver", "virtio_net"),
         ("link:11", "master", "br0"),
         ("link:11", "driver", "veth"),
         ("link:1", "driver", "loopback"),
         ("pci:0000:02:00.0", "driver", ""),
-        ("pci:0000:02:00.0", "in", ""),
+        ("pci:0000:02:00.0", "rx", ""),
         ("pci:0000:02:00.0", "pcie", "2.5 GT/s ×4"),
         ("pci:0000:02:00.0", "numa", "0"),
         ("pci:0000:04:00.0", "driver", "no driver"),
-        ("vf:0000:02:00.0:0", "in", "1.00 M"),
-        ("vf:0000:02:00.0:0", "out", "2.00 M"),
+        ("vf:0000:02:00.0:0", "rx", "1.00 M"),
+        ("vf:0000:02:00.0:0", "tx", "2.00 M"),
         ("vf:0000:02:00.0:0", "errors", ""),
         ("vf:0000:02:00.0:0", "mac", "be:f5:e8:56:0a:61"),
         ("vf:0000:02:00.0:0", "driver", ""),
         ("vf:0000:02:00.0:1", "driver", "vfio-pci"),
         ("vf:0000:02:00.0:1", "link", "enable"),
         ("vf:0000:02:00.0:1", "mac", ""),
-        ("vf:0000:02:00.0:1", "in", "   –  "),
-        ("vf:0000:02:00.0:7", "in", ""),
-        ("host", "in", ""),
+        ("vf:0000:02:00.0:1", "rx", "   –  "),
+        ("vf:0000:02:00.0:7", "rx", ""),
+        ("host", "rx", ""),
         ("group:virtual", "mtu", ""),
     ],
 )
@@ -92,17 +92,17 @@ def test_cells(row: str, column: str, text: str) -> None:
 def test_tones() -> None:
     host = live_host()
     assert cell(host, "link:4", "drops")[1] == "warn"
-    assert cell(host, "link:4", "in")[1] == "normal"
-    assert cell(host, "link:3", "in")[1] == "dim"
+    assert cell(host, "link:4", "rx")[1] == "normal"
+    assert cell(host, "link:3", "rx")[1] == "dim"
     assert cell(host, "pci:0000:02:00.0", "pcie")[1] == "warn"
     assert cell(host, "pci:0000:04:00.0", "driver")[1] == "warn"
 
 
 def test_before_the_first_rates_numbers_are_unknown_not_zero() -> None:
     host = snapshot_of(HELLO, inventory())
-    assert cell(host, "link:4", "in") == ("   –  ", "dim")
+    assert cell(host, "link:4", "rx") == ("   –  ", "dim")
     reset = advance(live_host(), Line(counters=counters(102.0, {4: link_counters(rx_bytes=1)})))
-    assert cell(reset, "link:4", "drops") == ("   –  ", "dim")
+    assert cell(reset, "link:4", "drops_rate") == ("   –  ", "dim")
 
 
 def test_every_cell_of_every_row_is_text_in_its_width() -> None:
@@ -121,5 +121,26 @@ def test_a_ring_that_overflows_shows_among_the_drops() -> None:
     """As in /proc/net/dev: at 80 columns there is no room for a column of missed packets alone."""
     host = advance(live_host(), Line(counters=counters(102.0, {4: link_counters()})))
     host = advance(host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
-    assert cell(host, "link:4", "drops") == ("8.00  ", "warn")
+    assert cell(host, "link:4", "drops_rate") == ("8.00  ", "warn")
     assert cell(host, "link:4", "missed") == ("7.00  ", "warn")
+
+
+def test_drops_are_a_total_and_a_warning_while_they_grow() -> None:
+    host = advance(live_host(), Line(counters=counters(102.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    assert cell(host, "link:4", "drops")[0] == "8"
+    same = advance(host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    assert cell(same, "link:4", "drops") == ("8", "normal")
+    more = advance(same, Line(counters=counters(104.0, {4: link_counters(rx_missed_errors=123_456, tx_dropped=1)})))
+    assert cell(more, "link:4", "drops") == ("123 k", "warn")
+    assert cell(snapshot_of(HELLO, inventory()), "link:4", "drops") == ("–", "dim")
+
+
+def test_the_link_column_tells_unknown_from_not_supported_and_down() -> None:
+    def shown(**fields: object) -> str:
+        link = make_link(4, "x", bus="pci", **fields)
+        return cell(snapshot_of(HELLO, inventory(links=(link,))), "link:4", "link")[0]
+
+    assert shown() == "▲  –"
+    assert shown(ethtool=Ethtool(unreadable={"settings": Unreadable("not_offered")})) == "▲ n/a"
+    assert shown(flags=DOWN, operstate="down") == "· down"
+    assert shown(carrier=False) == "▽  –"

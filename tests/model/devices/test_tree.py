@@ -36,7 +36,7 @@ def test_whole_host() -> None:
         "│ └ ens256",
         "├ 04:00.0 15ad:07b0",
         "├ eth0",
-        "└ virtual links",
+        "└ Virtual interfaces",
         "  ├ br0",
         "  ├ veth0",
         "  ├ veth1",

@@ -75,9 +75,9 @@ def test_a_link_of_which_only_the_name_is_known() -> None:
 
 
 def test_the_column_is_there_at_80_columns() -> None:
-    """16 cells of name, six of history: what the table keeps beside the columns."""
-    keys = [column.key for column in visible_columns(80 - 16 - 6 - 2)]
-    assert keys == ["link", "profile", "in", "out", "drops"]
+    """3 cells of marks, 14 of name, 10 of history: what the table keeps beside the columns."""
+    keys = [column.key for column in visible_columns(80 - 3 - 14 - 10 - 1)]
+    assert keys == ["link", "profile", "rx", "tx", "drops"]
     (column,) = [column for column in COLUMNS if column.key == "profile"]
     assert column.width == len("Wired connection 1")
 

@@ -196,9 +196,11 @@ async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
         await say(screen, finding())
         await screen.press("s")
         assert not screen.app.screen.query_one(FindingsView).skipped
+        table = screen.app.screen.query_one(DeviceTable)
+        before = table.virtual
         await screen.press("5", "v", "p", "i", "a")
-        assert screen.app.screen.query_one(DeviceTable).virtual
-        assert not screen.app.screen.query_one(DeviceTable).packets
+        assert table.virtual == before
+        assert not table.packets
 
 
 async def test_a_click_on_the_panel_opens_the_view() -> None:

@@ -23,7 +23,7 @@ from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import OverviewView
-from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.devices.table import DeviceTable, device_findings
 from nictop.tui.widgets.devices.view import DevicesView
 from nictop.tui.widgets.findings.panel import FindingsPanel, worst_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
@@ -127,6 +127,7 @@ class LiveView(NictopScreen, Screen[None]):
             could_copy = self._fix is not None
             self._diagnosis = self.nictop.diagnosis.result
             self._draw_findings()
+            self._draw()
             if self.view == "overview":
                 self._draw_overview_soon()
             if could_copy != (self._fix is not None):
@@ -181,7 +182,8 @@ class LiveView(NictopScreen, Screen[None]):
         status.pids = self.nictop.hosts.pids
         status.show(snapshot, interval=self.nictop.hosts.interval, frozen=self._frozen)
         self._show_status()
-        self.query_one(DeviceTable).show(snapshot, self.nictop.hosts.session.history)
+        findings = device_findings(self._diagnosis, self._host)
+        self.query_one(DeviceTable).show(snapshot, self.nictop.hosts.session.history, findings)
         self._draw_view(snapshot)
         self._draw_findings()
         self.query_one(ProcessorStrip).show(snapshot)

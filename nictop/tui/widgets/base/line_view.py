@@ -242,6 +242,8 @@ class LineView(WithGlyphs, ScrollView):
 
     def on_resize(self) -> None:
         self._fit_virtual_size()
+        if self._cursor is not None:
+            self._scroll_to_line(self._cursor)
         self.post_message(self.Resized())
 
     def on_focus(self) -> None:

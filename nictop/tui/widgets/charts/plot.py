@@ -7,11 +7,15 @@ later lies above what was there. Zero is a mark on the base line, and a moment o
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.units import SI_PREFIXES
 from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.charts.sparkline import area, nice_ceiling
 
 BRAILLE = 0x2800
 DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
@@ -88,6 +92,123 @@ def means(points: Iterable[tuple[float, float, float]], begin: float, step: floa
                 sums[column] += share * value
                 weights[column] += share
     return [total / weight if weight > 0.01 * step else None for total, weight in zip(sums, weights, strict=True)]
+
+
+ReadingRange = tuple[int, int]
+"""First reading of a column and the one after its last, as places from the end of a series: -1 is the newest, 0 is
+behind it."""
+
+
+def reading_ranges(times: Sequence[float], seconds: float, columns: int) -> list[ReadingRange]:
+    """Which readings are in each of `columns` columns of the last `seconds`, the newest in the last column. `times`: of
+    all readings, ascending. The columns begin at multiples of their width, so that they keep their readings while time
+    passes. A column shorter than the time between two readings has the one that covers it."""
+    if not times or columns < 1:
+        return [(0, 0)] * columns
+    step, count = seconds / columns, len(times)
+    first = math.floor(times[-1] * columns / seconds) + 1 - columns
+    edges = [bisect_left(times, (first + column) * step) for column in range(columns)] + [count]
+    ranges = []
+    for low, high in pairwise(edges):
+        covered = low == high and 0 < low < count
+        ranges.append((low - count, high - count + covered))
+    return ranges
+
+
+def column_means(values: Sequence[float | None], ranges: Sequence[ReadingRange]) -> list[float | None]:
+    """The mean of the known values of each column; None: there are none. `values`: newest last, as `series` of a
+    history, which may begin later than its times."""
+    count = len(values)
+    found: list[float | None] = []
+    for low, high in ranges:
+        if low == high or count + high <= 0:
+            found.append(None)
+            continue
+        readings = values[max(0, count + low) : count + high]
+        try:
+            found.append(sum(readings) / len(readings))  # type: ignore[arg-type]  # nearly always all are known
+        except TypeError:
+            known = [value for value in readings if value is not None]
+            found.append(sum(known) / len(known) if known else None)
+    return found
+
+
+class ColumnCache:
+    """Means of many series over the same columns, drawn after every reading: only the newest column is computed again,
+    and those that are new, for a series that was drawn the last time too."""
+
+    def __init__(self) -> None:
+        self._shape: tuple[float, int] | None = None
+        self._ranges: Sequence[ReadingRange] = ()
+        self._sizes: list[int] = []
+        self._first = 0
+        self._shift = self._known = self._drawing = 0
+        self._means: dict[tuple[str, int], tuple[int, list[float | None]]] = {}
+        """Series → number of the drawing, and the means in it."""
+
+    def begin(self, times: Sequence[float], seconds: float, columns: int) -> None:
+        """Begin a drawing; the parameters are those of `reading_ranges`. Columns with another number of readings than
+        before belong to another history."""
+        ranges = reading_ranges(times, seconds, columns)
+        sizes = [high - low for low, high in ranges]
+        first = math.floor(times[-1] * columns / seconds) if times else 0
+        self._shift = first - self._first
+        self._known = max(0, columns - 1 - self._shift) if self._shift >= 0 else 0
+        known = self._sizes[self._shift : self._shift + self._known]
+        if self._shape != (seconds, columns) or known != sizes[: self._known]:
+            self._known = 0
+        self._shape, self._ranges, self._sizes, self._first = (seconds, columns), ranges, sizes, first
+        self._drawing += 1
+
+    def means(self, key: tuple[str, int], values: Sequence[float | None]) -> list[float | None]:
+        """`column_means` of the series `key`."""
+        drawing, before = self._means.get(key, (0, []))
+        known = self._known if drawing == self._drawing - 1 else 0
+        means = [*before[self._shift : self._shift + known], *column_means(values, self._ranges[known:])]
+        self._means[key] = (self._drawing, means)
+        return means
+
+
+TICK_CELLS = 6
+"""Cells of the labels at the left of `time_chart`, with the axis: ``750 k┤``."""
+
+
+def time_chart(
+    values: Sequence[float | None], rows: int, seconds: float, style: str, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """An area with its ticks, `rows` high, and the time axis below it: `rows` + 1 lines of `TICK_CELLS` more than there
+    are `values`, which are those of the last `seconds`, newest last."""
+    most = max((value for value in values if value is not None), default=0.0)
+    top = nice_ceiling(most)
+    ticks = {rows - 1: 0.0}
+    if most > 0:
+        ticks |= {round((rows - 1) * (1 - value / top)): value for value in value_ticks(top, rows)}
+    lines: list[SpanLine] = []
+    for number, cells in enumerate(area(values, len(values), rows, top, glyphs=glyphs)):
+        label = tick_text(ticks[number]) if number in ticks else ""
+        mark = glyphs.left_tick if number in ticks else glyphs.axis
+        lines.append(((f"{label:>{TICK_CELLS - 1}}{mark}", "dim"), (cells, style)))
+    return [*lines, ((" " * TICK_CELLS + time_axis(len(values), seconds), "dim"),)]
+
+
+def tick_text(value: float) -> str:
+    """``0``, ``1.5 M``, ``750 k``: a value of an axis, without its unit."""
+    power = 0
+    while value >= 1000 and power < len(SI_PREFIXES) - 1:
+        value, power = value / 1000, power + 1
+    return f"{value:g} {SI_PREFIXES[power]}".rstrip()
+
+
+def time_axis(columns: int, seconds: float) -> str:
+    """``-60 s            -30 s             now``, as much of it as fits into the columns."""
+    begin, middle, end = f"-{seconds:g} s", f"-{seconds / 2:g} s", "now"
+    if columns < len(begin) + len(end) + 1:
+        return end.rjust(columns)[:columns]
+    text = begin + end.rjust(columns - len(begin))
+    place = columns // 2
+    if columns >= 3 * len(begin) + len(end):
+        text = text[:place] + middle + text[place + len(middle) :]
+    return text
 
 
 def draw_area(

@@ -5,28 +5,60 @@ The cursor stays on its row by key, wherever the row goes; only lines whose text
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from nictop.model.columns.column import Column
-from nictop.model.columns.devices import COLUMNS, DeviceRow, visible_columns
+from nictop.model.columns.devices import COLUMNS, MAIN_COLUMNS, PACKET_COLUMNS, DeviceRow, visible_columns
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
+from nictop.rules import SEVERITIES
+from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.charts.plot import ColumnCache
 from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
+
+if TYPE_CHECKING:
+    from nictop.rules import Diagnosis, Finding
 
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
 DRIVER = next(column for column in COLUMNS if column.key == "driver")
-MIN_NAME_CELLS = 16
+LEAD_CELLS = 3
+"""The cursor, the mark of the worst finding, a blank."""
+MIN_NAME_CELLS = 14
 PREFERRED_NAME_CELLS = 20
-GRAPH_CELLS = (24, 16, 10, 6)
+GRAPH_TITLE = "RX+TX 60 s"
+GRAPH_CELLS = (30, 20, len(GRAPH_TITLE))
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
+HISTORY_SECONDS = 60.0
+
+DeviceFindings = Mapping[int | str, Sequence["Finding"]]
+"""ifindex of a netdev, or address of a PCI function → its findings, worst first."""
+
+
+def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
+    """The findings of one host by device. Those about something else are under the name of their subject."""
+    found: dict[int | str, list[Finding]] = {}
+    for finding in diagnosis.findings if diagnosis is not None else ():
+        if finding.host == host:
+            found.setdefault(finding.subject if finding.ifindex is None else finding.ifindex, []).append(finding)
+    return found
+
+
+def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
+    """Findings about the netdev of a row, or else about its PCI function."""
+    if row.link is not None:
+        return findings.get(row.link.ifindex, ())
+    return findings.get(row.pci.address, ()) if row.pci is not None else ()
 
 
 @dataclass(frozen=True)
@@ -36,21 +68,55 @@ class TableLayout:
     name: int
     columns: tuple[Column[DeviceRow], ...]
     graph: int
+    missing: int
+    """Columns of an 80 column table for which there is no room, the history among them."""
 
 
 def layout(width: int, *, packets: bool) -> TableLayout:
     """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
-    columns = visible_columns(width - MIN_NAME_CELLS - GRAPH_CELLS[-1] - 2, packets=packets)
-    without_graph = visible_columns(width - MIN_NAME_CELLS - 1, packets=packets)
-    now = ("in_packets", "out_packets") if packets else ("in", "out")
-    if any(column.key in now and column not in columns for column in without_graph):  # what is, before what was
-        room = width - 1 - sum(column.width + 1 for column in without_graph)
-        return TableLayout(name=max(1, room), columns=without_graph, graph=0)
-    room = width - 1 - sum(column.width + 1 for column in columns)
-    graph = next((cells for cells in GRAPH_CELLS if room - cells - 1 >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1])
-    if room - graph - 1 < MIN_NAME_CELLS:
-        graph = 0
-    return TableLayout(name=max(1, room - (graph + 1 if graph else 0)), columns=columns, graph=graph)
+    room = width - LEAD_CELLS
+    columns = visible_columns(room - MIN_NAME_CELLS - GRAPH_CELLS[-1] - 1, packets=packets)
+    without_graph = visible_columns(room - MIN_NAME_CELLS, packets=packets)
+    now = ("rx_packets", "tx_packets") if packets else ("rx", "tx")
+    keys = {column.key for column in columns}
+    if any(column.key in now and column.key not in keys for column in without_graph):  # what is, before what was
+        columns, graph = without_graph, 0
+    else:
+        rest = room - sum(column.width + 1 for column in columns)
+        graph = next((cells for cells in GRAPH_CELLS if rest - cells - 1 >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1])
+        if rest - graph - 1 < MIN_NAME_CELLS:
+            graph = 0
+    name = room - sum(column.width + 1 for column in columns) - (graph + 1 if graph else 0)
+    wanted = PACKET_COLUMNS if packets else MAIN_COLUMNS
+    missing = len(wanted) - len([column for column in columns if column.key in wanted]) + (graph == 0)
+    return TableLayout(name=max(1, name - (3 if missing else 0)), columns=columns, graph=graph, missing=missing)
+
+
+def merged(rows: Sequence[Row]) -> list[Row]:
+    """Rows of the tree, with a virtual function and its only netdev in one row: ``VF0 ens224v0``."""
+    found: list[Row] = []
+    vf: Row | None = None
+    """Whose netdev is in its row: the rows below it move up by one level."""
+    for number, row in enumerate(rows):
+        if vf is not None and row.depth <= vf.depth:
+            vf = None
+        if vf is None:
+            if row.kind == "vf" and _has_one_netdev(row, rows[number + 1 :]):
+                vf = row
+            else:
+                found.append(row)
+            continue
+        moved = replace(row, depth=row.depth - 1, prefix=row.prefix[: vf.depth] + row.prefix[vf.depth + 1 :])
+        if moved.depth == vf.depth:
+            title = f"{''.join(vf.title.split()[:2])} {row.title}"
+            moved = replace(moved, title=title, vf=vf.vf, uplink=vf.uplink)
+        found.append(moved)
+    return found
+
+
+def _has_one_netdev(row: Row, following: Sequence[Row]) -> bool:
+    below = takewhile(lambda one: one.depth > row.depth, following)
+    return sum(one.depth == row.depth + 1 for one in below) == 1
 
 
 class DeviceTable(ChoiceView):
@@ -68,9 +134,15 @@ class DeviceTable(ChoiceView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.packets = False
-        self.virtual = True
+        self._virtual: bool | None = None
+        """Chosen by the user."""
+        self._virtual_at_first: bool | None = None
+        """Decided for the host that is shown; None: nothing is known of its netdevs."""
+        self.findings: DeviceFindings = {}
         self._rows: tuple[Row, ...] = ()
+        self._hidden: tuple[Row, ...] = ()
         self._tree_of: tuple[object, object, bool] | None = None
+        self._columns = ColumnCache()
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
 
@@ -83,13 +155,26 @@ class DeviceTable(ChoiceView):
         return None if index is None else self._rows[index]
 
     @property
+    def virtual(self) -> bool:
+        """Netdevs without a device are shown. Until the user chooses: unless the host has others."""
+        return self._virtual_at_first is not False if self._virtual is None else self._virtual
+
+    @virtual.setter
+    def virtual(self, shown: bool) -> None:
+        self._virtual = shown
+
+    def begin(self, key: str | None) -> None:
+        super().begin(key)
+        self._virtual_at_first, self._columns = None, ColumnCache()
+
+    @property
     def needed_rows(self) -> int:
         """Rows that show everything, header included."""
         return len(self._rows) + 1
 
-    def show(self, snapshot: Snapshot, history: History) -> None:
+    def show(self, snapshot: Snapshot, history: History, findings: DeviceFindings) -> None:
         """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone."""
-        self._snapshot, self._history = snapshot, history
+        self._snapshot, self._history, self.findings = snapshot, history, findings
         self._plant(snapshot)
         self.redraw()
 
@@ -97,17 +182,20 @@ class DeviceTable(ChoiceView):
         """The tree changes with the links and functions, not with the numbers: keep it while these are the same.
 
         The host's own row is left out: the status line has its name."""
+        if self._virtual_at_first is None:
+            known_links = [link for link in snapshot.links.values() if link.type != ARPHRD_VOID]
+            self._virtual_at_first = all(map(is_virtual, known_links)) if known_links else None
         known = self._tree_of
         if known is not None and known[0] is snapshot.links and known[1] is snapshot.pci and known[2] is self.virtual:
             return
         self._tree_of = (snapshot.links, snapshot.pci, self.virtual)
         host, *below = device_tree(snapshot)
-        rows = tuple(replace(row, prefix=row.prefix[host.depth + 1 :]) for row in below)
-        if not self.virtual:
-            group = next((index for index, row in enumerate(rows) if row.key == "group:virtual"), len(rows))
-            rows = rows[: group + 1]
-        self._rows = rows
-        self.set_keys([row.key for row in rows])
+        levels = host.depth + 1
+        rows = merged([replace(row, depth=row.depth - levels, prefix=row.prefix[levels:]) for row in below])
+        group = next((index for index, row in enumerate(rows) if row.key == "group:virtual"), len(rows))
+        self._hidden = () if self.virtual else tuple(rows[group + 1 :])
+        self._rows = tuple(rows[: len(rows) - len(self._hidden)])
+        self.set_keys([row.key for row in self._rows])
 
     def first_choice(self) -> int:
         """The first netdev with a device, else the first one that is up, else the first row."""
@@ -131,9 +219,11 @@ class DeviceTable(ChoiceView):
             return
         shape = layout(self.scrollable_content_region.width, packets=self.packets)
         if not snapshot.links and not snapshot.pci:
-            self.show_lines([((" no inventory yet" if snapshot.inventory is None else " no network device", "dim"),)])
+            empty = " Reading interfaces…" if snapshot.inventory is None else " No network interfaces"
+            self.show_lines([((empty, "dim"),)])
             return
         rows = self._rows
+        self._columns.begin(history.times(), HISTORY_SECONDS, shape.graph)
         self.show_drawn(
             len(rows),
             lambda index: self._row_line(rows[index], shape, snapshot, history),
@@ -142,28 +232,45 @@ class DeviceTable(ChoiceView):
         )
 
     def _header_line(self, shape: TableLayout) -> SpanLine:
-        cells = [" " + fit("DEVICE", shape.name)]
+        cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]
         cells += [column.heading for column in shape.columns]
         if shape.graph:
-            cells.append(fit("HISTORY" if shape.graph > 7 else "PAST", shape.graph))
+            cells.append(fit(GRAPH_TITLE, shape.graph))
+        if shape.missing:
+            cells.append(f"+{shape.missing}")
         return ((" ".join(cells), ""),)
 
+    def _lead(self, row: Row) -> list[Span]:
+        """The mark of the worst finding of the row, and the lines of the tree; a group that is hidden has that of its
+        netdevs. The cursor takes the place of the first blank."""
+        lines = (guides(row), "dim")
+        rows = self._hidden if row.kind == "group" else (row,)
+        found = [findings_of(one, self.findings) for one in rows] if self.findings else []
+        severities = [findings[0].severity for findings in found if findings]
+        if not severities:
+            return [("   ", ""), lines]
+        worst = min(severities, key=SEVERITIES.index)
+        tone = TONES[SEVERITY_LABELS[worst].tone]
+        return [(" ", ""), (f"{severity_mark(worst, glyphs=self.glyphs)} ", tone), lines]
+
     def _row_line(self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History) -> SpanLine:
-        lead = guides(row)
+        spans = self._lead(row)
+        lead = sum(len(text) for text, _ in spans)
         title = self.glyphs.encode(row.title)
         if row.kind in ("host", "group"):
-            return ((f" {lead}", "dim"), (fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
-        spans: list[Span] = [(f" {lead}", "dim")]
+            if row.key == "group:virtual" and self._hidden:
+                title += f" {self.glyphs.cursor} {len(self._hidden)} hidden (o)"
+            return (*spans, (fit(title, max(1, self.size.width - lead - 1)), TITLE_STYLES[row.kind]))
         shown = DeviceRow(row, snapshot)
         cells = [(column, *column.cell(shown)) for column in shape.columns]
         if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
             driver, tone = DRIVER.cell(shown)  # for which a narrow table has no column
-            room = max(1, self.size.width - len(lead) - 2 - (len(driver) + 2 if driver else 0))
+            room = max(1, self.size.width - lead - 1 - (len(driver) + 2 if driver else 0))
             name = fit(title, min(room, cells_of(clean(title)))) if driver else fit(title, room)
             return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
         empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
-        spans.append((fit(title, max(1, shape.name + overflow - len(lead))), TITLE_STYLES[row.kind]))
+        spans.append((fit(title, max(1, LEAD_CELLS + shape.name + overflow - lead)), TITLE_STYLES[row.kind]))
         encode = self.glyphs.encode
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
@@ -172,9 +279,8 @@ class DeviceTable(ChoiceView):
         return tuple(spans)
 
     def _graph(self, ifindex: int, width: int, history: History) -> str:
-        kind = "packets" if self.packets else "bits"
-        received = history.series((f"rx_{kind}", ifindex))[-width:]
-        sent = history.series((f"tx_{kind}", ifindex))[-width:]
+        names = ("rx_packets", "tx_packets") if self.packets else ("rx_bits", "tx_bits")
+        received, sent = (self._columns.means((name, ifindex), history.series((name, ifindex))) for name in names)
         both = [None if a is None or b is None else a + b for a, b in zip(received, sent, strict=True)]
         top = nice_ceiling(max((value for value in both if value is not None), default=0.0))
         return spark(both, width, top, glyphs=self.glyphs)
@@ -190,7 +296,10 @@ class DeviceTable(ChoiceView):
             self.choose_index(following)
 
     def choose_link(self, ifindex: int) -> None:
-        """Choose the netdev with this ifindex, if there is one."""
+        """Choose the netdev with this ifindex, if there is one; hidden ones are shown then."""
+        if self._snapshot is not None and any(row.link and row.link.ifindex == ifindex for row in self._hidden):
+            self._virtual = True
+            self._plant(self._snapshot)
         for index, row in enumerate(self._rows):
             if row.link is not None and row.link.ifindex == ifindex:
                 self.choose_index(index)

@@ -1,57 +1,108 @@
-"""The first view: the table of devices, and beside or below it everything about the chosen one."""
+"""The first view: the table of devices, and below or beside it everything about the chosen one.
+
+Less than 120 columns: the panel is below the table, one line of it in any case. From 120 columns on it is at the right;
+where there is much room, the charts are at the left, below the table. The rows are divided anew when the user changes
+something, never because of what a host sends.
+"""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.containers import Container
+from dataclasses import replace
 
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+
+from nictop.model.devices.tree import Row
 from nictop.model.facts import clean
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.devices.detail import LinkPanel
+from nictop.tui.widgets.devices.detail import ChartShape, LinkPanel, TrafficChart
 from nictop.tui.widgets.devices.table import DeviceTable
 
-MIN_PANEL_ROWS = 8
-"""Rows of the panel below the table: title, in, out, and the summary of the chosen device."""
+MIN_PANEL_ROWS = 5
+"""Rows of the panel below the table: title, RX and TX with their time axis, and one line of facts."""
+MIN_TABLE_ROWS = 7
+"""Rows that the table has above such a panel; with less room the panel is one line of facts."""
+MIN_LEFT_CELLS, MIN_LEFT_ROWS = 100, 12
+"""Cells and free rows below a table at the left, from which on the charts are there."""
+MAX_CHART_ROWS = 14
 
 
-def table_rows(needed: int, room: int, *, short: bool) -> int:
-    """Rows of the table above the panel, header included: what it needs, as long as the panel keeps two fifths of the
-    `room` and at least `MIN_PANEL_ROWS`. On a `short` screen the panel takes what is left."""
-    return needed if short else max(1, min(needed, room - max(MIN_PANEL_ROWS, room * 2 // 5)))
+def panel_rows(needed: int, room: int) -> int:
+    """Rows of the panel below the table, its title included: those that the table does not need, but at least three
+    tenths of the `room`. 1: one line of facts without a title; 0: nothing."""
+    if room < MIN_TABLE_ROWS + MIN_PANEL_ROWS:
+        return 1 if room > 2 else 0
+    return max(MIN_PANEL_ROWS, room * 3 // 10, room - needed)
+
+
+def left_charts(needed: int, cells: int, room: int) -> ChartShape:
+    """The charts below a table at the left that needs `needed` rows; none where the room is too small."""
+    free = room - needed
+    if cells < MIN_LEFT_CELLS or free < MIN_LEFT_ROWS:
+        return ChartShape(0, beside=False)
+    if free < 2 * MIN_LEFT_ROWS:
+        return ChartShape(min(MAX_CHART_ROWS, free - 2), beside=True)
+    return ChartShape(min(MAX_CHART_ROWS, free // 2 - 2), beside=False)
 
 
 class DevicesView(WhileOpen, Container):
-    """Divides its room between table and panel: side by side on wide screens, else above each other."""
+    """Divides its room between table, charts and panel."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._title = ""
+        self._divided_for: object = None
+        self._charts = ChartShape(0, beside=False)
+        """Those below the table at the left."""
 
     def compose(self) -> ComposeResult:
-        yield DeviceTable(id="devices")
+        with Vertical(id="left"):
+            yield DeviceTable(id="devices")
+            yield TrafficChart(id="left-traffic")
         yield LinkPanel(id="link")
-
-    def on_mount(self) -> None:
-        self.query_one(DeviceTable).border_title = "Devices"
 
     def show(self, snapshot: Snapshot, history: History) -> None:
         """Draw the panel; the table, which other views need too, has been drawn already."""
-        self._divide()
-        row = self.query_one(DeviceTable).chosen
+        self._divide(snapshot)
+        table = self.query_one(DeviceTable)
+        row = table.chosen
         panel = self.query_one(LinkPanel)
         title = "" if row is None else clean(row.title)
         if title != self._title:
             self._title = title
             panel.border_title = self.glyphs.encode(title).replace("[", r"\[")
-        panel.show(row, snapshot, history)
+        panel.show(row, snapshot, history, table.findings, with_chart=not self._charts.rows)
+        chart = self.query_one("#left-traffic", TrafficChart)
+        if self._charts.rows and row is not None:
+            chart.show(_with_netdev(row, snapshot), snapshot, history, self._charts)
 
-    def _divide(self) -> None:
-        """Give the panel below the table the rows that the table does not need; without enough of them, no panel."""
-        table, room = self.query_one(DeviceTable), self.size.height
-        wide, short, detail = (self.screen.has_class(name) for name in ("-wide", "-short", "-detail"))
-        panel = wide or not short or detail or room - table.needed_rows >= MIN_PANEL_ROWS - 2
-        if self.query_one(LinkPanel).display != panel:
-            self.query_one(LinkPanel).display = panel
-        table.take_rows(None if wide or not panel else table_rows(table.needed_rows, room, short=short))
+    def _divide(self, snapshot: Snapshot) -> None:
+        """Give the table the rows that it needs, and the rest to the panel or the charts: for a host whose devices are
+        known for the first time, another size, and another choice of the user; else everything keeps its height."""
+        table, left, panel = self.query_one(DeviceTable), self.query_one("#left"), self.query_one(LinkPanel)
+        wide, detail = self.screen.has_class("-wide"), self.screen.has_class("-detail")
+        divided_for = (snapshot.host, table.chosen and table.chosen.key, table.virtual, self.size, wide, detail)
+        if divided_for == self._divided_for:
+            return
+        self._divided_for = divided_for
+        room, needed = self.size.height, table.needed_rows
+        rows = room if detail or wide else panel_rows(needed, room)
+        self._charts = (
+            left_charts(needed, left.size.width, room) if wide and not detail else ChartShape(0, beside=False)
+        )
+        panel.set_class(rows == 1, "-line")
+        panel.display = rows > 0
+        left.styles.height = None if wide or detail else room - rows
+        chart = self.query_one("#left-traffic", TrafficChart)
+        chart.display = self._charts.rows > 0
+        chart.take_rows(self._charts.height)
+
+
+def _with_netdev(row: Row, snapshot: Snapshot) -> Row:
+    """The row of a PCI function with its first netdev, whose traffic is drawn then."""
+    if row.link is not None or row.pci is None:
+        return row
+    address = row.pci.address
+    return replace(row, link=next((one for one in snapshot.links.values() if one.pci_address == address), None))

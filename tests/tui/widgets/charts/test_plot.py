@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
@@ -13,11 +13,17 @@ from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.tui.widgets.charts.plot import (
     Box,
     Canvas,
+    ColumnCache,
     along,
+    column_means,
     draw_area,
     draw_line,
     line_values,
     means,
+    reading_ranges,
+    tick_text,
+    time_axis,
+    time_chart,
     time_ticks,
     time_words,
     value_ticks,
@@ -106,6 +112,85 @@ def test_a_line_runs_straight_between_its_vertices_and_stops_where_it_is_interru
 )
 def test_ticks_are_round_and_have_room(top: float, rows: int, ticks: list[float]) -> None:
     assert value_ticks(top, rows) == pytest.approx(ticks)
+
+
+def test_a_column_has_the_readings_of_its_time_and_keeps_them() -> None:
+    times = [float(second) for second in range(100, 160)]
+    values = [float(second) for second in range(100, 160)]
+    now = column_means(values, reading_ranges(times, 60, 6))
+    later = column_means([*values, 160.0], reading_ranges([*times, 160.0], 60, 6))
+    assert now[0] == 104.5
+    assert later[:-1] == now[1:]
+    assert later[-1] == 160.0
+
+
+def test_columns_shorter_than_a_reading_have_the_one_that_covers_them() -> None:
+    means = column_means([1.0, 2.0, 3.0], reading_ranges([10.0, 20.0, 30.0], 60, 60))
+    assert means[-1] == 3.0
+    assert means[-2] == means[-10] == 3.0
+    assert means[-11] == means[-20] == 2.0
+    assert means[-21] == 1.0
+    assert means[-22] is None
+
+
+def test_what_is_not_known_is_left_out_of_a_mean() -> None:
+    times = [float(second) for second in range(60)]
+    ranges = reading_ranges(times, 60, 10)
+    assert column_means([None] * 30 + [2.0, None] * 15, ranges) == [None] * 5 + [2.0] * 5
+    assert column_means([4.0] * 9, ranges) == [None] * 8 + [4.0] * 2, "a series that begins later than its times"
+    assert column_means([], ranges) == [None] * 10
+    assert column_means([], reading_ranges([], 60, 3)) == [None] * 3
+
+
+@given(st.lists(st.floats(0.1, 70.0), max_size=80), st.integers(0, 70), st.integers(0, 90), st.floats(0, 1e6))
+def test_every_reading_of_the_time_is_in_a_column(gaps: list[float], columns: int, known: int, start: float) -> None:
+    times = list(accumulate(gaps, initial=start))[1:]
+    ranges = reading_ranges(times, 60.0, columns)
+    assert len(ranges) == len(column_means([1.0] * min(known, len(times)), ranges)) == columns
+    assert all(-len(times) <= low <= high <= 0 for low, high in ranges)
+    if times and columns:
+        assert ranges[-1][1] == 0, "the newest reading is in the last column"
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 20.0), st.one_of(st.none(), st.floats(0, 1e9))), min_size=1, max_size=60),
+    st.integers(1, 40),
+    st.integers(0, 60),
+    st.integers(1, 3),
+)
+def test_what_the_cache_gives_is_what_is_computed(
+    readings: list[tuple[float, float | None]], columns: int, restart: int, every: int
+) -> None:
+    """Also after another history with other times, and for a series that is not drawn each time."""
+    cache, times = ColumnCache(), [0.0]
+    series: list[float | None] = [0.0]
+    for number, (gap, value) in enumerate(readings):
+        if number == restart:
+            times, series = [1000.0], [5.0]
+        times.append(times[-1] + gap)
+        series.append(value)
+        cache.begin(times, 60.0, columns)
+        expected = column_means(series, reading_ranges(times, 60.0, columns))
+        assert cache.means(("always", 1), series) == expected
+        if number % every == 0:
+            assert cache.means(("sometimes", 1), series) == expected
+
+
+def test_a_chart_has_ticks_and_a_time_axis() -> None:
+    lines = ["".join(text for text, _ in line) for line in time_chart([0.0, 15e5, 3e6] * 8, 5, 60, "in")]
+    assert [line[:6] for line in lines] == ["  3 M┤", "     │", "     │", "     │", "    0┤", "      "]
+    assert lines[-1] == "      -60 s       -30 s    now"
+    assert {len(line) for line in lines} == {30}
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (1.5, "1.5"), (750e3, "750 k"), (1e9, "1 G"), (1.5e6, "1.5 M")])
+def test_a_tick_has_its_prefix(value: float, text: str) -> None:
+    assert tick_text(value) == text
+
+
+@pytest.mark.parametrize("columns", range(70))
+def test_the_time_axis_is_as_wide_as_its_chart(columns: int) -> None:
+    assert len(time_axis(columns, 60)) == columns
 
 
 def test_times_are_round_and_have_room() -> None:

@@ -1,52 +1,123 @@
-"""The charts say what they show: rates of now, the scale, and the share of the link where that means something."""
+"""The panel of a device: charts with ticks and a time axis, the facts in one line or in five, its findings."""
 
 from __future__ import annotations
 
 import pytest
 
+from nictop.model.facts import Fact, width
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.devices.detail import Direction, chart_rows, draw_traffic
+from nictop.tui.widgets.devices.detail import (
+    Direction,
+    chart_shape,
+    draw_findings_of,
+    draw_summary_line,
+    draw_traffic,
+)
+from nictop.tui.widgets.devices.view import left_charts, panel_rows
+from tests.support.findings import RENAME, finding
 
-BUSY = Direction("out", "out", (3e8, 5e8), 5e8, 41_000.0)
-IDLE = Direction("in", "in", (0.0, 0.0), 0.0, 0.0)
+TIMES = tuple(float(second) for second in range(90))
+BUSY = Direction("TX", "out", (5e8,) * 90, 5e8, 41_000.0)
+IDLE = Direction("RX", "in", (0.0,) * 90, 0.0, 0.0)
 
 
-def drawn(*both: Direction, width: int = 78, height: int, speed: int | None = None) -> list[str]:
-    return [text_of(line) for line in draw_traffic(both, width, height, speed=speed)]
+def drawn(
+    *both: Direction,
+    cells: int = 78,
+    rows: int = 2,
+    beside: bool = True,
+    speed: int | None = None,
+    glyphs: Glyphs = UNICODE,
+) -> list[str]:
+    lines = draw_traffic(both, TIMES, cells, rows, beside=beside, speed=speed, glyphs=glyphs)
+    return [text_of(line) for line in lines]
 
 
 def text_of(line: SpanLine) -> str:
     return "".join(part for part, _ in line)
 
 
-def test_one_row_has_bits_and_packets() -> None:
-    received, sent = drawn(IDLE, BUSY, height=2)
-    assert "500 Mb/s" in sent
-    assert "41.0 kpps" in sent
-    assert "0 b/s" in received
-    assert "0 pps" in received
+def test_rx_and_tx_beside_each_other_at_80_columns() -> None:
+    assert drawn(IDLE, BUSY, speed=1000) == [
+        " RX 0 b/s           │                   TX 500 Mb/s   500 M┤█████████████████ ",
+        " 0 pps             0┤·················  41.0 kpps         0┤█████████████████ ",
+        " 0 % of 1G           -60 s         now  50 % of 1G          -60 s         now ",
+    ]
 
 
-def test_rows_say_the_scale_and_the_share_of_the_link() -> None:
-    rows = "\n".join(drawn(BUSY, height=4, speed=1000))
-    assert "scale  500 Mb/s" in rows
-    assert "50 % of 1G" in rows
+def test_above_each_other_in_a_narrow_panel() -> None:
+    rows = drawn(BUSY, IDLE, cells=44, rows=5, beside=False)
+    assert len(rows) == 12
+    assert rows[0].startswith(" TX 500 Mb/s   500 M┤█")
+    assert rows[4].startswith("                   0┤█")
+    assert rows[5].split() == ["-60", "s", "-30", "s", "now"]
 
 
-def test_an_idle_link_has_no_scale_and_an_unknown_speed_no_share() -> None:
-    rows = "\n".join(drawn(IDLE, BUSY, height=8))
-    assert rows.count("scale") == 1
+def test_an_idle_link_has_only_the_tick_of_zero_and_an_unknown_speed_no_share() -> None:
+    rows = "\n".join(drawn(IDLE, rows=5))
+    assert rows.count("┤") == 1
     assert " of " not in rows
 
 
-@pytest.mark.parametrize("width", [0, 5, 20, 27, 28, 40, 200])
-@pytest.mark.parametrize("height", [0, 1, 2, 8])
-def test_any_size_draws(width: int, height: int) -> None:
-    rows = drawn(IDLE, BUSY, width=width, height=height, speed=10_000)
-    assert len(rows) == 2 * max(1, height // 2)
-    assert all(len(row) <= max(width, 28) for row in rows)
+def test_charts_in_ascii() -> None:
+    assert all(row.isascii() for row in drawn(IDLE, BUSY, rows=5, speed=10_000, glyphs=ASCII))
 
 
-@pytest.mark.parametrize(("height", "rows"), [(3, 2), (7, 2), (12, 4), (20, 6), (28, 8), (60, 8)])
-def test_the_charts_leave_two_thirds_to_the_facts(height: int, rows: int) -> None:
-    assert chart_rows(height) == rows
+@pytest.mark.parametrize("cells", [0, 5, 22, 23, 40, 56, 78, 200])
+@pytest.mark.parametrize("beside", [False, True])
+def test_any_width_draws(cells: int, beside: bool) -> None:
+    rows = drawn(IDLE, BUSY, cells=cells, beside=beside, speed=10_000)
+    assert len(rows) == (3 if beside else 6)
+
+
+@pytest.mark.parametrize(
+    ("cells", "height", "rows", "beside"),
+    [(80, 4, 2, True), (80, 3, 0, True), (80, 12, 5, True), (44, 27, 5, False), (44, 10, 0, False), (40, 1, 0, False)],
+)
+def test_charts_leave_a_line_to_the_facts_and_half_of_a_high_panel(
+    cells: int, height: int, rows: int, beside: bool
+) -> None:
+    shape = chart_shape(cells, height)
+    assert (shape.rows, shape.beside) == (rows, beside)
+    assert shape.height < height
+
+
+FACTS = (Fact("State", "up, 1G full", "good"), Fact("MTU", "MTU 1500"), Fact("Addresses", "192.0.2.7/24"))
+
+
+def test_facts_in_one_line_are_whole_or_left_out_with_an_ellipsis() -> None:
+    (line,) = draw_summary_line(FACTS, 60, 1)
+    assert text_of(line) == " up, 1G full · MTU 1500 · 192.0.2.7/24"
+    (line,) = draw_summary_line(FACTS, 30, 1)
+    assert text_of(line) == " up, 1G full · MTU 1500 …"
+    assert [text_of(line) for line in draw_summary_line(FACTS, 30, 2)] == [" up, 1G full · MTU 1500", " 192.0.2.7/24"]
+
+
+@pytest.mark.parametrize("cells", range(1, 60))
+def test_the_line_of_facts_is_never_wider_than_the_panel(cells: int) -> None:
+    for rows in (1, 2, 3):
+        lines = draw_summary_line(FACTS, cells, rows)
+        assert len(lines) <= rows
+        assert all(width(text_of(line)) <= cells for line in lines)
+
+
+def test_findings_of_an_interface_have_their_first_command() -> None:
+    shown = draw_findings_of([finding(fixes=(RENAME,))], 60)
+    rows = [text_of(line) for line in shown]
+    assert "Findings of this interface" in rows[0]
+    assert shown[1][0] == (" ▲ ", "warn")
+    assert any(row.startswith("     nmcli con mod") for row in rows)
+    assert draw_findings_of([], 60) == []
+
+
+@pytest.mark.parametrize("room", range(80))
+@pytest.mark.parametrize("needed", [1, 4, 12, 50])
+def test_the_rows_are_divided_without_a_rest(room: int, needed: int) -> None:
+    panel = panel_rows(needed, room)
+    assert 0 <= panel <= room
+    assert panel >= (5 if room >= 12 else 1 if room > 2 else 0)
+    if room > 12 and needed <= 7:
+        assert room - panel >= min(needed, 7), "the table is whole"
+    charts = left_charts(needed, 120, room)
+    assert charts.height <= max(0, room - needed)

@@ -1,0 +1,159 @@
+"""The table of devices: which columns are there at any width, marks of findings, VFs with their netdev, hidden rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.devices.tree import device_tree, guides
+from nictop.model.text.glyphs import ASCII
+from nictop.rules import Diagnosis, Finding
+from nictop.tui.widgets.devices.detail import FactsView
+from nictop.tui.widgets.devices.table import DeviceTable, device_findings, layout, merged
+from tests.model.hosts import live_host
+from tests.support.findings import finding
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
+
+NICS = (
+    link(1, "lo", type=772, flags=0x49),
+    link(2, "ens192", bus="pci"),
+    link(3, "ens224", bus="pci"),
+    link(4, "br0", kind="bridge"),
+)
+
+
+def about(ifindex: int, severity: str = "warning", **fields: object) -> Finding:
+    found = replace(finding(severity=severity), ifindex=ifindex)  # type: ignore[arg-type]
+    return replace(found, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("packets", [False, True])
+@pytest.mark.parametrize("width", [*range(4, 130), 200, 300])
+def test_the_columns_fill_the_width_and_a_missing_one_is_said(width: int, packets: bool) -> None:
+    shape = layout(width, packets=packets)
+    used = 3 + shape.name + sum(column.width + 1 for column in shape.columns)
+    used += (shape.graph + 1 if shape.graph else 0) + (3 if shape.missing else 0)
+    assert used == width or shape.name == 1
+    assert (shape.missing == 0) == (width >= (78 if packets else 74))
+
+
+def test_all_columns_of_the_sketch_at_80_and_in_the_left_part_of_120() -> None:
+    for width in (74, 80):
+        assert [column.title for column in layout(width, packets=False).columns] == [
+            "LINK",
+            "PROFILE",
+            "RX b/s",
+            "TX b/s",
+            "drops",
+        ]
+    assert [column.title for column in layout(80, packets=True).columns] == [
+        "LINK",
+        "RX pps",
+        "TX pps",
+        "drops/s",
+        "rx missed/s",
+        "errors/s",
+    ]
+
+
+def test_a_vf_and_its_netdev_are_one_row() -> None:
+    rows = merged(device_tree(live_host()))
+    lines = [guides(row) + row.title for row in rows]
+    assert lines[2:7] == ["│ ├ ens224", "│ │ └ ens224.100", "│ ├ VF0 ens224v0", "│ ├ VF 1 02:10.2", "│ └ VF 7"]
+    vf = rows[4]
+    assert (vf.key, vf.kind, vf.depth) == ("link:5", "link", 2)
+    assert vf.vf is not None and vf.uplink is not None and vf.pci is not None
+    assert all(len(row.prefix) == row.depth for row in rows)
+
+
+def test_findings_by_device() -> None:
+    others = (about(7, host="vm2"), finding(subject="0000:02:00.0"))
+    found = device_findings(Diagnosis((about(2, "critical"), about(2), *others), ()), "alma-load-001")
+    assert [one.severity for one in found[2]] == ["critical", "warning"]
+    assert found.keys() == {2, "0000:02:00.0"}
+    assert device_findings(None, "alma-load-001") == {}
+
+
+async def publish(screen: Screen, *findings: Finding) -> None:
+    await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
+    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
+    screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
+    await screen.settle()
+
+
+def row_with(screen: Screen, name: str) -> str:
+    return next(row for row in screen.drawn() if name in row)
+
+
+async def test_the_mark_of_the_worst_finding_stands_before_the_nic() -> None:
+    async with live_screen(NARROW) as screen:
+        await publish(screen, about(2, "critical"), about(2), about(3, "info"), about(4))
+        assert row_with(screen, " ens192 ").startswith("▸✖ ens192")
+        assert row_with(screen, " ens224 ").startswith(" · ens224")
+        assert row_with(screen, "Virtual interfaces").startswith(" ▲ Virtual interfaces ▸ 2 hidden (o)")
+        screen.nictop.diagnosis.publish(Diagnosis((), ()))
+        await screen.settle()
+        assert row_with(screen, " ens192 ").startswith("▸  ens192")
+
+
+async def test_marks_in_ascii() -> None:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
+        await publish(screen, about(2, "critical"), about(3), about(4, "info"))
+        assert row_with(screen, " ens192 ").startswith(">X ens192")
+        assert row_with(screen, " ens224 ").startswith(" ! ens224")
+        assert row_with(screen, "Virtual").startswith(" - Virtual interfaces > 2 hidden (o)")
+        assert [row for row in screen.drawn() if not row.isascii()] == []
+
+
+async def test_findings_of_the_interface_are_in_its_panel() -> None:
+    async with live_screen(WIDE) as screen:
+        await publish(screen, about(3, title="is slow"))
+        assert not any("Findings of this interface" in line for line in screen.lines(FactsView))
+        await screen.press("down")
+        lines = screen.lines(FactsView)
+        place = next(number for number, line in enumerate(lines) if "Findings of this interface" in line)
+        assert lines[place + 1] == " ▲ is slow"
+        assert "nmcli con mod" in lines[place + 2]
+
+
+async def test_interfaces_without_a_device_are_shown_where_there_are_no_others() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(NICS[0], NICS[3]))
+        assert any("br0" in line for line in screen.lines())
+
+
+async def test_a_hidden_interface_that_is_chosen_is_shown() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        screen.app.screen.query_one(DeviceTable).choose_link(4)
+        assert screen.chosen() == "br0"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 15), (40, 10), (120, 36), (200, 50)])
+async def test_the_chosen_row_stays_in_sight(size: tuple[int, int]) -> None:
+    """At every size there are a list and at least one line of facts."""
+    async with live_screen((200, 60)) as screen:
+        links = [link(number, f"ens{number}", bus="pci") for number in range(2, 40)]
+        await screen.receive(hello(), inventory(*links))
+        await screen.press("end", "up")
+        await screen.pilot.resize_terminal(*size)
+        await screen.settle()
+        assert any(row.startswith("▸") and " ens38 " in row for row in screen.drawn())
+        assert any("speed unknown" in row for row in screen.drawn())
+
+
+async def test_a_narrow_header_says_how_many_columns_are_missing() -> None:
+    async with live_screen((40, 10)) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        assert row_with(screen, "DEVICE").split() == ["DEVICE", "LINK", "RX", "b/s", "TX", "b/s", "+3"]
+
+
+async def test_much_room_has_the_charts_below_the_table() -> None:
+    async with live_screen((200, 50)) as screen:
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)}))
+        rows = screen.drawn()
+        received = next(number for number, row in enumerate(rows) if row.startswith(" RX 1.00 Mb/s"))
+        assert received > next(number for number, row in enumerate(rows) if "Virtual interfaces" in row)
+        assert any("-60 s" in row and "now" in row for row in rows[received:])
