@@ -27,21 +27,26 @@ FINDINGS_KEY = "4"
 
 
 def draw_worst_finding(
-    diagnosis: Diagnosis | None, cells: int, *, several_hosts: bool = False, glyphs: Glyphs = UNICODE
+    diagnosis: Diagnosis | None, cells: int, *, notice: str = "", several_hosts: bool = False, glyphs: Glyphs = UNICODE
 ) -> SpanLine:
-    """Mark, subject and title of the worst finding and the number of the others, in `cells` cells."""
-    if diagnosis is None:
+    """Mark, subject and title of the worst finding and the number of the others, in `cells` cells. `notice`: why the
+    chosen host is not live; it is shown instead of the worst finding."""
+    findings = diagnosis.findings if diagnosis is not None else ()
+    others = len(findings) - (0 if notice else 1)
+    more = f" +{others} ({FINDINGS_KEY}) " if others > 0 else f" ({FINDINGS_KEY}) "
+    if notice:
+        line: tuple[Span, str] = ((f" {glyphs.warning} ", "warn"), glyphs.text(notice))
+    elif diagnosis is None:
         return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
-    if not diagnosis.findings:
+    elif not findings:
         return no_problems_line(diagnosis, cells, glyphs)
-    worst = diagnosis.findings[0]
-    mark = severity_span(worst, glyphs)
-    others = len(diagnosis.findings) - 1
-    more = f" +{others} ({FINDINGS_KEY}) " if others else f" ({FINDINGS_KEY}) "
+    else:
+        line = severity_span(findings[0], glyphs), finding_text(findings[0], several_hosts, glyphs)
+    mark, text = line
     room = cells - width(mark[0]) - len(more)
     if room < len(more):
-        return mark, (fit(finding_text(worst, several_hosts, glyphs), max(0, cells - width(mark[0]))), "")
-    return mark, (fit(finding_text(worst, several_hosts, glyphs), room), ""), (more, "accent")
+        return mark, (fit(text, max(0, cells - width(mark[0]))), "")
+    return mark, (fit(text, room), ""), (more, "accent")
 
 
 def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs) -> SpanLine:
@@ -75,9 +80,25 @@ class FindingsPanel(LineView):
     class Opened(Message):
         """The list of all findings was requested."""
 
-    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._content: tuple[Diagnosis | None, str, bool] = (None, "", False)
+
+    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool, notice: str = "") -> None:
+        """See `draw_worst_finding`."""
+        self._content = diagnosis, notice, several_hosts
+        self._draw()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._draw()
+
+    def _draw(self) -> None:
+        diagnosis, notice, several_hosts = self._content
         cells = self.scrollable_content_region.width
-        self.show_lines([draw_worst_finding(diagnosis, cells, several_hosts=several_hosts, glyphs=self.glyphs)])
+        self.show_lines(
+            [draw_worst_finding(diagnosis, cells, notice=notice, several_hosts=several_hosts, glyphs=self.glyphs)]
+        )
 
     def on_click(self) -> None:
         self.post_message(self.Opened())

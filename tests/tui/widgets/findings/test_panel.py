@@ -61,6 +61,14 @@ def test_without_findings() -> None:
     )
 
 
+def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
+    diagnosis = Diagnosis((finding(), finding()), ())
+    line = draw_worst_finding(diagnosis, 80, notice="vm1 does not answer; is it up?")
+    assert line[0] == (" ▲ ", "warn")
+    assert text_of(line) == f"{' ▲ vm1 does not answer; is it up?':<72} +2 (4) "
+    assert text_of(draw_worst_finding(None, 80, notice="no Python")).startswith(" ▲ no Python ")
+
+
 def test_the_fix_of_the_panel_is_the_first_one_with_commands() -> None:
     by_hand = Fix("firmware", "switch SR-IOV on", ())
     said = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
