@@ -77,6 +77,10 @@ def _peer(row: NicRow) -> Value:
     return row.peers[0] if len(row.peers) == 1 else f"{row.peers[0]} +{len(row.peers) - 1}"
 
 
+def _severity(row: NicRow) -> Value:
+    return row.severity or ""
+
+
 def _finding_rank(row: NicRow) -> SortKey | None:
     """The most severe has the largest key."""
     return (-SEVERITIES_WORST_FIRST.index(row.severity),) if row.severity in SEVERITIES_WORST_FIRST else None
@@ -108,22 +112,11 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
     Column("host", "HOST", "", 14, 1, "left", lambda row: row.end.host),
     Column("name", "NIC", "", 15, 1, "left", _of_link(lambda link: link.name)),
     Column("link", "LINK", "", 6, 2, "left", _link_state, _link_tone, True, _link_rank),
-    Column(
-        "finding",
-        "WORST FINDING",
-        "",
-        13,
-        4,
-        "left",
-        lambda row: row.severity or "",
-        _finding_tone,
-        True,
-        _finding_rank,
-    ),
     Column("in", "RX b/s", "b/s", _SCALED, 3, "right", _rate("rx_bits"), is_live=True),
     Column("out", "TX b/s", "b/s", _SCALED, 3, "right", _rate("tx_bits"), is_live=True),
-    Column("drops", "drops", "packets", 7, 5, "right", _drops, _bad, True, _drops_rank),
-    Column("drop_rate", "drops/s", "1/s", 7, 5, "right", _drop_rate, _bad, True),
+    Column("drops", "drops", "packets", 7, 4, "right", _drops, _bad, True, _drops_rank),
+    Column("drop_rate", "drops/s", "1/s", 7, 4, "right", _drop_rate, _bad, True),
+    Column("finding", "WORST FINDING", "", 13, 5, "left", _severity, _finding_tone, True, _finding_rank),
     Column("state", "HOST STATE", "", 13, 6, "left", lambda row: row.host_state, _state_tone, True, _state_rank),
     Column("profile", "PROFILE", "", 18, 7, "left", _profile, tone=lambda row, value: row.profile[1]),
     Column("address", "ADDRESS", "", 18, 8, "left", _address, rank=_address_rank),

@@ -202,7 +202,9 @@ def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[Ho
     if MIN_ADDRESS_CELLS <= left < address.width:
         address = replace(address, width=left)
     columns, hidden = fit_with_mark((*others, address), room)
-    return columns or (replace(sized[0], width=max(1, room - 1)),), hidden
+    if not columns:
+        return (replace(sized[0], width=max(1, room - 1)),), len(sized) - 1
+    return columns, hidden
 
 
 def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
@@ -230,21 +232,25 @@ def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]
 
 
 def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:
-    """``root · Linux 6.18.3-1.el9 · KVM guest · 2 CPUs · Python 3.11.7 · clock offset 0 s ± 410 µs``; with ``Linux
-    6.18`` and ``Python 3.11`` where the line would not fit."""
+    """``root · Linux 6.18.3-1.el9 · KVM guest · 2 CPUs · Python 3.11.7 · clock offset 0 s ± 410 µs``. Where it does not
+    fit: ``Linux 6.18`` and ``Python 3.11``, then without Python."""
     snapshot, hello = host.snapshot, host.snapshot.hello
     if hello is None:
         return address_words(host.host)
     machine = [hello.hostname] if hello.hostname not in ("", host.name) else []
     if has_platform(snapshot) and snapshot.inventory is not None:
         machine.append(platform_text(snapshot.inventory.platform))
-
-    def text(kernel: str, python: str) -> str:
-        parts = (rights_text(snapshot), f"Linux {kernel}", *machine, f"Python {python}")
-        return " · ".join((*parts, clock_text(snapshot, moment.here)))
-
-    full = text(hello.kernel, hello.python)
-    return full if width(clean(full)) <= cells - 2 else text(_minor(hello.kernel), _minor(hello.python))
+    clock = clock_text(snapshot, moment.here)
+    kernel, python = _minor(hello.kernel), _minor(hello.python)
+    texts = [
+        " · ".join((rights_text(snapshot), *system, clock))
+        for system in (
+            (f"Linux {hello.kernel}", *machine, f"Python {hello.python}"),
+            (f"Linux {kernel}", *machine, f"Python {python}"),
+            (f"Linux {kernel}", *machine),
+        )
+    ]
+    return next((text for text in texts if width(clean(text)) <= cells - 2), texts[-1])
 
 
 def _minor(version: str) -> str:
