@@ -74,27 +74,25 @@ class OverviewTable(ChoiceView):
     def _layout(self) -> tuple[Column[NicRow], ...]:
         """The columns that fit; spare cells widen the texts that would be cut."""
         cells = self.scrollable_content_region.width - MARK_CELLS
-        longest = {
-            column.key: max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
-            for column in COLUMNS
-            if column.key in (*SHRUNK_COLUMNS, *STRETCHED_COLUMNS)
-        }
-        shrunk = [
-            replace(column, width=max(len(column.title) + 1, min(column.width, longest[column.key])))
-            if column.key in SHRUNK_COLUMNS
-            else column
-            for column in COLUMNS
-        ]
-        columns, self._hidden_columns = fit_with_mark(shrunk, cells)
+        sized = [self._shrunk(column) if column.key in SHRUNK_COLUMNS else column for column in COLUMNS]
+        columns, self._hidden_columns = fit_with_mark(sized, cells)
         room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
         result = []
         for column in columns:
             wanted = column.width
             if column.key in STRETCHED_COLUMNS and room > 0:
-                wanted += max(0, min(room, longest[column.key] - column.width))
+                wanted += max(0, min(room, self._needed(column) - column.width))
                 room -= wanted - column.width
             result.append(column if wanted == column.width else replace(column, width=wanted))
         return tuple(result)
+
+    def _shrunk(self, column: Column[NicRow]) -> Column[NicRow]:
+        """As wide as its texts, or as its title with the mark of the order."""
+        return replace(column, width=max(len(column.title) + 1, min(column.width, self._needed(column))))
+
+    def _needed(self, column: Column[NicRow]) -> int:
+        """Cells of the longest text in a column."""
+        return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
 
     def _header_line(self) -> SpanLine:
         mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending

@@ -17,7 +17,7 @@ from nictop.model.facts import fit, width, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text, subject_text
 from nictop.tui.keys import FINDINGS_KEYS
-from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.findings.page import SPACED_ROWS, FindingPage, draw_finding, draw_skipped, ordered_fixes
@@ -173,12 +173,10 @@ class FindingsView(WhileOpen, Container):
         if listed.display is self.full:
             listed.display = not self.full
         counts = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
-        title = self.glyphs.text(f"Findings: {counts}" if counts else "Findings")
-        if listed.border_title != title:
-            listed.border_title = title
-        checks = self.glyphs.text(checks_text(diagnosis)) if diagnosis is not None else ""
-        if page.border_title != checks:
-            page.border_title = checks
+        checks = checks_text(diagnosis) if diagnosis is not None else ""
+        _set_title(listed, f"Findings: {counts}" if counts else "Findings")
+        is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
+        _set_title(page, checks if is_titled or not counts else f"{counts} · {checks}")
         self.draw_page()
 
     def _empty_line(self) -> SpanLine:
@@ -242,3 +240,9 @@ class FindingsView(WhileOpen, Container):
             self.query_one(FindingPage).scroll_to(y=0, animate=False)
             self.draw_page()
             self.screen.refresh_bindings()
+
+
+def _set_title(view: LineView, title: str) -> None:
+    title = view.glyphs.text(title)
+    if view.border_title != title:
+        view.border_title = title
