@@ -16,8 +16,8 @@ from nictop.rules.wording import (
     SEVERITY_LABELS,
     checks_text,
     fixes_with_commands,
+    headline,
     severity_mark,
-    subject_text,
     verdict_text,
 )
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
@@ -62,7 +62,7 @@ def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
 
 def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs) -> str:
     """``ens224: 2 VFs will not survive a reboot``"""
-    return glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)}: {finding.title}")
+    return glyphs.text(headline(finding, several_hosts=several_hosts))
 
 
 def worst_fix(diagnosis: Diagnosis | None) -> tuple[Finding, Fix] | None:

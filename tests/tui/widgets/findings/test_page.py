@@ -32,12 +32,12 @@ def page_of(*fixes: Fix, fix_index: int = 0, cells: int = 100, gone: bool = Fals
 def test_the_fix_comes_first_then_why_evidence_and_undo() -> None:
     assert page_of(RENAME)[:9] == [
         " ▲ warning  ens224: has no address",
-        " FIX      rename the profile to the interface   on alma-load-001, survives a reboot",
+        " FIX      Rename the profile to ens224   on alma-load-001, survives a reboot",
         "    nmcli con mod uuid 7777 connection.id ens224",
         "    nmcli con up uuid 7777",
         "    Nothing is interrupted.",
         " WHY      nmcli changes profiles, not interfaces.",
-        " EVIDENCE made by  NetworkManager (Settings.Connection.Flags)",
+        " EVIDENCE created by  NetworkManager (Settings.Connection.Flags)",
         " UNDO     nmcli con mod uuid 7777 connection.id 'Wired connection 1'",
         " RULE     a_rule",
     ]
@@ -45,17 +45,17 @@ def test_the_fix_comes_first_then_why_evidence_and_undo() -> None:
 
 def test_one_fix_is_shown_and_those_with_commands_come_first() -> None:
     heads = [page_of(BY_HAND, RENAME, LONG, fix_index=index)[1] for index in range(4)]
-    assert heads[0].startswith(" FIX 1/3 ◂ ▸ rename the profile")
+    assert heads[0].startswith(" FIX 1/3 ◂ ▸ Rename the profile")
     assert heads[1].startswith(" FIX 2/3 ◂ ▸ one long line")
-    assert heads[2].startswith(" FIX 3/3 ◂ ▸ switch SR-IOV on   in the firmware set-up")
+    assert heads[2].startswith(" FIX 3/3 ◂ ▸ switch SR-IOV on   in the firmware setup")
     assert heads[3] == heads[2], "an index beyond the end is that of the last fix"
     assert page_of(BY_HAND, RENAME, fix_index=1)[2] == "    In the BIOS."
 
 
 def test_a_place_that_does_not_fit_is_on_a_line_of_its_own() -> None:
-    page = page_of(RENAME, LONG, cells=60)
+    page = page_of(RENAME, LONG, cells=58)
     assert page[1:3] == [
-        " FIX 1/2 ◂ ▸ rename the profile to the interface",
+        " FIX 1/2 ◂ ▸ Rename the profile to ens224",
         "             on alma-load-001, survives a reboot",
     ]
 

@@ -28,7 +28,7 @@ def test_mark_subject_title_and_the_number_of_the_others() -> None:
     assert drawn(worst).rstrip() == f"{' ✖ ens224: duplicate address 192.0.2.7':<75} (4)"
     line = drawn(worst, *(finding(subject=f"e{number}") for number in range(5)))
     assert line == f"{' ✖ ens224: duplicate address 192.0.2.7':<72} +5 (4) "
-    assert drawn(finding(host="web1"), several_hosts=True).startswith(" ▲ web1 ens224: is run by")
+    assert drawn(finding(host="web1"), several_hosts=True).startswith(" ▲ web1 ens224: uses the auto")
     assert drawn(finding(subject="", title="6.9 % CPU steal")).startswith(" ▲ alma-load-001: 6.9 % CPU steal")
 
 
