@@ -242,8 +242,8 @@ async def test_the_overview_marks_the_worst_finding_of_each_nic() -> None:
             finding(host="vm1", subject="ens192", severity="info"),
         )
         ifindexes = {"eth1": 3, "ens192": 2}
-        findings = tuple(replace(one, ifindex=ifindexes[one.subject]) for one in findings)
-        screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
+        about_links = tuple(replace(one, ifindex=ifindexes[one.subject]) for one in findings)
+        screen.nictop.diagnosis.publish(Diagnosis(about_links, ()))
         await screen.press("0")
         lines = screen.lines(OverviewTable)
         assert [line[1] for line in lines] == ["·", " ", " ", "✖", " "]

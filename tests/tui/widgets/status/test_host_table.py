@@ -37,7 +37,7 @@ def session(*items: object, name: str = "web1", received_at: float = 100.0) -> H
     one = HostSession(Host(name, f"{name}.example", user="root"), ScriptedSource(name))
     for item in items:
         kind = type(item).__name__.lower()
-        one.process(Line(**{kind: item}), received_at)
+        one.process(Line(**{kind: item}), received_at)  # type: ignore[arg-type]
     return one
 
 
