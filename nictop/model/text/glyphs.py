@@ -47,8 +47,6 @@ class Glyphs:
     """Heights of a cell, from empty to full."""
     zero: str = "·"
     """A value of 0 on the base line."""
-    line: str = "⠒"
-    """A line in a legend; in charts, Unicode lines are drawn with braille dots."""
     ceiling: str = "┄"
     """A horizontal limit."""
     limit: str = "┊"
@@ -99,7 +97,7 @@ ASCII = Glyphs(
     is_ascii=True,
     critical="X", warning="!", note="-", passed="+", skipped="?",
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
-    levels=" .:|#", zero="_", line="*", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
+    levels=" .:|#", zero="_", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",
     spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=" .:+*#", work="USQITG", idle=".",
     playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),

@@ -11,7 +11,7 @@ from nictop.model.text.terminal import clean
 from nictop.report.findings.markdown import escape_markdown, fenced_block
 from nictop.report.runs.comparison import figure_rows, refusal_reasons
 from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, point_cells, set_up_points
-from nictop.report.runs.sentences import endpoints_text, plan_text, result_sentences, wall_time_text
+from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -68,7 +68,7 @@ def _run_lines(result: Result) -> Iterator[str]:
             commands.append(text)
             continue
         yield from _fenced(commands)
-        yield f"- **{kind}** {escape_markdown(text)}"
+        yield f"- **{KIND_LABELS.get(kind, kind)}** {escape_markdown(text)}"
     yield from _fenced(commands)
 
 
