@@ -62,6 +62,9 @@ class Glyphs:
     # --------------------------------------------------------------------------------------------------------- bars
     spread: tuple[str, str, str] = ("█", "▒", "░")
     """Parts of a bar: up to the lowest run, the median, the highest."""
+    run: str = "●"
+    median: str = "◆"
+    """Marks on an axis of values."""
     cost: str = "━"
     countdown: tuple[str, str] = ("█", "░")
     """Time that is left, and time that has passed."""
@@ -99,6 +102,6 @@ ASCII = Glyphs(
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
     levels=" .:|#", zero="_", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",
-    spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=" .:+*#", work="USQITG", idle=".",
+    spread=("#", "=", "-"), run="o", median="#", cost="~", countdown=("#", "."), heat=" .:+*#", work="USQITG", idle=".",
     playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),
 )  # fmt: skip

@@ -43,7 +43,10 @@ REQUESTS = st.builds(
     repeat=st.sampled_from((1, 5)),
     rest=st.sampled_from((2.0, 0.0, 0.25)),
     sweep=st.none() | st.just(("mtu", ("1500", "9000", "4000"))),
-    compare=st.none() | st.sampled_from((("streams", ("1", "4")), ("setup", ("old one", "new"))),),
+    compare=st.none()
+    | st.sampled_from(
+        (("streams", ("1", "4")), ("setup", ("old one", "new"))),
+    ),
     between=st.sampled_from(("", "ssh root@web2 'ip link set ens3 mtu 9000'", "-x")),
     label=st.sampled_from(("", "two words", "-l", "$HOME")),
 )
