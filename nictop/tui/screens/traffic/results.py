@@ -1,4 +1,4 @@
-"""The stored results: open one, or mark two set-ups as A and B, which are compared below the list or beside it.
+"""The stored results: open one, or mark two set-ups as A and B, which are compared below the list.
 
 Reads the directory of `nictop.traffic.results.selection`, in a thread; changes nothing there.
 """
@@ -18,12 +18,14 @@ from textual.screen import Screen
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
 from nictop.model.text.words import count_noun
+from nictop.report.runs.points import median_run
+from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
-from nictop.tui.screens.traffic.run_page import RunPage
+from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.key_footer import KeyFooter
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.traffic.comparison_view import ComparisonView
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
 
+SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "ceiling", "note", "not ranked")
+"""Kinds of sentences that are shown below the list."""
+MARK_HINT = "m marks this result as A, and another one as B"
 MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
@@ -52,7 +57,7 @@ class KeptScreen(WhileOpen, Screen[None]):
         self.query_one("#kept-trouble").can_focus = False
         table = self.query_one(SetUpList)
         table.border_title = "Results"
-        self.query_one(ComparisonView).border_title = "A against B"
+        self.query_one(ComparisonView).border_title = "Result"
         table.show((), ("Reading results…",))
         table.focus()
         self.action_update()
@@ -93,7 +98,12 @@ class KeptScreen(WhileOpen, Screen[None]):
     # -------------------------------------------------------------------------------------------------- keys
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self.query_one(SetUpList).redraw)
+        self.call_after_refresh(self._redraw)
+
+    def _redraw(self) -> None:
+        if self.is_open:
+            self.query_one(SetUpList).redraw()
+            self._compare()
 
     def on_choice_view_opened(self) -> None:
         self.action_open()
@@ -104,8 +114,20 @@ class KeptScreen(WhileOpen, Screen[None]):
             self.app.push_screen(KeptRunScreen(row))
 
     def _compare(self) -> None:
-        self.query_one(ComparisonView).show(self.query_one(SetUpList).compared)
+        """A against B; without a pair the median run of the chosen set-up."""
+        table, view = self.query_one(SetUpList), self.query_one(ComparisonView)
+        pair = table.compared
+        view.border_title = "A against B" if pair is not None else "Result"
+        view.show(pair, () if pair is not None else self._summary(table.chosen))
         self.refresh_bindings()
+
+    def _summary(self, row: ResultGroup | None) -> Sequence[SpanLine]:
+        if row is None:
+            return ()
+        run = median_run(row.point) or row.first
+        said = [(one.kind, one.text) for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS]
+        said.append(("compare", MARK_HINT))
+        return sentence_lines(said, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs)
 
     def on_set_up_list_chosen(self) -> None:
         self._compare()

@@ -50,7 +50,6 @@ MIN_BAR_CELLS = 10
 MAX_COST_SHARE = 0.6
 """Of the axis: length of the longest bar of CPU costs."""
 TICK_STEPS = (1, 2, 2.5, 5, 10)
-HINT = "m marks a result as A, and another one as B: both are compared here."
 
 
 def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
@@ -113,7 +112,7 @@ def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs:
         if x >= free:
             canvas.write(x, 0, words, "dim")
             free = x + len(words) + 1
-    key = f"{glyphs.run} run {glyphs.median} median"
+    key = f"{glyphs.median} median"
     if free + len(key) + 1 < width:
         canvas.write(width - len(key) - 1, 0, key, "dim")
     return [*lines, canvas.row(0)]
@@ -127,8 +126,8 @@ def axis_ticks(lowest: float, highest: float, width: int) -> list[float]:
     rough = max(span, 1e-3 * highest) / max(2, width // 10)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(one * power for one in TICK_STEPS if one * power >= rough * (1 - 1e-9))
-    first = max(0, math.floor(lowest / step - 1e-9))
-    last = max(first + 1, math.ceil(highest / step + 1e-9))
+    first = max(0, math.floor(lowest / step + 1e-9))
+    last = max(first + 1, math.ceil(highest / step - 1e-9))
     return [number * step for number in range(first, last + 1)]
 
 
@@ -147,8 +146,7 @@ def _dots(spread: Spread, ticks: Sequence[float], width: int, style: str, glyphs
     for cell, count in counts.items():
         canvas.put(cell, 0, glyphs.run if count == 1 else str(min(9, count)), style)
     middle = _cell(spread.median, ticks, width)
-    if counts.get(middle, 0) < 2:
-        canvas.put(middle, 0, glyphs.median, "title")
+    canvas.put(middle, 0, glyphs.median if counts.get(middle, 0) < 2 else canvas.at(middle, 0), "title")
     return list(canvas.row(0))
 
 
@@ -171,14 +169,16 @@ def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
 
 
 class ComparisonView(LineView):
-    """`draw_comparison` of two set-ups, or how to choose them."""
+    """`draw_comparison` of two set-ups, or other lines."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._pair: tuple[ResultGroup, ResultGroup] | None = None
+        self._otherwise: Sequence[SpanLine] = ()
 
-    def show(self, pair: tuple[ResultGroup, ResultGroup] | None) -> None:
-        self._pair = pair
+    def show(self, pair: tuple[ResultGroup, ResultGroup] | None, otherwise: Sequence[SpanLine] = ()) -> None:
+        """`otherwise`: shown without a pair."""
+        self._pair, self._otherwise = pair, otherwise
         self._draw()
 
     def on_resize(self) -> None:
@@ -187,7 +187,5 @@ class ComparisonView(LineView):
 
     def _draw(self) -> None:
         width = self.scrollable_content_region.width
-        if self._pair is None:
-            self.show_lines([((f" {part}", "dim"),) for part in wrap(HINT, max(10, width - 2))])
-        else:
-            self.show_lines(draw_comparison(*self._pair, width, glyphs=self.glyphs))
+        pair = self._pair
+        self.show_lines(draw_comparison(*pair, width, glyphs=self.glyphs) if pair is not None else self._otherwise)
