@@ -115,7 +115,7 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
     made = result(flows=(flow(5.0, sent=sent, retransmits=12),), sockets=(figures,), bottleneck="the sender's core")
     told = {one.kind: one.text for one in result_sentences(made)}
     assert told == {
-        "goodput": "5.00 Gb/s arrived at b, 53 % of the ceiling",
+        "goodput": "5.00 Gb/s received by b, 53 % of line rate",
         "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, window 130 segments, MSS 1448, cubic",
         "held back": "the sender's core",
@@ -143,8 +143,8 @@ def test_both_directions_and_datagrams() -> None:
     lossy = Total(False, False, 10.0, 1e9, packets=1000, lost=10, jitter=0.05)
     told = [one.text for one in result_sentences(result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a"))))]
     assert told[:3] == [
-        "5.00 Gb/s arrived at b, 53 % of the ceiling",
-        "1.00 Gb/s arrived at a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
+        "5.00 Gb/s received by b, 53 % of line rate",
+        "1.00 Gb/s received by a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
         "6.00 Gb/s in both directions together",
     ]
 
@@ -185,7 +185,7 @@ def test_text_of_a_run_at_80_columns() -> None:
         "a ens4 192.0.2.1 → b 192.0.2.2 port 5201",
         "client to server, TCP, 1 stream, 2 s, iperf3 · 2026-09-21 14:13:20 UTC",
         "",
-        "goodput      5.00 Gb/s arrived at b, 53 % of the ceiling",
+        "goodput      5.00 Gb/s received by b, 53 % of line rate",
         "ceiling      9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "held back    the wire",
         "path         verified: a: ens4 carried it; b: ens5 carried it",
@@ -309,7 +309,7 @@ def test_a_refusal_has_every_reason() -> None:
     versus = compare([result()], [result()])
     assert versus.verdict == "refused"
     text = comparison_text(versus, ("A", "B"), 80)
-    assert "✖ no verdict fewer than 3 runs of A\n             fewer than 3 runs of B\n" in text
+    assert "✖ no verdict A has 2 runs, 3 needed\n             B has 2 runs, 3 needed\n" in text
 
 
 def test_a_reason_of_several_runs_is_listed_once() -> None:
@@ -327,11 +327,11 @@ def test_the_bottleneck_is_that_of_the_median_run() -> None:
 
 def test_the_list_names_files_without_results() -> None:
     assert stored_runs_text(StoredRuns(), 80) == "no results are kept yet\n"
-    runs = StoredRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
+    runs = StoredRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is not a nictop result"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
-    assert lines[2:] == ["not listed: 7 older results", "2.json: it is no result of nictop"]
+    assert lines[2:] == ["not listed: 7 older results", "2.json: it is not a nictop result"]
 
 
 # ---------------------------------------------------------------------------------------------------- Markdown, JSON
@@ -356,7 +356,7 @@ def test_markdown_of_a_sweep() -> None:
     lines = experiment_markdown(sweep()).splitlines()
     assert lines[4].startswith("| length | runs | median | lowest | highest | ceiling |")
     assert lines[6].startswith("| 4K | 3 | 3.00 Gb/s | 2.00 G | 4.00 G | 32 % |")
-    assert "- **goodput** 2.00 Gb/s arrived at b, 21 % of the ceiling" in lines
+    assert "- **goodput** 2.00 Gb/s received by b, 21 % of line rate" in lines
 
 
 def test_the_schemas_describe_the_documents() -> None:

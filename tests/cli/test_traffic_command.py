@@ -104,7 +104,7 @@ def test_ipv6_reverse_and_datagrams(state: Path) -> None:
     assert (only.kept.result.flows[0].sender, only.kept.result.plan.ip_version) == ("server", 6)
     if shutil.which("iperf3") is not None:
         done = asked(state, "--self-test", "--plain", "--time", "1", "--udp", "--bitrate", "20M")
-        said = re.search(r"goodput +([\d.]+) Mb/s arrived at server; (\d+) of (\d+) datagrams lost", done.stdout)
+        said = re.search(r"goodput +([\d.]+) Mb/s received by server; (\d+) of (\d+) datagrams lost", done.stdout)
         assert said is not None, done.stdout + done.stderr
         arrived, lost, sent = map(float, said.groups())
         # iperf3 sends in bursts: a second ends between two of them, and a receiver that is not let run loses some
@@ -164,14 +164,14 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
         (("--self-test", "--observe", "local"), "nobody observes it: --observe"),
         (("vm1", "vm2", "--list"), "--list lists what is kept"),
         (("--list", "--format", "markdown"), "--list has no Markdown"),
-        (("vm1", "vm2", "--time", "x"), "--time: 'x' is no whole number"),
+        (("vm1", "vm2", "--time", "x"), "--time: 'x' is not an integer"),
         (("vm1", "vm2", "--length", "9M"), "nor does the built-in one (length is 9437184"),
-        (("vm1", "vm2", "--generator", "iperf3", "--length", "2M"), "iperf3 sends messages of up to 1048576 bytes"),
-        (("vm1", "vm2", "--bitrate", "fast"), "--bitrate: 'fast' is no bitrate"),
+        (("vm1", "vm2", "--generator", "iperf3", "--length", "2M"), "block size of iperf3 must be at most 1048576"),
+        (("vm1", "vm2", "--bitrate", "fast"), "--bitrate: 'fast' is not a rate"),
         (("vm1", "vm2", "--dscp", "64"), "--dscp: '64' is none"),
-        (("vm1", "vm2", "--udp", "--mss", "1000"), "mss belongs to TCP, not to UDP"),
+        (("vm1", "vm2", "--udp", "--mss", "1000"), "mss is an option of TCP, not of UDP"),
         (("vm1", "vm2", "--reverse", "--bidirectional"), "not allowed with argument"),
-        (("vm1", "vm2", "--repeat", "0"), "repeat is 0, not from 1 to 1000"),
+        (("vm1", "vm2", "--repeat", "0"), "runs must be 1 to 1000, not 0"),
         (("vm1", "vm2", "--sweep", "moon=1,2"), "'moon' cannot be varied"),
         (("vm1", "vm2", "--compare", "mss=100,200,300"), "--compare: 3 values of mss, not two"),
         (

@@ -58,7 +58,7 @@ def namespaces_of(pid: int) -> list[str]:
 STAGES = {
     "before the first line": "",
     "ends made": "from client",
-    "looking for generators": "looking for generators",
+    "checking iperf3": "checking iperf3",
     "starting the server": "starting the server",
     "server listening": "the server listens",
     "waiting for the first byte": "waiting for the first byte",
@@ -177,7 +177,7 @@ def test_somebody_is_asked_for_a_change(state: Path) -> None:
         os.write(keyboard, b"\n")
         out, rest = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, rest
-        assert "arrived at server" in out
+        assert "received by server" in out
     finally:
         os.close(keyboard)
 
@@ -227,7 +227,7 @@ class Terminal:
 @needs_namespaces
 def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(state: Path) -> None:
     terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin", *LIMITED)
-    terminal.until(b"arrived at server")
+    terminal.until(b"received by server")
     terminal.until(b"Again")  # the key that is offered when the run is over; until then q asks first
     os.write(terminal.keyboard, b"q")
     assert terminal.end() == 0

@@ -115,7 +115,7 @@ def test_steal_of_an_observer_is_ignored() -> None:
 
 
 def test_too_few_and_unpaired_runs_have_no_verdict() -> None:
-    assert compare(runs(5.0, 5.1), runs(9.0, 9.1)).refusals == ("fewer than 3 runs of A", "fewer than 3 runs of B")
+    assert compare(runs(5.0, 5.1), runs(9.0, 9.1)).refusals == ("A has 2 runs, 3 needed", "B has 2 runs, 3 needed")
     assert "3 runs of A and 4 of B make no pairs" in compare(runs(5, 5, 5), runs(9, 9, 9, 9)).refusals
     assert compare([], []).verdict == "refused"
 

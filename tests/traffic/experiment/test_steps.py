@@ -119,7 +119,7 @@ def test_run_of_one_second_is_noted_as_too_short() -> None:
         ({"compare": ("mss", ("100",))}, "two values are compared, not 1"),
         ({"sweep": ("mss", ("100", "100"))}, "mss: '100' stands there twice"),
         ({"sweep": ("mss", ())}, "mss: no value"),
-        ({"sweep": ("mss", ("x",))}, "mss: 'x' is no number of bytes"),
+        ({"sweep": ("mss", ("x",))}, "mss: 'x' is not a size"),
         ({"sweep": ("colour", ("x",))}, "'colour' cannot be varied"),
         ({"repeat": 0}, "repeat is 0"),
         ({"rest": float("nan")}, "rest is nan"),

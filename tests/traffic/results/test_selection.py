@@ -155,7 +155,7 @@ WHOLE = encode_run(stored_run())
 
 @given(st.integers(0, len(WHOLE) - 3))
 def test_a_truncated_file_is_an_error(length: int) -> None:
-    with pytest.raises(NictopError, match="it is no result of nictop"):
+    with pytest.raises(NictopError, match="it is not a nictop result"):
         parse_run(WHOLE[:length])
 
 
@@ -190,7 +190,7 @@ def test_any_other_data_is_an_error(data: bytes) -> None:
     "data", [b"[" * 200_000, b'{"schema":1,"result":{"schema":1},"x":' + b"[" * 200_000, b"\xff\xfe"]
 )
 def test_deep_nesting_is_an_error(data: bytes) -> None:
-    with pytest.raises(NictopError, match="it is no result of nictop"):
+    with pytest.raises(NictopError, match="it is not a nictop result"):
         parse_run(data)
 
 
@@ -307,7 +307,7 @@ def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory
     save_all(other, series("dddd33333333", ("", "")))
     assert names(select_set_ups([f"{other}/", "bbbb"], run_directory))[0] == ("dddd33333333", ["dddd33333333-1"])
     (other / "bad.json").write_text("{}")
-    with pytest.raises(NictopError, match=r"bad\.json: it is no result of nictop"):
+    with pytest.raises(NictopError, match=r"bad\.json: it is not a nictop result"):
         select_set_ups([str(other / "bad.json"), "bbbb"], run_directory)
 
 

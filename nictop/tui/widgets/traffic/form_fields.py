@@ -64,8 +64,8 @@ FIELDS = (
 BY_NAME = {field.name: field for field in FIELDS}
 
 PLAN_NAMES = {
-    "client's CPU": "client_cpu", "server's CPU": "server_cpu", "congestion control": "congestion",
-    "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length", "UDP datagram": "length",
+    "client CPU": "client_cpu", "server CPU": "server_cpu", "congestion control": "congestion",
+    "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length",
     "sweep": "vary", "compare": "vary", "pause": "rest",
 }  # fmt: skip
 """How a sentence about a plan begins → the field that it is about, where that is not its name."""

@@ -71,7 +71,7 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         (kept,) = runs.nictop.traffic.results
         # payload of 50 Mb/s of frames, and what the shaper sends at once in the beginning
         assert kept.result.goodput is not None and 0 < kept.result.goodput <= 47.8e6 * 1.1
-        assert "arrived at b" in runs.run_text()
+        assert "received by b" in runs.run_text()
         assert "verified" in runs.run_text()
         assert title(runs).startswith(" a nictopt → b nictopt")
         assert [one.identity for _, one in stored_runs(kept_here).runs] == [kept.identity]
@@ -89,7 +89,7 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.app.screen.active_bindings["escape"].binding.description == "Back"
-        assert "arrived at b" in runs.run_text() and " of 600 s" in runs.run_text()
+        assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
         ((_, kept),) = stored_runs(kept_here).runs
@@ -117,7 +117,7 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
         try:
             await runs.press("enter")
             if stage != "at once":
-                await runs.until(lambda: "looking for generators" in runs.run_text())
+                await runs.until(lambda: "checking iperf3" in runs.run_text())
             await runs.press("escape")
         finally:
             signal_all(processes, signal.SIGCONT)
@@ -392,11 +392,11 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
         await runs.open_form()
         await runs.press("tab")
         for field, typed, said in (
-            (3, "many", "no whole number"),
+            (3, "many", "not an integer"),
             (3, "0", "not from 1 to 128"),
-            (5, "fast", "no bitrate"),
+            (5, "fast", "not a rate"),
             (2, "99999999", "not from 1"),
-            (4, "9M", "iperf3 sends messages of up to 1048576 bytes"),
+            (4, "9M", "block size of iperf3 must be at most 1048576"),
         ):
             if typed == "9M":
                 await runs.press("home", *["down"] * 7, "right")
@@ -498,10 +498,10 @@ async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
         await screen.press("enter")
         assert shown(screen) is KeptRunScreen
         await screen.settle()
-        assert any("4.00 Gb/s arrived at b" in row for row in screen.drawn())
+        assert any("4.00 Gb/s received by b" in row for row in screen.drawn())
         await screen.press("right_square_bracket")
         await screen.settle()
-        assert any("4.01 Gb/s arrived at b" in row for row in screen.drawn())
+        assert any("4.01 Gb/s received by b" in row for row in screen.drawn())
         assert "run 2 of 2" in screen.drawn()[0]
 
 
@@ -513,7 +513,7 @@ async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
         assert table.chosen is not None
-        assert any("no result of nictop" in row for row in screen.drawn())
+        assert any("not a nictop result" in row for row in screen.drawn())
 
 
 async def test_nothing_kept_is_said() -> None:
