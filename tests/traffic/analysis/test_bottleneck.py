@@ -130,7 +130,7 @@ def test_network_is_possible_if_both_hosts_are_excluded() -> None:
     run = result(flows=FEW_RETRANSMITS, sockets=(FULL_CWND,), hosts=IDLE)
     assert bottleneck(run, SETUPS) == (
         ALL_EXCLUDED
-        + "root qdisc fq_codel of ens4 on a, root qdisc mq of ens5 on b, ceiling (53 % of it), steal (b 0 %, a 0 %), "
+        + "root qdisc fq_codel of ens4 on a, root qdisc mq of ens5 on b, line rate (53 % of it), steal (b 0 %, a 0 %), "
         "CPU (hottest: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (limit 14.7 Gb/s at "
         "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0"
@@ -195,7 +195,7 @@ def test_limiting_qdisc_is_possible(kind: str, host: str) -> None:
         (
             "a",
             Qdisc("tbf", "1:", rate=9_000_000_000),
-            "; possible: qdisc tbf rate 9Gbit of ens4 on a (5.00 Gb/s arrived)",
+            "; possible: qdisc tbf rate 9Gbit of ens4 on a (5.00 Gb/s received)",
         ),
         ("a", Qdisc("htb", "1:", rate=5_250_000_000, limits_all=False), "; possible: qdisc htb ceil 5.25Gbit of ens4"),
         (
@@ -243,7 +243,6 @@ def test_full_core_without_threads_may_be_of_another_program() -> None:
     crowded = load("b", "server", hottest_busy=1.0, user=1.9, system=0.2)
     sentence = bottleneck(result(hosts=(load("a"), crowded), sockets=(SMALL,)))
     assert sentence.startswith("CPU 2 on b (receiver), 100 %, mostly user time (generator or another program)")
-    assert sentence.endswith("the application, or another program")
 
 
 OTHER_THREAD = ThreadLoad("yes", 812, 0.52, (1,))
@@ -267,7 +266,7 @@ def test_other_process_on_the_receivers_cpu_is_named() -> None:
 def test_generator_of_the_other_end_is_named() -> None:
     """The ends are two names of one machine, or two namespaces."""
     other = replace(GENERATOR_THREAD, pid=901, other_end=True, generator=False)
-    assert "shared with other processes: iperf3 (pid 901, the other end) 46 %; the" in bottleneck(
+    assert "shared with other processes: iperf3 (pid 901, the other end) 46 %; generator" in bottleneck(
         receiver(GENERATOR_THREAD, other)
     )
 
@@ -388,7 +387,7 @@ def bottleneck_with_losses(retransmits: int, setups: dict[str, NicSetup] = SETUP
 
 def test_losses_explain_the_rate() -> None:
     assert bottleneck_with_losses(1100) == (
-        "packet loss: retransmits 0.025 %, with them 4.44 Gb/s can be reached at rtt 200 µs, MSS 1448: CUBIC, "
+        "packet loss: retransmits 0.025 %, limit 4.44 Gb/s at rtt 200 µs, MSS 1448: CUBIC, "
         "RFC 9438; measured 5.00 Gb/s; cwnd 90 segments"
     )
     assert "Mathis" in bottleneck_with_losses(1100, sockets=(replace(FULL_CWND, congestion_control="reno"),))
@@ -414,7 +413,7 @@ def test_burst_losses_are_possible() -> None:
         (BBR, 6250, "retransmits 0.14 % (BBR does not slow down below 2 %)", True),
         (replace(BBR, congestion_control="bbr3"), 6250, "retransmits 0.14 % (BBR does not", True),
         (BBR, 100_000, "retransmits 2.3 % (BBR slows down above 2 %)", False),
-        (replace(FULL_CWND, congestion_control="vegas"), 1100, "retransmits 0.025 % (what vegas reaches with", False),
+        (replace(FULL_CWND, congestion_control="vegas"), 1100, "retransmits 0.025 % (limit of vegas with", False),
         (replace(FULL_CWND, rtt=None), 1100, "retransmits 0.025 % (rtt and congestion control not read)", False),
     ],
 )
@@ -486,8 +485,7 @@ def test_number_of_small_segments_is_the_cost() -> None:
     """1.408 Gb/s in segments of 88 bytes are two million per second."""
     run = result(1.408, sockets=(SMALL,), hosts=(BUSY_SENDER, BUSY_RECEIVER), ceiling=SLOW_CEILING)
     assert bottleneck(run, SETUPS) == (
-        "CPU 2 on b (receiver), 98 % softirq, single queue, at 2.00 Mpps of 88 B each: "
-        "their number costs, not their bytes"
+        "CPU 2 on b (receiver), 98 % softirq, single queue, at 2.00 Mpps of 88 B each, limited by packet rate"
     )
     assert "pps" not in bottleneck(replace(run, sockets=(FULL_CWND,)))
     idle = bottleneck(replace(run, hosts=(load("a"), load("b", "server"))))
