@@ -185,7 +185,7 @@ async def test_manual_change_is_requested_and_checked() -> None:
         assert requested == ["1400", "1300"]
         wanted = [event for event in events if isinstance(event, ChangeRequired)]
         assert wanted[0].sentence.startswith(
-            f"MTU of {WIRE} on a: 1400, {WIRE} on b: 1400 (current: a: {WIRE} has 1500"
+            f"MTU of {WIRE} on a: 1400, {WIRE} on b: 1400 (current: a: {WIRE} MTU 1500"
         )
         first, second, third = end_event(events).results
         assert [one.result.facts.get("mtu") for one in (first, second)] == ["1500", "1400"]

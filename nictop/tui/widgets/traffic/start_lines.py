@@ -9,11 +9,12 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from nictop.model.facts import fit, width
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.model.facts import wrap
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
 
 START, SELF_TEST = "[ Start ]", "[ Self-test ]"
 FIRST_CELL, GAP = 1, 2
+MAX_COMMAND_ROWS = 4
 
 
 class StartLines(LineView):
@@ -33,7 +34,7 @@ class StartLines(LineView):
         self._command = ""
 
     def show(self, command: str) -> None:
-        """Draw both lines; the end of a long command line is cut."""
+        """Draw the command line, in as many rows as it needs, and the buttons."""
         self._command = command
         self._draw()
 
@@ -43,14 +44,17 @@ class StartLines(LineView):
 
     def _draw(self) -> None:
         text = self.glyphs.text(self._command)
-        room = max(0, self.size.width - 3)
-        command = fit(text, room) if width(text) > room else text
-        lead = " = " if command else ""
+        parts = wrap(text, max(10, self.size.width - 4))[:MAX_COMMAND_ROWS] if text else [""]
+        lead = "=" if text else " "
+        lines: list[SpanLine] = [
+            ((f" {lead if not number else ' '} ", "dim"), (part, "title")) for number, part in enumerate(parts)
+        ]
         buttons = f"{' ' * FIRST_CELL}{START}{' ' * GAP}{SELF_TEST}"
-        self.show_lines([((lead, "dim"), (command, "title")), ((buttons, "accent"),)])
+        self.take_rows(len(lines) + 1)
+        self.show_lines([*lines, ((buttons, "accent"),)])
 
     def on_click(self, event: events.Click) -> None:
         place = event.get_content_offset_capture(self)
         self_test_cell = FIRST_CELL + len(START) + GAP
-        if place.y == 1 and FIRST_CELL <= place.x < self_test_cell + len(SELF_TEST):
+        if self.line_at(place.y) == len(self.lines) - 1 and FIRST_CELL <= place.x < self_test_cell + len(SELF_TEST):
             self.post_message(self.Pressed(self_test=place.x >= self_test_cell))

@@ -49,7 +49,7 @@ def test_the_bar_has_runs_and_the_place_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("now", [0.0, 100.0, 199.9, 200.0, 1e9])
-def test_the_place_is_always_in_the_bar(current: float) -> None:
+def test_the_place_is_always_in_the_bar(now: float) -> None:
     place = PlaybackPosition(**{**vars(PLACE), "now": now})
     assert "".join(part for part, _ in draw_bar(place, 8)).count("●") == 1
 
