@@ -55,7 +55,7 @@ ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
 
 
 RULES: dict[str, tuple[Kind, str]] = {
-    "reject with icmpx type admin-prohibited": ("prohibited", "was refused at once"),
+    "reject with icmpx type admin-prohibited": ("prohibited", "prohibited (firewall"),
     "reject with tcp reset": ("refused", "are reset although the server listens there"),
     "drop": ("timeout", "no answer from"),
 }

@@ -190,7 +190,7 @@ async def test_manual_change_is_requested_and_checked() -> None:
         first, second, third = end_event(events).results
         assert [one.result.facts.get("mtu") for one in (first, second)] == ["1500", "1400"]
         assert third.result.failure is not None
-        assert third.result.failure.sentence.startswith(f"the change was not made: a: {WIRE} has 1400 bytes of MTU")
+        assert third.result.failure.sentence.startswith(f"change not in effect: a: {WIRE} MTU 1400")
         assert third.result.flows == () and both.generators() == []
 
 

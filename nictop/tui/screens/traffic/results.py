@@ -125,7 +125,9 @@ class KeptScreen(WhileOpen, Screen[None]):
         if row is None:
             return ()
         run = median_run(row.point) or row.first
-        said = [(one.kind, one.text) for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS]
+        said: list[tuple[str, str]] = [
+            (one.kind, one.text) for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS
+        ]
         said.append(("compare", MARK_HINT))
         return sentence_lines(said, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs)
 

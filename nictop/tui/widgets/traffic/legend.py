@@ -19,7 +19,7 @@ from nictop.tui.widgets.charts.plot import time_words
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
 
 FLOW_STYLES = ("in", "out")
-CPU_STYLE = "accent"
+CPU_STYLE = "system"
 CEILING_STYLE = "title"
 
 

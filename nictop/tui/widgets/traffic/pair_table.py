@@ -18,7 +18,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
 MAX_PATH_CELLS, MAX_CELLS = 48, 22
 """Widths of the columns but the last."""
@@ -122,7 +122,7 @@ class OfferTable(ChoiceView):
             self.show_lines([((f" {part}", ""),) for part in said], ((" ", ""),))
             return
         rows = self._rows
-        columns = sized_columns(COLUMNS, rows, self.scrollable_content_region.width)
+        columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width)
         self.show_drawn(
             len(rows),
             lambda index: tuple(cell_spans(columns, rows[index], self.glyphs)),

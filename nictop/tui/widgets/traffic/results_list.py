@@ -21,7 +21,7 @@ from nictop.report.runs.sentences import per_gigabit_text, plan_options, wall_ti
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
 WHEN = slice(len("2026-"), len("2026-11-21 08:01"))
 MAX_CELLS = 40
@@ -172,7 +172,7 @@ class SetUpList(ChoiceView):
             self.show_lines([((f" {line}", ""),) for line in self._empty], ((" ", ""),))
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
-        columns = sized_columns(COLUMNS, rows, self.scrollable_content_region.width - 2)
+        columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width - 2)
 
         def line(index: int) -> SpanLine:
             mark = (f" {letters.get(rows[index].key, ' ')}", "accent")

@@ -193,3 +193,15 @@ async def test_the_set_ups_of_the_chosen_comparison_are_compared_without_marks()
         assert table.compared is None
         table.choose_index(2)
         assert table.compared == (a, b)
+
+
+async def test_in_ascii_the_columns_have_room_for_their_arrows() -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False) as pilot:
+        table = app.query_one(SetUpList)
+        table.glyphs = ASCII
+        table.styles.height = 10
+        table.show(set_ups([*stored("e1", [1.0], direction="reverse"), *stored("e2", [1.0])]), ())
+        await pilot.pause()
+        lines = ["".join(part for part, _ in line) for line in table.lines]
+        assert " a <- b " in lines[0] and " a -> b " in lines[1]
