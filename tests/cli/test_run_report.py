@@ -61,7 +61,7 @@ def sweep() -> list[StoredRun]:
     for number in range(6):
         made = result(2.0 + number)
         if number == 5:
-            made = result(failure=Failure("stall", "nothing arrived any more"), flows=())
+            made = result(failure=Failure("stall", "no more data"), flows=())
         value = "4K" if number < 3 else "1M"
         found.append(kept(made, number + 1, kind="sweep", group=value, variable="length", value=value))
     return found
@@ -223,7 +223,7 @@ def test_text_of_a_sweep_has_one_line_per_value() -> None:
         "1M      2 of 3  5.50 Gb/s  5.00 G   6.00 G     58 %          0.10          0.10",
         "CPU: cores that were busy for each Gb/s",
     ]
-    assert "✖ failed     1M: nothing arrived any more" in text
+    assert "✖ failed     1M: no more data" in text
     assert "  CPU client a 0.10, CPU server b 0.10" in experiment_text(sweep(), 60).splitlines()
 
 

@@ -63,7 +63,7 @@ STAGES = {
     "server listening": "the server listens",
     "waiting for the first byte": "waiting for the first byte",
     "first interval": " Mb/s",
-    "last counters": "waiting for the last counters",
+    "last counters": "reading final counters",
     "between two runs": "resting",
     "second run": "run 2 of 2",
 }

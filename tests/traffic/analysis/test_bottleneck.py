@@ -114,10 +114,7 @@ def test_short_run_may_read_late() -> None:
 
 
 def test_failed_run_has_no_bottleneck() -> None:
-    assert (
-        bottleneck(result(hosts=(BUSY_SENDER, BUSY_RECEIVER), failure=Failure("stall", "nothing arrived any more")))
-        == ""
-    )
+    assert bottleneck(result(hosts=(BUSY_SENDER, BUSY_RECEIVER), failure=Failure("stall", "no more data"))) == ""
 
 
 # ------------------------------------------------------------------------------------------------------- not determined

@@ -95,7 +95,7 @@ def test_cpu_cost_is_compared() -> None:
             {"facts": FACTS | {"client iperf3": "iperf3 3.22"}},
             "client iperf3 differs: iperf3 3.12 and",
         ),
-        ({"hosts": (load("a", steal=0.4), load("b", "server"))}, "a: 10 % CPU steal (steal)"),
+        ({"hosts": (load("a", steal=0.4), load("b", "server"))}, "a: 10 % CPU steal"),
         ({"hosts": (load("a", busy=None), load("b", "server"))}, "a: CPU not measured"),
         ({"proof": PathProof("failed", "a: ens3 carried it")}, "path not verified: a: ens3 carried it"),
         ({"proof": None}, "path not checked"),
