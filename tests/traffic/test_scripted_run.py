@@ -132,19 +132,19 @@ async def test_next_port_is_used_if_one_is_in_use() -> None:
             [STARTED, *output_lines("3.12", "refused.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING, DONE],
             "refused",
-            "b connection refused by 192.0.2.2 port 5201",
+            "connection refused by b at 192.0.2.2 port 5201",
         ),
         (
             [STARTED, *output_lines("3.12", "refused.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING],
             "refused",
-            "connections to 192.0.2.2 port 5201 are reset, though",
+            "connections to 192.0.2.2 port 5201 are reset although",
         ),
         (
             CLIENT,
             [STARTED, line("output", "iperf3: error - Permission denied", stream="stderr"), line("exit", status=1)],
             "cannot_bind",
-            "an end does not have the address, or the right to the port, that it was to use",
+            "cannot bind the address or port",
         ),
         ([STARTED, line("exit", signal=9)], [STARTED, LISTENING], "other", "a: ended by signal 9"),
         ([STARTED, line("exit", status=3)], [STARTED, LISTENING], "other", "a: exit status 3"),
@@ -188,7 +188,7 @@ async def test_any_failure_ends_the_run_and_both_child_processes(
     result, _ = await complete_run(*both)
     assert result.failure is not None
     assert (result.failure.kind, result.failure.sentence[: len(sentence)]) == (kind, sentence)
-    assert result.why_not_ranked[0].startswith("the run failed")
+    assert result.why_not_ranked[0].startswith("failed: ")
     for probe, script in zip(both, (client, server), strict=True):
         was_started = any(traffic.action == "start" for traffic in probe.traffic)
         ended = any(one.kind in ("exit", "failed") for one in script)
