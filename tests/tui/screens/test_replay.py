@@ -403,7 +403,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         assert any("█" in row for row in screen.drawn())
         assert first.end is not None
         await screen.seek(first.end + 5)
-        await screen.until(lambda: "arrived at alma-load-002" in screen.text("#run-sentences"))
+        await screen.until(lambda: "received by alma-load-002" in screen.text("#run-sentences"))
         assert "verified" in screen.text("#run-sentences")
         await screen.press("right_square_bracket")
         await screen.until(lambda: "run 2 of 2" in screen.text("#run-title"))
