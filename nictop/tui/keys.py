@@ -274,6 +274,16 @@ RUN_CHANGE_KEYS: list[BindingType] = [
     INTERRUPT,
 ]
 
+MENU_KEYS: list[BindingType] = [
+    Binding("escape", "dismiss", "Close", id="menu.close", tooltip="a menu: close it"),
+    INTERRUPT,
+]
+
+MENU_LIST_KEYS: list[BindingType] = [
+    Binding("enter", "screen.choose", "Choose", id="menu.choose", tooltip="a menu: choose the entry"),
+    Binding("space", "screen.toggle_option", "Toggle", id="menu.toggle", tooltip="a menu: switch the option on or off"),
+]
+
 LINE_ENTRY_KEYS: list[BindingType] = [
     Binding("escape", "dismiss", "Cancel", id="entry.cancel", tooltip="a line to be typed: cancel"),
     INTERRUPT,
