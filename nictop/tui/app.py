@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, cast
 
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
 
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.controllers.nictop import Nictop
-from nictop.tui.keys import APP_KEYS
+from nictop.tui.keys import APP_KEYS, key_label
 from nictop.tui.terminal import has_job_control
 
 if TYPE_CHECKING:
+    from textual.binding import Binding
     from textual.driver import Driver
     from textual.worker import WorkType
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
+    from nictop.tui.screens.live.screen import LiveScreen
     from nictop.wire.ssh.authentication import Question
 
 COLOUR_CACHE = vars(StylesCache).get("get_inner_outer")
@@ -51,6 +54,7 @@ class NictopApp(App[None]):
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
     BINDINGS = APP_KEYS
+    DEFAULT_MODE = "live"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-medium"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(
@@ -66,6 +70,13 @@ class NictopApp(App[None]):
         self_test: bool = False,
     ) -> None:
         super().__init__()
+        for name, screen in (
+            ("live", Screen[None]),
+            ("hosts", _hosts_screen),
+            ("traffic", self._traffic_screen),
+            ("results", _results_screen),
+        ):
+            self.add_mode(name, screen)
         self.glyphs = glyphs
         self.set_class(glyphs.is_ascii, "-ascii")
         self.nictop = Nictop(
@@ -134,10 +145,8 @@ class NictopApp(App[None]):
 
         await self.push_screen(LiveScreen())
         if self._request is not None:
-            from nictop.tui.screens.traffic.run import RunScreen
-
             self.nictop.traffic.start(self._request, self_test=self._self_test)
-            await self.push_screen(RunScreen())
+            await self.action_view("traffic")
         self._shown.set()
 
     # ------------------------------------------------------------------------------------------------------- screens
@@ -145,32 +154,65 @@ class NictopApp(App[None]):
     def action_help(self) -> None:
         from nictop.tui.screens.dialogs.help import HelpScreen
 
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(self.screen))
 
-    def action_hosts(self) -> None:
-        from nictop.tui.screens.live.hosts import HostsScreen
+    async def action_view(self, tab: str) -> None:
+        """Show a view as it was left; the one that is shown already, from its top. Each of `LIVE_TABS` is a part of the
+        live screen, and each of the others has a stack of screens of its own (a mode of Textual)."""
+        from nictop.tui.screens.live.view import LIVE_TABS
 
-        self.push_screen(HostsScreen())
+        if tab == "traffic" and self.nictop.replay is not None and not self.nictop.replay.runs:
+            self.show_notice("No traffic test was recorded. Not available in a recording.", "Traffic")
+            return
+        mode = "live" if tab in LIVE_TABS else tab
+        if mode != self.current_mode:
+            await self.switch_mode(mode)
+        elif mode != "live" and not (mode == "traffic" and self.nictop.traffic.running):
+            while len(self.screen_stack) > 1:
+                await self.pop_screen()
+        if mode == "live":
+            self._live_screen.show_tab(tab)
+        elif mode == "traffic":
+            await self._show_run()
 
-    def action_traffic(self) -> None:
-        """The run that is running, or the form for one; in a recording the run that is in it."""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Digits change the view unless they are typed into a field, and not below a dialog."""
+        match action:
+            case "view":
+                return not (self.focused is not None and self.focused.check_consume_key("1", "1"))
+            case "command_palette":
+                return not isinstance(self.screen, ModalScreen)
+        return super().check_action(action, parameters)
+
+    @property
+    def _live_screen(self) -> LiveScreen:
+        from nictop.tui.screens.live.screen import LiveScreen
+
+        return next(screen for screen in self._screen_stacks["live"] if isinstance(screen, LiveScreen))
+
+    def _traffic_screen(self) -> Screen[None]:
+        """The form; of a recording, its runs."""
         from nictop.replay.run_index import run_at
         from nictop.tui.screens.replay.run import RecordedRunScreen
         from nictop.tui.screens.traffic.form import TrafficScreen
-        from nictop.tui.screens.traffic.run import RunScreen
 
         if self.nictop.replay is None:
-            if not any(isinstance(screen, TrafficScreen) for screen in self.screen_stack):
-                self.push_screen(TrafficScreen())
-            if self.nictop.traffic.running:
-                self.push_screen(RunScreen())
-            return
-        index = run_at(self.nictop.replay.runs, self.nictop.now())
-        if index is None:
-            text = "No traffic run was started while it was recorded, and none can be started here."
-            self.show_notice(text, "A recording")
-        else:
-            self.push_screen(RecordedRunScreen(index))
+            return TrafficScreen()
+        return RecordedRunScreen(run_at(self.nictop.replay.runs, self.nictop.now()) or 0)
+
+    async def _show_run(self) -> None:
+        """The test that runs, above the form; in a recording the run of this time."""
+        from nictop.tui.screens.replay.run import RecordedRunScreen
+        from nictop.tui.screens.traffic.run import RunScreen
+
+        if isinstance(self.screen, RecordedRunScreen):
+            self.screen.choose_now()
+        elif self.nictop.traffic.running and not any(isinstance(one, RunScreen) for one in self.screen_stack):
+            await self.push_screen(RunScreen())
+
+    async def open_link(self, host: str, ifindex: int) -> None:
+        self._live_screen.open_link(host, ifindex)
+        await self.action_view("devices")
 
     def open_change(self) -> bool:
         from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -218,6 +260,10 @@ class NictopApp(App[None]):
             self.show_notice("Choose a NIC first, by its line.", "Set up")
         else:
             self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
+
+    def get_key_display(self, binding: Binding) -> str:
+        """The same everywhere, for keys of the configuration as well."""
+        return key_label(binding.key)
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
@@ -309,6 +355,18 @@ class NictopApp(App[None]):
         """If it is open: the connection has ended."""
         if screen.is_current:
             screen.dismiss(None)
+
+
+def _hosts_screen() -> Screen[None]:
+    from nictop.tui.screens.live.hosts import HostsScreen
+
+    return HostsScreen()
+
+
+def _results_screen() -> Screen[None]:
+    from nictop.tui.screens.traffic.results import KeptScreen
+
+    return KeptScreen()
 
 
 def _greeting(hosts: Sequence[Host]) -> str:

@@ -70,10 +70,10 @@ def show(
     speed: float = 1.0,
     glyphs: Glyphs,
     loop: bool = False,
-    banner: str = "",
+    notice: str = "",
 ) -> int:
     """The same with a recording, from `start` on (seconds as in the recording). Returns the exit code. `loop`: at the
-    end, continue at `start`. `banner`: text that is always shown."""
+    end, continue at `start`. `notice`: text that is shown for some seconds at the start."""
     from nictop.recording.playback import Playback
     from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 
@@ -85,7 +85,7 @@ def show(
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed
-    app.nictop.show_recording(playback, start=start, loop=loop, banner=banner)
+    app.nictop.show_recording(playback, start=start, loop=loop, notice=notice)
     _run(app)
     return app.return_code or 0
 

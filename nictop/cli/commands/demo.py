@@ -13,7 +13,7 @@ from nictop.cli.terminal import require_terminal, screen_glyphs
 DEMO_FILE = "demo.nictop"
 DEMO_START_SECONDS = 10.0
 """Seconds of the recording: all data of the guests have been received by then."""
-DEMO_BANNER = (
+DEMO_NOTICE = (
     "Demo, recorded on two QEMU guests: kernels, profiles, findings and counters are real, NICs and speeds are the "
     "emulator's. It begins anew."
 )
@@ -32,4 +32,4 @@ def run(options: argparse.Namespace) -> int:
         from nictop.tui.run import show
 
         start = recording.begin + DEMO_START_SECONDS
-        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, banner=DEMO_BANNER)
+        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, notice=DEMO_NOTICE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from textual.screen import ModalScreen
+
 from nictop.tui.widgets.base.while_open import WhileOpen
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ class Opener(Protocol):
     def open_set_up(self, host: str, ifindex: int | None) -> None:
         """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
 
+    async def open_link(self, host: str, ifindex: int) -> None:
+        """The view Devices of a host, with this netdev chosen."""
+
 
 class NictopScreen(WhileOpen):
     """Stands before Textual's class among the bases."""
@@ -61,6 +66,14 @@ class NictopScreen(WhileOpen):
         self._unsubscribe.append(signal.subscribe(call))
         if now:
             callback()
+
+    @property
+    def in_sight(self) -> bool:
+        """It is shown, if only behind dialogs."""
+        for screen in reversed(self.app.screen_stack):
+            if screen is self or not isinstance(screen, ModalScreen):
+                return screen is self
+        return False
 
     def on_unmount(self) -> None:
         for unsubscribe in self._unsubscribe:

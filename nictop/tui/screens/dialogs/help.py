@@ -1,16 +1,16 @@
-"""Keys and marks, made from the bindings themselves."""
+"""The help of a screen: its keys by group, marks, and then the keys of all other screens. Made from the bindings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
-from nictop.tui.keys import ALL_KEYS, HELP_KEYS
+from nictop.tui.keys import HELP_KEYS, KEYS, Key, key_labels
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 
@@ -25,45 +25,35 @@ MARKS = (
     ("HISTORY, ▂▄█", "one column per reading, the newest at the right; in and out together in the table"),
 )
 
-KEY_NAMES = {
-    "question_mark": "?",
-    "plus": "+",
-    "minus": "-",
-    "equals_sign": "=",
-    "escape": "esc",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "slash": "/",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-}
+
+def key_rows(table: Iterable[Key]) -> list[tuple[str, str]]:
+    """(keys, what they do)"""
+    return [(key_labels(key.keys), key.meaning) for key in table]
 
 
-def key_rows(bindings: Sequence[BindingType]) -> list[tuple[str, str]]:
-    """(keys, what they do) of each binding that says what it does."""
-    rows = []
-    for binding in bindings:
-        if isinstance(binding, Binding) and (binding.tooltip or binding.description):
-            keys = " ".join(KEY_NAMES.get(key, key) for key in binding.key.split(","))
-            rows.append((keys, binding.tooltip or binding.description))
-    return rows
-
-
-def draw_help(bindings: Sequence[BindingType]) -> list[SpanLine]:
-    """Lines of the help screen."""
-    lines: list[SpanLine] = [((" Keys", "accent"),)]
-    lines += [((f"  {keys:<14}", "title"), (text, "")) for keys, text in key_rows(bindings)]
+def draw_help(screen: Screen[object]) -> list[SpanLine]:
+    """Lines of the help of `screen`."""
+    lines: list[SpanLine] = [((" This screen", "accent"),)]
+    seen: dict[tuple[str, str], list[str]] = {}
+    for _, binding, _, _ in screen.active_bindings.values():
+        if binding.id is not None and (binding.tooltip or binding.description):
+            seen.setdefault((binding.action, binding.tooltip or binding.description), []).append(binding.key)
+    lines += [((f"  {key_labels(','.join(found)):<14}", "title"), (text, "")) for (_, text), found in seen.items()]
     lines += [((" ", ""),), ((" Marks", "accent"),)]
     lines += [((f"  {mark:<14}", "title"), (text, "")) for mark, text in MARKS]
+    lines += [((" ", ""),), ((" All keys", "accent"),)]
+    lines += [((f"  {labels:<14}", "title"), (text, "")) for labels, text in key_rows(KEYS.values())]
     return lines
 
 
 class HelpScreen(WhileOpen, ModalScreen[None]):
-    """Shown over the live screen; any of its keys closes it."""
+    """Shown over the screen that it is about; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = HELP_KEYS
+
+    def __init__(self, screen: Screen[object]) -> None:
+        super().__init__()
+        self._lines = draw_help(screen)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="help"):
@@ -72,5 +62,5 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
     def on_mount(self) -> None:
         self.query_one("#help", Vertical).border_title = "nictop: keys and marks"
         view = self.query_one("#help-lines", LineView)
-        view.show_lines(draw_help(ALL_KEYS))
+        view.show_lines([tuple((self.glyphs.encode(text), style) for text, style in line) for line in self._lines])
         view.focus()

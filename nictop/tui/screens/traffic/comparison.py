@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
+from textual.widget import Widget
 
 from nictop.report.runs.comparison import comparison_text
 from nictop.traffic.analysis.comparison import Comparison, ComparisonVerdict, compare_stored_runs
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import COMPARISON_KEYS
-from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
 
+FRAME_ROWS = 5
+"""Of the frame, and the border between text and bars."""
 BAR_ROWS = 6
 """Of the bars below the text."""
 
@@ -40,19 +40,19 @@ def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
     return compare_stored_runs(a.point.runs, b.point.runs, (a.name, b.name))
 
 
-class ComparisonScreen(WhileOpen, Screen[None]):
+class ComparisonScreen(FramedScreen):
     """Over the list of kept runs."""
 
+    TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = COMPARISON_KEYS
 
     def __init__(self, a: ResultGroup, b: ResultGroup) -> None:
         super().__init__()
         self._a, self._b = a, b
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> Iterable[Widget]:
         yield LineView(id="comparison-lines")
         yield PointChart(id="comparison-points")
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#comparison-lines").focus()
@@ -72,10 +72,14 @@ class ComparisonScreen(WhileOpen, Screen[None]):
             verdict = bool(line) and (verdict or (bool(lines) and not lines[-1][0][0].strip() and len(lines) < 5))
             shown = self.glyphs.text(line)
             lines.append(((f" {shown}", STYLES[comparison.verdict] if verdict else ""),))
-        view.take_rows(max(3, min(len(lines), self.size.height - 2 - BAR_ROWS)))
+        view.take_rows(max(3, min(len(lines), self.size.height - FRAME_ROWS - BAR_ROWS)))
         view.show_lines(lines)
         self.query_one(PointChart).show((self._a.point, self._b.point), [f"A {names[0]}", f"B {names[1]}"])
 
     def action_turn(self) -> None:
         self._a, self._b = self._b, self._a
         self._draw()
+
+    def action_copy(self) -> None:
+        lines = ["".join(text for text, _ in line) for line in self.query_one("#comparison-lines", LineView).lines]
+        self.nictop.copy_lines(lines, ["the comparison as text"])

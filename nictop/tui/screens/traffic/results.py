@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
+from textual.widget import Widget
 
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
@@ -20,11 +19,10 @@ from nictop.model.text.words import count_noun
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 
 if TYPE_CHECKING:
@@ -35,15 +33,15 @@ MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
 
-class KeptScreen(WhileOpen, Screen[None]):
-    """Over the traffic screen."""
+class KeptScreen(FramedScreen):
+    """The first screen of its tab."""
 
+    TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> Iterable[Widget]:
         yield SetUpList(id="kept-list")
         yield LineView(id="kept-trouble")
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#kept-trouble").can_focus = False
@@ -51,9 +49,9 @@ class KeptScreen(WhileOpen, Screen[None]):
         table.border_title = "Kept runs"
         table.show((), ("reading …",))
         table.focus()
-        self.action_update()
 
-    def action_update(self) -> None:
+    def on_screen_resume(self) -> None:
+        """Read them anew; what is shown stays meanwhile."""
         work: WorkType[None] = self._read
         self.run_worker(work, name="kept runs", group="kept", exclusive=True)
 
@@ -95,28 +93,31 @@ class KeptScreen(WhileOpen, Screen[None]):
         self.action_open()
 
     def action_open(self) -> None:
-        row = self.query_one(SetUpList).chosen
-        if row is not None:
+        """The comparison if the line is one of A and B, else the run."""
+        table = self.query_one(SetUpList)
+        row, a, b = table.chosen, table.marked("A"), table.marked("B")
+        if a is not None and b is not None and row in (a, b):
+            self.app.push_screen(ComparisonScreen(a, b))
+        elif row is not None:
             self.app.push_screen(KeptRunScreen(row))
 
-    def action_mark(self, letter: str) -> None:
-        self.query_one(SetUpList).mark(letter)
+    def action_mark(self) -> None:
+        """The next line that is marked is A, then B; a marked one is no longer. Both are compared at once."""
+        table = self.query_one(SetUpList)
+        letters = {table.marks[letter]: letter for letter in table.marks}
+        here = letters.get(table.chosen.key) if table.chosen is not None else None
+        table.mark(here or ("A" if table.marked("A") is None else "B"))
         self._say(())
         self.refresh_bindings()
-
-    def action_compare(self) -> None:
-        table = self.query_one(SetUpList)
         a, b = table.marked("A"), table.marked("B")
-        if a is None or b is None:
-            missing = " and ".join(letter for letter, row in (("A", a), ("B", b)) if row is None)
-            self._say((f"Mark {missing} first: the key {missing[0].lower()} on a set-up.",))
-        else:
+        if not here and a is not None and b is not None:
             self.app.push_screen(ComparisonScreen(a, b))
 
 
 class KeptRunScreen(RunPage):
     """A kept run; a key goes to the others of its experiment."""
 
+    TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
 
     def __init__(self, row: ResultGroup) -> None:
@@ -126,7 +127,6 @@ class KeptRunScreen(RunPage):
         self._picture = result_view(row.first.result)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._draw_soon()
 
     def run_view(self) -> RunView | None:
@@ -144,13 +144,13 @@ class KeptRunScreen(RunPage):
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         return ()
 
-    def action_step(self, step: int) -> None:
+    def action_next(self, step: int) -> None:
         self._index = (self._index + step) % len(self._runs)
         self._picture = result_view(self._runs[self._index].result)
         self._draw_soon()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There are others only in an experiment of several."""
-        if action == "step":
+        if action == "next":
             return len(self._runs) > 1
         return super().check_action(action, parameters)

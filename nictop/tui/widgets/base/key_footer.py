@@ -1,4 +1,4 @@
-"""The last line of a screen: the keys that work now, and what each does.
+"""The last line of a screen: the keys that work now, and what each does; help and quit at its right end, always.
 
 Textual's `Footer` is a widget per key, all of them made anew, styled and laid out whenever the focus moves; that was
 nearly half of the CPU time of a key press. This one is a single line, drawn again only when its keys have changed.
@@ -6,7 +6,6 @@ nearly half of the CPU time of a key press. This one is a single line, drawn aga
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -16,10 +15,16 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import width
 
 if TYPE_CHECKING:
     from textual.screen import Screen
+
+MAX_HINTS = 7
+"""Of the screen, beside `LAST`."""
+LAST = ("help", "quit")
+"""Ids of the keys at the right end."""
 
 
 class KeyHint(NamedTuple):
@@ -30,6 +35,8 @@ class KeyHint(NamedTuple):
     label: str
     tooltip: str
     enabled: bool
+    is_last: bool = False
+    """At the right end."""
 
     @property
     def width(self) -> int:
@@ -68,22 +75,44 @@ class KeyFooter(Widget, can_focus=False):
         if screen.app.app_focus and self.is_attached and screen is self.screen:
             self.hints = active_hints(screen)
 
+    def placed(self) -> tuple[tuple[int, int], ...]:
+        """(column, index into `hints`) of those that have room: the last ones at the right end, the others from the
+        left as far as all of them fit."""
+        cells = self.size.width
+        last = [index for index, hint in enumerate(self.hints) if hint.is_last]
+        room = cells - sum(self.hints[index].width for index in last)
+        found: list[tuple[int, int]] = []
+        x = 0
+        for index in [index for index, hint in enumerate(self.hints) if not hint.is_last][:MAX_HINTS]:
+            if x + self.hints[index].width > room:
+                break
+            found.append((x, index))
+            x += self.hints[index].width
+        x = max(0, room)
+        for index in last:
+            found.append((x, index))
+            x += self.hints[index].width
+        return tuple(found)
+
     def render_line(self, y: int) -> Strip:
         base = self.rich_style
         styles = {name: self.get_component_rich_style(f"key-footer--{name}") for name in ("key", "label", "hover")}
         segments: list[Segment] = []
-        for index, hint in enumerate(self.hints):
+        x = 0
+        for column, index in self.placed():
+            hint = self.hints[index]
             change = styles["hover"] if index == self.hovered else Style()
             if not hint.enabled:
                 change += Style(dim=True)
+            segments.append(Segment(" " * (column - x), base))
             segments.append(Segment(f" {hint.display} ", base + styles["key"] + change))
             segments.append(Segment(f"{hint.label} ", base + styles["label"] + change))
+            x = column + hint.width
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
     def hint_at(self, x: int) -> int | None:
         """Index of the hint that covers a column."""
-        ends = accumulate(hint.width for hint in self.hints)
-        return next((index for index, end in enumerate(ends) if x < end), None)
+        return next((index for column, index in self.placed() if column <= x < column + self.hints[index].width), None)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         self.hovered = self.hint_at(event.x)
@@ -106,9 +135,11 @@ class KeyFooter(Widget, can_focus=False):
 
 def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
     """Of a screen as it is focused now; an action with several keys is shown with the first of them."""
-    shown: dict[str, KeyHint] = {}
+    app, shown = screen.app, dict[str, KeyHint]()
+    glyphs = getattr(app, "glyphs", UNICODE)
     for _, binding, enabled, tooltip in screen.active_bindings.values():
         if binding.show and binding.action not in shown:
-            display = screen.app.get_key_display(binding)
-            shown[binding.action] = KeyHint(binding.key, display, binding.description, tooltip, enabled)
-    return tuple(shown.values())
+            display = glyphs.text(app.get_key_display(binding))
+            hint = KeyHint(binding.key, display, binding.description, tooltip, enabled, binding.id in LAST)
+            shown[binding.action] = hint
+    return tuple(sorted(shown.values(), key=lambda hint: hint.is_last))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 from textual.widgets import Input
 
@@ -20,7 +18,6 @@ from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
 from nictop.rules import Diagnosis
-from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -52,8 +49,6 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
 
 class OverviewView(WhileOpen, Container):
     """Derives the pairs of NICs only when links have changed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_KEYS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -102,7 +97,7 @@ class OverviewView(WhileOpen, Container):
         title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
         if not self.virtual and not any(row.link is not None for row in self._rows):
             hidden = sum(len(row.snapshot.links) for row in self._rows)
-            title += f" · {count_noun(hidden, 'virtual link')}: v" if hidden else ""
+            title += f" · {count_noun(hidden, 'virtual link')}: o" if hidden else ""
         title = self.glyphs.text(f"All NICs: {title}")
         if table.border_title != title:
             table.border_title = title
@@ -137,23 +132,22 @@ class OverviewView(WhileOpen, Container):
 
     # --------------------------------------------------------------------------------------------------- filter
 
-    def action_filter(self) -> None:
+    def begin_filter(self) -> None:
+        """Show the line of the filter: what is typed next belongs to it."""
         entry = self.query_one(TextInput)
         entry.display = True
-        self.screen.set_focus(entry)  # at once: what is typed next belongs to it
+        self.screen.set_focus(entry)  # at once
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The key of the filter is handled before any other, so that what follows it is typed into the filter; there
-        it is a character."""
-        return action != "filter" or not self.is_open or not self.query_one(TextInput).has_focus
+    @property
+    def has_filter(self) -> bool:
+        """The filter is shown."""
+        return bool(self.query_one(TextInput).display)
 
-    def end_filter(self) -> bool:
-        """Clear and hide the filter; returns whether it was shown."""
+    def end_filter(self) -> None:
+        """Clear and hide the filter."""
         entry = self.query_one(TextInput)
-        there = entry.display
         entry.value, entry.display = "", False
         self.screen.set_focus(self.query_one(OverviewTable))
-        return there
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -174,7 +168,7 @@ def _why_no_nic(snapshot: Snapshot) -> str:
     if snapshot.inventory is None:
         return "nothing heard yet"
     links = len(snapshot.links)
-    return f"only {count_noun(links, 'virtual link')}: v shows {'them' if links > 1 else 'it'}" if links else "no NIC"
+    return f"only {count_noun(links, 'virtual link')}: o shows {'them' if links > 1 else 'it'}" if links else "no NIC"
 
 
 def _number(rows: Sequence[NicRow]) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from textual import events
-from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.columns.column import Column, fit_columns
 from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, RowOrder, make_row_order, order_rows
 from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
-from nictop.tui.keys import OVERVIEW_TABLE_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, headings
@@ -26,8 +23,6 @@ NO_NIC_TEXT = " no NIC passes the filter"
 
 class OverviewTable(ChoiceView):
     """Posts `Chosen` when the cursor is on another line, `Opened` on a second click."""
-
-    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_TABLE_KEYS
 
     class Chosen(Message):
         """The cursor is on another line."""
