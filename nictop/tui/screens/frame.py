@@ -25,7 +25,7 @@ from nictop.tui.screens.changes.status import change_status
 from nictop.tui.screens.traffic.status import run_status
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import TONES, Span
-from nictop.tui.widgets.status.findings_line import FindingsLine
+from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.status.tab_line import TabLine
@@ -47,7 +47,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             yield StatusLine(self.nictop.own_cost, clock=self.nictop.now, id="status")
             yield ReplayLine(self.nictop.replay, id="replay")
         yield from self.compose_body()
-        yield FindingsLine(id="worst")
+        yield FindingsPanel(id="worst")
         yield KeyFooter()
 
     def compose_body(self) -> Iterable[Widget]:
@@ -132,7 +132,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         return badges
 
     def _draw_findings_line(self) -> None:
-        line, nictop = self.query_one(FindingsLine), self.nictop
+        line, nictop = self.query_one(FindingsPanel), self.nictop
         if line.display and nictop.hosts.by_name:
             notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
             line.show(nictop.display.diagnosis, notice=notice, several_hosts=nictop.hosts.several)
@@ -149,6 +149,9 @@ class FramedScreen(NictopScreen, Screen[None]):
         if self.nictop.replay is not None:
             self.nictop.notify("Not available in a recording.", "Recording")
         return self.nictop.replay is not None
+
+    async def on_findings_panel_opened(self) -> None:
+        await self.run_action("app.view('findings')")
 
     def on_status_line_host_clicked(self, event: StatusLine.HostClicked) -> None:
         self.nictop.hosts.choose(event.name)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.demo import DEMO_BANNER, DEMO_START_SECONDS
+from nictop.cli.commands.demo import DEMO_NOTICE, DEMO_START_SECONDS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
@@ -161,17 +161,17 @@ async def test_a_recording_looks_like_its_picture(name: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 async def test_the_demo_looks_like_its_picture(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, DEMO_START_SECONDS, (), DEMO_BANNER, monkeypatch))
+    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, DEMO_START_SECONDS, (), DEMO_NOTICE, monkeypatch))
 
 
 async def draw_replay(
-    size: tuple[int, int], start: float, keys: tuple[str, ...], banner: str, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int], start: float, keys: tuple[str, ...], notice: str, monkeypatch: pytest.MonkeyPatch
 ) -> str:
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
-        async with screen_with_replay(DEMO, size, start=start, banner=banner) as screen:
+        async with screen_with_replay(DEMO, size, start=start, notice=notice) as screen:
             await screen.press(*keys)
             if "t" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,7 @@ from nictop.rules import RULES, Diagnosis, Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.tui.widgets.base.line_view import STYLES, SpanLine
 from nictop.tui.widgets.findings.page import draw_finding, draw_skipped
-from nictop.tui.widgets.findings.panel import draw_findings, finding_line, panel_title, worst_fix
+from nictop.tui.widgets.findings.panel import draw_worst_finding, finding_line, worst_fix
 from tests.support.findings import RENAME, commands, finding
 
 TEXT = st.text(max_size=60)
@@ -25,59 +24,29 @@ def text_of(line: SpanLine) -> str:
     return "".join(part for part, _ in line)
 
 
-def drawn(*findings: object, cells: int = 80, rows: int = 6, glyphs: Glyphs = UNICODE) -> list[str]:
-    diagnosis = Diagnosis(tuple(findings), ())  # type: ignore[arg-type]
-    return [text_of(line) for line in draw_findings(diagnosis, cells, rows, glyphs=glyphs)]
+def drawn(*findings: object, cells: int = 80, glyphs: Glyphs = UNICODE) -> str:
+    return text_of(draw_worst_finding(Diagnosis(tuple(findings), ()), cells, glyphs=glyphs))  # type: ignore[arg-type]
 
 
-def test_the_worst_in_full_and_one_line_for_each_other() -> None:
-    lines = drawn(finding(severity="critical"), finding(subject="ens256"), cells=100)
-    assert lines[0].startswith(" ✖ ens224: uses the auto-generated")
-    assert lines[1:3] == [f"    {one}" for one in RENAME.commands]
-    assert lines[3].startswith(" ▲ ens256: uses the auto-generated")
+def test_the_worst_and_the_number_of_the_others() -> None:
+    line = drawn(finding(severity="critical"), finding(subject="ens256"), cells=100)
+    assert line.startswith(" ✖ ens224: uses the auto-generated") and line.endswith(" +1 (4) ")
+    assert width(line) == 100
+    assert "(4)" not in drawn(finding())
 
 
-def test_a_title_that_does_not_fit_wraps_when_there_is_room_and_is_cut_when_there_is_none() -> None:
-    wordy = finding(title="has " + "many words " * 12)
-    assert " ".join(line.strip(" ▲") for line in drawn(wordy, rows=6)[:2]).count("many words") == 12
-    short = drawn(wordy, rows=2)
-    assert short[0].rstrip().endswith("…")
-    assert len(short) == 2
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
-def test_half_a_command_does_not_look_like_a_whole_one(rows: int) -> None:
-    lines = drawn(finding(fixes=(LONG,)), cells=50, rows=rows)
-    assert len(lines) == rows
-    assert lines[-1].endswith("…") or rows == 1
-    whole = drawn(finding(fixes=(LONG,)), cells=50, rows=20)
-    assert not any(line.endswith("…") for line in whole)
-    assert " ".join(line.strip(" \\") for line in whole if "word" in line) == str(LONG.commands[0])
+def test_a_notice_comes_before_the_findings() -> None:
+    line = draw_worst_finding(Diagnosis((finding(),), ()), 60, notice="vm1 does not answer")
+    assert text_of(line).startswith(" vm1 does not answer ") and text_of(line).endswith(" +1 (4) ")
 
 
 def test_a_fix_without_a_command_gives_way_to_the_first_that_has_one() -> None:
     by_hand = Fix("firmware", "switch SR-IOV on", ())
-    lines = drawn(finding(fixes=(by_hand, RENAME)), cells=100)
-    assert lines[1].strip() == str(RENAME.commands[0])
     said = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
     assert worst_fix(said) == (said.findings[0], RENAME)
     assert worst_fix(Diagnosis((finding(fixes=(by_hand,)),), ())) is None
     assert worst_fix(Diagnosis((), ())) is None
     assert worst_fix(None) is None
-
-
-def test_a_command_for_another_machine_says_so_in_a_way_that_a_shell_understands() -> None:
-    fix = Fix("proxmox", "offer queues", commands("qm set <ID> --net0 virtio,queues=4"))
-    assert drawn(finding(fixes=(fix,)))[1] == "    qm set '<ID>' --net0 virtio,queues=4  # on the Proxmox VE host"
-    narrow = drawn(finding(fixes=(fix,)), cells=45)
-    assert narrow[-2:] == ["    # on the Proxmox VE host", "    qm set '<ID>' --net0 virtio,queues=4"]
-
-
-def test_what_is_hidden_is_counted() -> None:
-    lines = drawn(*(finding(subject=f"ens{n}") for n in range(10)), rows=5)
-    assert len(lines) == 5
-    assert lines[-1].endswith(" +7 more: 5 ")
-    assert width(lines[-1]) == 80
 
 
 def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
@@ -99,12 +68,10 @@ def test_several_hosts_are_named() -> None:
 
 
 def test_empty_states_speak() -> None:
-    assert "waiting for the inventory" in text_of(draw_findings(None, 80, 3)[0])
+    assert "waiting for the inventory" in text_of(draw_worst_finding(None, 80))
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
-    (line,) = draw_findings(Diagnosis((), skipped), 80, 3)
+    line = draw_worst_finding(Diagnosis((), skipped), 80)
     assert text_of(line).rstrip() == f" – No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped)"
-    assert panel_title(Diagnosis((), ())) == "Findings"
-    assert panel_title(Diagnosis((finding(),), ())) == "Findings: 1 warning"
 
 
 def test_the_page_marks_the_fix_that_is_copied() -> None:
@@ -134,13 +101,10 @@ def test_a_rule_that_could_not_look_has_a_page() -> None:
 @given(
     texts=st.lists(TEXT, min_size=9, max_size=9),
     cells=st.integers(1, 130),
-    rows=st.integers(1, 8),
     glyphs=st.sampled_from((UNICODE, ASCII)),
     several=st.booleans(),
 )
-def test_arbitrary_text_fits_and_is_harmless(
-    texts: list[str], cells: int, rows: int, glyphs: Glyphs, several: bool
-) -> None:
+def test_arbitrary_text_fits_and_is_harmless(texts: list[str], cells: int, glyphs: Glyphs, several: bool) -> None:
     host, subject, title, why, what, value, source, command, note = texts
     fix = replace(
         RENAME,
@@ -153,8 +117,7 @@ def test_arbitrary_text_fits_and_is_harmless(
         host=host, subject=subject, title=title, why=why, evidence=(Evidence(what, value, source),), fixes=(fix,)
     )
     skipped = Skipped("a_rule", host, subject, why)
-    panel = draw_findings(Diagnosis((found, found), ()), cells, rows, several_hosts=several, glyphs=glyphs)
-    assert 1 <= len(panel) <= rows
+    panel = (draw_worst_finding(Diagnosis((found, found), ()), cells, several_hosts=several, glyphs=glyphs),)
     page = draw_finding(found, cells, several_hosts=several, glyphs=glyphs)
     page += draw_skipped(skipped, cells, several_hosts=several, glyphs=glyphs)
     for line in (*panel, *page):

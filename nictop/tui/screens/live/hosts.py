@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
@@ -27,6 +27,9 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
+
+if TYPE_CHECKING:
+    from nictop.model.devices.overview import NicRow
 
 ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
 MIN_OVERVIEW_ROWS = 6
@@ -125,8 +128,7 @@ class HostsScreen(FramedScreen):
 
     async def action_open(self) -> None:
         """The devices of the chosen host; of an interface, that one among them."""
-        overview, host = self.query_one(OverviewView), self.query_one(HostTable).chosen
-        row = overview.chosen if overview.has_focus_within else None
+        host, row = self.query_one(HostTable).chosen, self._row
         if row is not None:
             await self.opener.open_link(row.end.host, row.end.ifindex)
         elif host is not None:
@@ -164,7 +166,7 @@ class HostsScreen(FramedScreen):
         replays, several = self.nictop.replay is not None, self.nictop.hosts.several
         not_here = "Not available in a recording" if replays else ""
         name = host.name if host is not None else ""
-        entries = (
+        entries = [
             MenuEntry("Add host…", self._add_host, enabled=not replays, why_not=not_here),
             MenuEntry(f"Reconnect {name}", self._reconnect_host, enabled=not replays, why_not=not_here),
             MenuEntry(
@@ -173,8 +175,26 @@ class HostsScreen(FramedScreen):
                 enabled=several and not replays,
                 why_not=not_here or "The last host stays: add another one first",
             ),
-        )
+        ]
+        row = self._row
+        if row is not None and row.link is not None:
+            entries += (
+                MenuEntry(
+                    f"Set up {row.end.host} {row.link.name}…", self._set_up, enabled=not replays, why_not=not_here
+                ),
+            )
         self.app.push_screen(MenuScreen("Hosts", entries))
+
+    def _set_up(self) -> None:
+        row = self._row
+        if row is not None:
+            self.opener.open_set_up(row.end.host, row.end.ifindex)
+
+    @property
+    def _row(self) -> NicRow | None:
+        """The chosen interface, if the list of them has the focus."""
+        overview = self.query_one(OverviewView)
+        return overview.chosen if overview.has_focus_within else None
 
     def _add_host(self) -> None:
         """Ask for a host in a line."""

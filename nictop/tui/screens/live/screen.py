@@ -29,8 +29,8 @@ from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import ProcessorView
 from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
-from nictop.tui.widgets.status.findings_line import FindingsLine
 
 WITHOUT_PROCESSORS = ("load", "findings")
 """Views that have no room for the processors, or a line for each."""
@@ -92,7 +92,7 @@ class LiveScreen(LiveView):
         self.query_one(FindingsView).full = False
         self.query_one("#views", ContentSwitcher).current = view
         self.query_one(ProcessorStrip).display = view not in WITHOUT_PROCESSORS
-        self.query_one(FindingsLine).display = view != "findings"
+        self.query_one(FindingsPanel).display = view != "findings"
         detail = self.has_class("-detail")
         self._changed({"body": "#facts" if detail else "#devices", "findings": "#finding-list"}.get(view, f"#{view}"))
 
