@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
+from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from textual._styles_cache import StylesCache
@@ -23,6 +24,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.keys import APP_KEYS, key_label
 from nictop.tui.terminal import has_job_control
+from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -88,6 +90,7 @@ class NictopApp(App[None]):
             interval=interval,
             allow_changes=allow_changes,
         )
+        self.own_cost = OwnCost()
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
         self._hosts, self._request, self._self_test = tuple(hosts), request, self_test
         self._question_lock = asyncio.Lock()
@@ -213,6 +216,22 @@ class NictopApp(App[None]):
     async def open_link(self, host: str, ifindex: int) -> None:
         self._live_screen.open_link(host, ifindex)
         await self.action_view("devices")
+
+    def action_record(self) -> None:
+        from nictop.tui.screens.base import NictopScreen
+        from nictop.tui.screens.live.files import open_record_menu
+
+        if isinstance(self.screen, NictopScreen):
+            open_record_menu(self.screen)
+
+    def activity(self) -> str:
+        from nictop.tui.screens.changes.status import change_status
+        from nictop.tui.screens.traffic.status import run_status
+
+        nictop = self.nictop
+        change = change_status(nictop.changes.progress, monotonic())
+        parts = (nictop.recording.status, run_status(nictop.traffic), change)
+        return "  ".join(part for part in parts if part)
 
     def open_change(self) -> bool:
         from nictop.tui.screens.changes.screen import HostChangeScreen

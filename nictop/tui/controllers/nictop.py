@@ -11,7 +11,6 @@ from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.diagnosis import DiagnosisScheduler
 from nictop.tui.controllers.display import Display
 from nictop.tui.controllers.hosts import WatchedHosts
-from nictop.tui.controllers.own_cost import OwnCost
 from nictop.tui.controllers.recording import LiveRecording
 from nictop.tui.controllers.traffic import TrafficController
 
@@ -60,7 +59,7 @@ class Nictop:
             return recorded_source(connect(host, ask), self.recording)
 
         self.hosts = WatchedHosts(sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval)
-        self.display, self.own_cost = Display(self.hosts, self.diagnosis), OwnCost()
+        self.display = Display(self.hosts, self.diagnosis)
         self.traffic = TrafficController(self.hosts, scheduler)
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from nictop.rules import Finding, Fix
     from nictop.tui.controllers.nictop import Nictop
     from nictop.tui.controllers.signal import Signal
+    from nictop.tui.widgets.status.own_cost import OwnCost
 
 
 class Opener(Protocol):
     """The application, as these screens need it beside what Textual offers: it alone imports all screens."""
 
     nictop: Nictop
+    own_cost: OwnCost
 
     def open_change(self) -> bool:
         """The dialog of the change that is running, or whose end the user has not seen. False: there is none."""
@@ -35,6 +37,9 @@ class Opener(Protocol):
 
     def open_set_up(self, host: str, ifindex: int | None) -> None:
         """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
+
+    def activity(self) -> str:
+        """The recording, the run and the change that go on, short; "": there is none."""
 
     async def open_link(self, host: str, ifindex: int) -> None:
         """The view Devices of a host, with this netdev chosen."""

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import monotonic
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,8 +20,7 @@ from textual.widget import Widget
 
 from nictop.tui.keys import FRAME_KEYS
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.changes.status import change_status
-from nictop.tui.screens.traffic.status import run_status
+from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -44,7 +42,7 @@ class FramedScreen(NictopScreen, Screen[None]):
     def compose(self) -> ComposeResult:
         yield TabLine(id="tabs")
         with Horizontal(id="hosts-line"):
-            yield StatusLine(self.nictop.own_cost, clock=self.nictop.now, id="status")
+            yield StatusLine(self.opener.own_cost, clock=self.nictop.now, id="status")
             yield ReplayLine(self.nictop.replay, id="replay")
         yield from self.compose_body()
         yield FindingsPanel(id="worst")
@@ -84,11 +82,6 @@ class FramedScreen(NictopScreen, Screen[None]):
             return
         nictop = self.nictop
         hosts, session = nictop.hosts, nictop.hosts.session
-        going = (
-            nictop.recording.status,
-            run_status(nictop.traffic),
-            change_status(nictop.changes.progress, monotonic()),
-        )
         line = self.query_one(StatusLine)
         line.pids = hosts.pids
         line.show(
@@ -97,7 +90,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             hosts.chosen,
             interval=hosts.interval,
             paused=nictop.display.paused,
-            going=self.glyphs.text("  ".join(part for part in going if part)),
+            going=self.glyphs.text(self.opener.activity()),
             note=nictop.replay.note if nictop.replay is not None else "",
         )
         self.query_one(ReplayLine).redraw()
@@ -157,9 +150,6 @@ class FramedScreen(NictopScreen, Screen[None]):
         self.nictop.hosts.choose(event.name)
 
     def on_replay_line_go_requested(self) -> None:
-        """Ask for a time, and go there."""
-        from nictop.tui.screens.replay.go import ask_time
-
         ask_time(self)
 
     def action_host(self, step: int) -> None:
@@ -201,11 +191,6 @@ class FramedScreen(NictopScreen, Screen[None]):
             self.dismiss()
         else:
             await self.run_action("app.view('devices')")
-
-    def action_record(self) -> None:
-        from nictop.tui.screens.live.files import open_record_menu
-
-        open_record_menu(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from textual import events
 from textual.binding import BindingType
@@ -18,9 +18,6 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.tui.keys import TIMELINE_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
-
-if TYPE_CHECKING:
-    from nictop.tui.controllers.replay import Replay
 
 STATE_TEXT = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
 MIN_TIMELINE_CELLS, MAX_TIMELINE_CELLS = 8, 200
@@ -90,6 +87,24 @@ def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -
     return tuple(spans)
 
 
+class Playback(Protocol):
+    """What the timeline does to a recording."""
+
+    def where(self) -> PlaybackPosition: ...
+
+    def seek(self, moment: float) -> None:
+        """Jump, seconds as in the recording."""
+
+    def step(self, count: int) -> None:
+        """So many readings on or back."""
+
+    def skip(self, seconds: float) -> None:
+        """Jump on or back."""
+
+    def edge(self) -> None:
+        """To the end, and what is added to it."""
+
+
 class ReplayLine(LineView):
     """The timeline of `replay`; hidden while the hosts are live. Posts `GoRequested`."""
 
@@ -98,7 +113,7 @@ class ReplayLine(LineView):
     class GoRequested(Message):
         """A time is to be asked for."""
 
-    def __init__(self, replay: Replay | None, *, id: str | None = None) -> None:
+    def __init__(self, replay: Playback | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._replay = replay
         self._timeline = Timeline(())
@@ -141,6 +156,6 @@ class ReplayLine(LineView):
         if self._replay is None:
             return
         if side < 0:
-            self._replay.seek(self._replay.playback.begin)
+            self._replay.seek(self._replay.where().begin)
         else:
             self._replay.edge()

@@ -17,9 +17,9 @@ from nictop.model.facts import clean, platform_text
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
-from nictop.tui.controllers.own_cost import OwnCost
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 from nictop.tui.widgets.status.host_strip import MARKS, STYLES, HostSpans, draw_hosts
+from nictop.tui.widgets.status.own_cost import OwnCost
 
 PAUSED = " PAUSED "
 MIN_INTERVAL_CELLS = 36
