@@ -7,12 +7,13 @@ at once that nictop runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
+from textual._callback import invoke
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
 from textual.screen import ModalScreen, Screen
@@ -28,6 +29,7 @@ from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
     from textual.binding import Binding
+    from textual.command import Provider
     from textual.driver import Driver
     from textual.worker import WorkType
 
@@ -48,6 +50,12 @@ if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
     setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
 
 
+def _commands() -> type[Provider]:
+    from nictop.tui.palette import NictopCommands
+
+    return NictopCommands
+
+
 class NictopApp(App[None]):
     """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
     that asks the user. `request`: a run that is started at once, between two of the hosts, or (`self_test`) on this
@@ -56,6 +64,7 @@ class NictopApp(App[None]):
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
     BINDINGS = APP_KEYS
+    COMMANDS = {_commands}  # noqa: RUF012  (Textual declares it so)
     DEFAULT_MODE = "live"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-medium"), (30, "-tall")]  # noqa: RUF012
 
@@ -212,6 +221,57 @@ class NictopApp(App[None]):
             self.screen.choose_now()
         elif self.nictop.traffic.running and not any(isinstance(one, RunScreen) for one in self.screen_stack):
             await self.push_screen(RunScreen())
+
+    async def open_host(self, host: str) -> None:
+        """The view Devices of a host."""
+        self.nictop.hosts.choose(host)
+        await self.action_view("devices")
+
+    def commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        """Text, help and function of what can be done from any screen, for the palette."""
+        from nictop.probe.records import Request
+        from nictop.tui.screens.base import NictopScreen
+        from nictop.tui.screens.dialogs.go_to_time import ask_time
+        from nictop.tui.screens.live.files import ask_report, toggle_recording
+        from nictop.tui.screens.live.hosts import HostsScreen
+        from nictop.tui.screens.traffic.form import TrafficScreen
+
+        nictop, screen, live = self.nictop, self.screen, self._live_screen
+
+        def then(tab: str, act: Callable[[], object]) -> Callable[[], object]:
+            async def run() -> None:
+                await self.action_view(tab)
+                await invoke(act)
+
+            return run
+
+        def on(tab: str, kind: type[Screen[None]], act: Callable[..., object]) -> Callable[[], object]:
+            return then(tab, lambda: act(self.screen) if isinstance(self.screen, kind) else None)
+
+        yield "Devices: Show or hide virtual interfaces", "o", then("devices", live.toggle_virtual)
+        yield "Devices: Show packets or bits", "o", then("devices", live.toggle_packets)
+        yield "Queues: Show or fold idle queues", "o", then("queues", live.action_options)
+        yield "CPUs: Show or hide all interrupts", "o", then("cpus", live.action_options)
+        yield "Findings: Show or hide skipped checks", "o", then("findings", live.action_options)
+        yield "Hosts: Show or hide virtual interfaces", "o", on("hosts", HostsScreen, HostsScreen.action_options)
+        yield "Hosts: Filter interfaces", "/", on("hosts", HostsScreen, HostsScreen.action_filter)
+        if isinstance(screen, NictopScreen):
+            yield "Report: Write report", "r", partial(ask_report, screen)
+        if nictop.replay is not None:
+            if isinstance(screen, NictopScreen):
+                yield "Recording: Go to time", "Enter on the timeline", partial(ask_time, screen)
+            yield "Recording: Play or pause", "Space", nictop.replay.play
+            yield "Recording: Next finding or run", "n", partial(nictop.replay.search, 1)
+            yield "Recording: Previous finding or run", "N", partial(nictop.replay.search, -1)
+            return
+        yield "Hosts: Add, remove or reconnect", "e", on("hosts", HostsScreen, HostsScreen.action_edit)
+        yield "Display: Pause or resume", "Space", nictop.display.toggle
+        yield "Devices: Read inventory again", "", partial(nictop.hosts.request, Request(inventory=True))
+        if isinstance(screen, NictopScreen):
+            label = "Stop recording" if nictop.recording.going else "Start recording"
+            yield f"Recording: {label}", "r", partial(toggle_recording, screen)
+        if not nictop.traffic.running:
+            yield "Traffic: Start self-test", "o", on("traffic", TrafficScreen, TrafficScreen.start_self_test)
 
     async def open_link(self, host: str, ifindex: int) -> None:
         self._live_screen.open_link(host, ifindex)

@@ -133,6 +133,11 @@ class FramedScreen(NictopScreen, Screen[None]):
     # -------------------------------------------------------------------------------------------------- keys
 
     @property
+    def refused_actions(self) -> tuple[str, ...]:
+        """Those that only say that they are not available: no hint is shown for them."""
+        return () if self.nictop.replay is None else ("set_up", "fix", "edit")
+
+    @property
     def types(self) -> bool:
         """Characters are typed into a field."""
         return self.focused is not None and self.focused.check_consume_key("x", "x")

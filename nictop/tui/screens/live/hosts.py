@@ -162,27 +162,23 @@ class HostsScreen(FramedScreen):
 
     def action_edit(self) -> None:
         """What can be done to the list of hosts."""
+        if self.refuses_recording():
+            return
         host = self.query_one(HostTable).chosen
-        replays, several = self.nictop.replay is not None, self.nictop.hosts.several
-        not_here = "Not available in a recording" if replays else ""
         name = host.name if host is not None else ""
         entries = [
-            MenuEntry("Add host…", self._add_host, enabled=not replays, why_not=not_here),
-            MenuEntry(f"Reconnect {name}", self._reconnect_host, enabled=not replays, why_not=not_here),
+            MenuEntry("Add host…", self._add_host),
+            MenuEntry(f"Reconnect {name}", self._reconnect_host),
             MenuEntry(
                 f"Remove {name}",
                 self._remove_host,
-                enabled=several and not replays,
-                why_not=not_here or "The last host stays: add another one first",
+                enabled=self.nictop.hosts.several,
+                why_not="The last host stays: add another one first",
             ),
         ]
         row = self._row
         if row is not None and row.link is not None:
-            entries += (
-                MenuEntry(
-                    f"Set up {row.end.host} {row.link.name}…", self._set_up, enabled=not replays, why_not=not_here
-                ),
-            )
+            entries.append(MenuEntry(f"Set up {row.end.host} {row.link.name}…", self._set_up))
         self.app.push_screen(MenuScreen("Hosts", entries))
 
     def _set_up(self) -> None:

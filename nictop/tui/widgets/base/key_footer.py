@@ -136,9 +136,9 @@ class KeyFooter(Widget, can_focus=False):
 def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
     """Of a screen as it is focused now; an action with several keys is shown with the first of them."""
     app, shown = screen.app, dict[str, KeyHint]()
-    glyphs = getattr(app, "glyphs", UNICODE)
+    glyphs, refused = getattr(app, "glyphs", UNICODE), getattr(screen, "refused_actions", ())
     for _, binding, enabled, tooltip in screen.active_bindings.values():
-        if binding.show and binding.action not in shown:
+        if binding.show and binding.action not in shown and binding.action not in refused:
             display = glyphs.text(app.get_key_display(binding))
             hint = KeyHint(binding.key, display, binding.description, tooltip, enabled, binding.id in LAST)
             shown[binding.action] = hint

@@ -71,6 +71,8 @@ def draw_tabs(active: str, badges: Mapping[str, Span], cells: int, *, glyphs: Gl
         for number, tab in enumerate(TABS, 1):
             badge, style = badges.get(tab.name, ("", "")) if has_badges else ("", "")
             words = f"{number} {name_of(tab)}".rstrip()
+            if not name_of(tab):
+                badge = badge.lstrip("0123456789 ")  # behind a digit that is a key
             here = tab.name == active
             edge = glyphs.axis if here else ""
             parts = [(edge, "title"), (words, "title" if here else "")]
