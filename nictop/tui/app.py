@@ -341,8 +341,8 @@ class NictopApp(App[None]):
             self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
 
     def get_key_display(self, binding: Binding) -> str:
-        """The same everywhere, for keys of the configuration as well."""
-        return key_label(binding.key)
+        """The same everywhere; keys of the configuration have no display of their own."""
+        return binding.key_display or key_label(binding.key)
 
     def action_command_palette(self) -> None:
         """Show the command palette."""

@@ -64,6 +64,18 @@ KEYS: dict[str, Key] = {
 }
 """Id → key."""
 
+KEY_GROUPS = {
+    "Actions": ("open", "edit", "copy", "fix", "mark", "filter", "sort", "sort-reverse", "options", "record"),
+    "Time": ("pause", "next", "next-previous", "faster", "slower"),
+    "Move": (
+        *("up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"),
+        *("host-previous", "host-next", "back"),
+    ),
+    "Views": ("devices", "queues", "cpus", "findings", "hosts", "traffic", "results"),
+    "Program": ("help", "palette", "quit", "interrupt", "suspend"),
+}
+"""Title of a group in the help → ids of its keys."""
+
 VARIANTS: dict[str, Key] = {
     "pane-previous": Key("shift+tab", "previous pane"),
     "sort-reverse": Key("S", "reverse the order"),
@@ -130,10 +142,20 @@ def _long_name(key: str) -> str:
     return _character_to_key(key) if len(key) == 1 else key
 
 
-def _bind(id: str, action: str, label: str, tooltip: str = "", *, show: bool = True, priority: bool = False) -> Binding:
-    """`label`: in the footer, if `show`; `tooltip`: what it does here, if the label is not enough."""
+def _bind(
+    id: str,
+    action: str,
+    label: str,
+    tooltip: str = "",
+    *,
+    display: str | None = None,
+    show: bool = True,
+    priority: bool = False,
+) -> Binding:
+    """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
+    enough."""
     key = KEYS.get(id) or VARIANTS[id]
-    return Binding(key.keys, action, label, show, key_label(key.keys.split(",")[0]), priority, tooltip or label, id=id)
+    return Binding(key.keys, action, label, show, display, priority, tooltip or label, id=id)
 
 
 def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
@@ -206,16 +228,16 @@ LINK_PANEL_KEYS: list[BindingType] = [
 ]
 
 FINDINGS_KEYS: list[BindingType] = [
-    _hide("left", "mark(-1)", "Previous fix"),
+    _bind("left", "mark(-1)", "Fix", "previous fix", display="←→"),
     _hide("right", "mark(1)", "Next fix"),
 ]
 
 TIMELINE_KEYS: list[BindingType] = [
     _bind("open", "go", "Go to time", "go to a time: 14:03:20, +90, end"),
-    _bind("left", "reading(-1)", "Previous reading"),
-    _bind("right", "reading(1)", "Next reading"),
-    _bind("page-up", "skip(-60)", "60 s back"),
-    _bind("page-down", "skip(60)", "60 s on"),
+    _bind("left", "reading(-1)", "Reading", "previous reading", display="←→"),
+    _hide("right", "reading(1)", "Next reading"),
+    _bind("page-up", "skip(-60)", "60 s", "60 s back", display="PgUp/PgDn"),
+    _hide("page-down", "skip(60)", "60 s on"),
     _hide("home", "edge(-1)", "Beginning"),
     _hide("end", "edge(1)", "End, and what is added to it"),
 ]
@@ -231,7 +253,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("fix", "fix", "Apply fix", "apply the fix that is shown, with automatic rollback"),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
-    _hide("left", "step(-1)", "Previous interface"),
+    _bind("left", "step(-1)", "Interface", "previous interface", display="←→"),
     _hide("right", "step(1)", "Next interface"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
@@ -264,7 +286,7 @@ TRAFFIC_KEYS: list[BindingType] = [
 RUN_PAGE_KEYS: list[BindingType] = [
     _bind("options", "options", "View", "bars of all variants; whose CPU is drawn"),
     _bind("copy", "copy", "Copy", "copy the result as text"),
-    _hide("left", "cursor(-1)", "Cursor to the left"),
+    _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),
     _hide("right", "cursor(1)", "Cursor to the right"),
     _hide("end", "whole", "Newest values", "no cursor: the newest values"),
     _hide("faster", "speed(1)", "Zoom in"),
@@ -342,8 +364,15 @@ CHANGE_DIALOG_KEYS: list[BindingType] = [
 # ------------------------------------------------------------------------------------------------------------ dialogs
 
 HELP_KEYS: list[BindingType] = [
-    Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
-    _hidden("ctrl+c", "app.quit", "Quit", id="help.quit"),
+    _hide("back", "back", "Close", "clear the filter, or close", priority=True),
+    _hide("help", "dismiss", "Close", priority=True),
+    _hide("open", "dismiss", "Close", priority=True),
+    _hide("quit", "dismiss", "Close", priority=True),
+    _hide("up", "scroll(-1)", "Scroll up"),
+    _hide("down", "scroll(1)", "Scroll down"),
+    _hide("page-up", "page(-1)", "Page up"),
+    _hide("page-down", "page(1)", "Page down"),
+    INTERRUPT,
 ]
 
 DIALOG_KEYS: list[BindingType] = [

@@ -41,6 +41,9 @@ class Opener(Protocol):
     def activity(self) -> str:
         """The recording, the run and the change that go on, short; "": there is none."""
 
+    async def action_view(self, tab: str) -> None:
+        """Show a view as it was left."""
+
     async def open_link(self, host: str, ifindex: int) -> None:
         """The view Devices of a host, with this netdev chosen."""
 

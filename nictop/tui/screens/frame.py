@@ -148,8 +148,11 @@ class FramedScreen(NictopScreen, Screen[None]):
             self.nictop.notify("Not available in a recording.", "Recording")
         return self.nictop.replay is not None
 
+    async def on_tab_line_clicked(self, event: TabLine.Clicked) -> None:
+        await self.opener.action_view(event.tab)
+
     async def on_findings_panel_opened(self) -> None:
-        await self.run_action("app.view('findings')")
+        await self.opener.action_view("findings")
 
     def on_status_line_host_clicked(self, event: StatusLine.HostClicked) -> None:
         self.nictop.hosts.choose(event.name)
@@ -195,7 +198,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         elif len(self.app.screen_stack) > 1:
             self.dismiss()
         else:
-            await self.run_action("app.view('devices')")
+            await self.opener.action_view("devices")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:

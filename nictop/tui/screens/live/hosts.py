@@ -133,7 +133,7 @@ class HostsScreen(FramedScreen):
             await self.opener.open_link(row.end.host, row.end.ifindex)
         elif host is not None:
             self.nictop.hosts.choose(host.name)
-            await self.run_action("app.view('devices')")
+            await self.opener.action_view("devices")
 
     async def action_back(self) -> None:
         overview = self.query_one(OverviewView)

@@ -221,6 +221,8 @@ class TrafficScreen(FramedScreen):
             entry.value, entry.display = "", False
             self.set_focus(self.query_one(OfferTable))
             self._draw()
+        elif self.types:
+            self.set_focus(self.query_one(OfferTable))
         else:
             await super().action_back()
 

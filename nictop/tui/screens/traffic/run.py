@@ -118,7 +118,7 @@ class RunScreen(RunPage):
     async def action_back(self) -> None:
         """The run goes on in the background, and its page stays."""
         if self.nictop.traffic.running:
-            await self.run_action("app.view('devices')")
+            await self.opener.action_view("devices")
         else:
             self.dismiss()
 

@@ -6,11 +6,14 @@ nearly half of the CPU time of a key press. This one is a single line, drawn aga
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -137,9 +140,27 @@ def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
     """Of a screen as it is focused now; an action with several keys is shown with the first of them."""
     app, shown = screen.app, dict[str, KeyHint]()
     glyphs, refused = getattr(app, "glyphs", UNICODE), getattr(screen, "refused_actions", ())
-    for _, binding, enabled, tooltip in screen.active_bindings.values():
+    places: dict[str, tuple[bool, int, int]] = {}
+    nodes: list[DOMNode] = []
+    for node, binding, enabled, tooltip in screen.active_bindings.values():
+        if node not in nodes:
+            nodes.append(node)
         if binding.show and binding.action not in shown and binding.action not in refused:
             display = glyphs.text(app.get_key_display(binding))
             hint = KeyHint(binding.key, display, binding.description, tooltip, enabled, binding.id in LAST)
             shown[binding.action] = hint
-    return tuple(sorted(shown.values(), key=lambda hint: hint.is_last))
+            place = order_of_bindings(type(node)).get((binding.id, binding.action), 0)
+            places[binding.action] = (hint.is_last, nodes.index(node), place)
+    return tuple(shown[action] for action in sorted(shown, key=places.__getitem__))
+
+
+@cache
+def order_of_bindings(kind: type[DOMNode]) -> dict[tuple[str | None, str], int]:
+    """(id, action) → its place: those of a class come before those of its bases, in the order of the lists, whatever
+    keys they have."""
+    found: dict[tuple[str | None, str], int] = {}
+    for one in kind.__mro__:
+        for binding in one.__dict__.get("BINDINGS", ()):
+            if isinstance(binding, Binding):
+                found.setdefault((binding.id, binding.action), len(found))
+    return found

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from textual import events
+from textual.message import Message
 
 from nictop.model.facts import width
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -86,9 +87,16 @@ def draw_tabs(active: str, badges: Mapping[str, Span], cells: int, *, glyphs: Gl
 
 
 class TabLine(LineView):
-    """`draw_tabs`; a click shows the view."""
+    """`draw_tabs`. Posts `Clicked`."""
 
     can_focus = False
+
+    class Clicked(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            super().__init__()
+            self.tab = tab
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -107,7 +115,7 @@ class TabLine(LineView):
         self._drawn_tabs = draw_tabs(self.active, self._badges, self.size.width, glyphs=self.glyphs)
         self.show_lines((self._drawn_tabs.line,))
 
-    async def on_click(self, event: events.Click) -> None:
+    def on_click(self, event: events.Click) -> None:
         name = self._drawn_tabs.at(event.get_content_offset_capture(self).x) if self._drawn_tabs is not None else None
         if name is not None:
-            await self.run_action(f"app.view('{name}')")
+            self.post_message(self.Clicked(name))
