@@ -178,7 +178,7 @@ APP_KEYS: list[BindingType] = [
 
 FRAME_KEYS: list[BindingType] = [
     *(
-        _hide(name, f"app.view('{name}')", f"View {label}", priority=True)
+        _hide(name, f"app.view('{name}')", f"View {label}")
         for name, label in (
             ("devices", "Devices"),
             ("queues", "Queues"),

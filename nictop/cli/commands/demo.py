@@ -21,7 +21,7 @@ DEMO_NOTICE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show a recording of two guests that comes with nictop. Nothing is connected to."
-    parser.epilog = "Keys to begin with: 5 findings, 2 queues, 3 CPUs, t the traffic run, n the next one, ? all keys."
+    parser.epilog = "Keys to begin with: 4 findings, 2 queues, 3 CPUs, 6 the traffic test, n the next one, ? help."
 
 
 def run(options: argparse.Namespace) -> int:

@@ -107,7 +107,8 @@ class KeyFooter(Widget, can_focus=False):
             change = styles["hover"] if index == self.hovered else Style()
             if not hint.enabled:
                 change += Style(dim=True)
-            segments.append(Segment(" " * (column - x), base))
+            if column > x:
+                segments.append(Segment(" " * (column - x), base))
             segments.append(Segment(f" {hint.display} ", base + styles["key"] + change))
             segments.append(Segment(f"{hint.label} ", base + styles["label"] + change))
             x = column + hint.width
