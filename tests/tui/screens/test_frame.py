@@ -13,6 +13,7 @@ import nictop.tui.keys
 from nictop.errors import NictopError
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis
+from nictop.tui.app import NictopApp
 from nictop.tui.keys import KEYS, VARIANTS, checked_keymap, key_label
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.frame import FramedScreen
@@ -262,8 +263,10 @@ async def test_the_timeline_is_a_pane_and_can_be_clicked() -> None:
             assert "at the end" in screen.text("#replay"), key
 
 
-async def test_the_demo_says_what_it_is_once() -> None:
+async def test_the_demo_says_what_it_is_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    notices: list[str] = []
+    monkeypatch.setattr(NictopApp, "show_notice", lambda self, text, title: notices.append(f"{title}: {text}"))
     async with screen_with_replay(DEMO, NARROW, start=30.0, notice="A recording of two guests.") as screen:
-        assert screen.notifications() == ["Demo: A recording of two guests."]
+        assert notices == ["Demo: A recording of two guests."]
         assert not isinstance(screen.app.screen, ModalScreen)
         assert screen.drawn()[2].startswith(" DEVICE")

@@ -68,7 +68,7 @@ async def test_a_replay_draws_what_was_drawn_live(
     monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
     path = tmp_path / "a.nictop"
     drawn_live = await _live_samples(list(HOSTS)[:hosts], views, size, path, monkeypatch)
-    async with screen_with_replay(path, (size[0], size[1] + 1)) as screen:  # the playback has a line of its own
+    async with screen_with_replay(path, size) as screen:
         for view, samples in drawn_live.items():
             assert view == "findings" or len({tuple(drawn) for _, drawn in samples}) > 1, view  # something moves
             await screen.press(*KEYS[view])
@@ -76,8 +76,8 @@ async def test_a_replay_draws_what_was_drawn_live(
                 await screen.seek(moment)
                 await screen.until(lambda: screen.nictop.diagnosis.result is not None)
                 shown = await steady(screen)
-                assert shown.pop(1).startswith((" ▶ ", " ■ "))
-                assert shown[:-1] == drawn[:-1], (view, moment)  # the last one has the keys
+                assert "▶" in shown[1] or "■" in shown[1]  # the timeline has half of that line
+                assert (shown[0], shown[2:-1]) == (drawn[0], drawn[2:-1]), (view, moment)  # the last one has the keys
 
 
 async def _live_samples(

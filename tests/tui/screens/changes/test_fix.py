@@ -216,19 +216,19 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
         assert "vm1 takes it back by itself in" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, LiveScreen)
-        assert "keep the change?" in screen.drawn()[0]
+        assert "keep the change?" in screen.drawn()[1]
         await screen.press("f")
         assert shows(screen, HostChangeScreen)
         await screen.press("escape")
         await screen.wait_for_stage("ended")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
-        assert "change undone: f" in screen.drawn()[0]
+        assert "change undone: f" in screen.drawn()[1]
         assert any("undone: the old values have been read back" in row for row in screen.drawn())
         await screen.press("f")
         await screen.wait_for_text("✓ undone: the old values have been read back")
         await screen.press("enter")
-        assert "change undone" not in screen.drawn()[0]
+        assert "change undone" not in screen.drawn()[1]
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -262,7 +262,7 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         assert job is not None
         assert progress is not None
         assert screen.nictop.changes.start(job, progress.spec.actions) == "a change goes on already"
-        await screen.press("escape", "c")
+        await screen.press("escape", "e")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("k")
         await screen.wait_for_text("✓ kept: the new values stay")
