@@ -6,10 +6,10 @@ search that goes on when the palette is closed looks for the list that is gone (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from textual import work
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
@@ -20,7 +20,8 @@ from nictop.tui.keys import key_label
 from nictop.tui.widgets.status.tab_line import TABS
 
 if TYPE_CHECKING:
-    from nictop.tui.app import NictopApp
+    from nictop.model.text.glyphs import Glyphs
+    from nictop.tui.controllers.nictop import Nictop
 
 MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
 """Ids of keys that are no commands."""
@@ -33,6 +34,26 @@ class Command(NamedTuple):
     """``Area: Verb object``"""
     help: str
     run: Callable[[], Awaitable[object] | object]
+
+
+class Commands(Protocol):
+    """The application, as the palette needs it."""
+
+    nictop: Nictop
+    glyphs: Glyphs
+
+    def commands(self) -> Iterable[tuple[str, str, Callable[[], object]]]:
+        """Text, help and function of what can be done from any screen."""
+
+    def action_help(self) -> None: ...
+
+    async def action_quit(self) -> None: ...
+
+    async def action_view(self, tab: str) -> None: ...
+
+    async def open_host(self, host: str) -> None: ...
+
+    async def open_link(self, host: str, ifindex: int) -> None: ...
 
 
 class NictopCommands(Provider):
@@ -50,7 +71,7 @@ class NictopCommands(Provider):
                 yield Hit(score, matcher.highlight(command.text), command.run, text=command.text, help=command.help)
 
     def _commands(self) -> Iterator[Command]:
-        app = cast("NictopApp", self.app)
+        app = cast("Commands", self.app)
         for text, words, run in (*self._of_screen(), *_views(app), *_of_all_screens(app), *_hosts(app)):
             yield Command(app.glyphs.text(text), app.glyphs.text(words), run)
 
@@ -67,19 +88,19 @@ class NictopCommands(Provider):
                 yield Command(f"{area}: {binding.description}", f"{key_label(binding.key)}  {binding.tooltip}", run)
 
 
-def _views(app: NictopApp) -> Iterator[Command]:
+def _views(app: Commands) -> Iterator[Command]:
     for number, tab in enumerate(TABS, 1):
         yield Command(f"View: {tab.label}", f"{number}", partial(app.action_view, tab.name))
 
 
-def _of_all_screens(app: NictopApp) -> Iterator[Command]:
+def _of_all_screens(app: Commands) -> Iterator[Command]:
     for command in app.commands():
         yield Command(*command)
     yield Command("Program: Show help", "?  help of this screen", app.action_help)
     yield Command("Program: Quit", "q", app.action_quit)
 
 
-def _hosts(app: NictopApp) -> Iterator[Command]:
+def _hosts(app: Commands) -> Iterator[Command]:
     """Hosts, and their interfaces."""
     for host in app.nictop.hosts.sessions:
         yield Command(f"Host: Show {host.name}", "its devices", partial(app.open_host, host.name))
