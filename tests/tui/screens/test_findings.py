@@ -78,9 +78,7 @@ async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> 
 
 async def test_the_worst_is_in_the_line_and_the_others_are_counted() -> None:
     async with live_screen(WIDE) as screen:
-        await say(
-            screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123")
-        )
+        await say(screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123"))
         (line,) = screen.lines(FindingsPanel)
         assert line.startswith(" ✖ ens224: no address")
         assert line.endswith(" +3 (4) ")
