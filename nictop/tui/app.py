@@ -340,6 +340,9 @@ class NictopApp(App[None]):
         else:
             self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
 
+    def delay_update(self, delay: float = 0.0) -> None:
+        """Textual shows another mode 50 ms late, so that nobody sees it without content: here it has its content."""
+
     def get_key_display(self, binding: Binding) -> str:
         """The same everywhere; keys of the configuration have no display of their own."""
         return binding.key_display or key_label(binding.key)

@@ -61,8 +61,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         nictop = self.nictop
         for signal in (nictop.hosts.changed, nictop.traffic.changed, nictop.recording.changed, nictop.changes.changed):
             self.subscribe(signal, self._update_status)
-        for signal in (nictop.diagnosis.changed, nictop.display.changed):
-            self.subscribe(signal, self._update_findings)
+        self.subscribe(nictop.diagnosis.changed, self._update_findings)
+        self.subscribe(nictop.display.changed, self.draw_frame)
         if nictop.replay is not None:
             self.subscribe(nictop.replay.changed, self._update_status)
         self.draw_frame()
