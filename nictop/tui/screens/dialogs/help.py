@@ -22,7 +22,7 @@ from textual.widgets import Input
 
 from nictop.model.columns import cpus, devices, overview, queues
 from nictop.model.facts import wrap
-from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, key_labels
+from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, VARIANTS, key_labels
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -60,20 +60,22 @@ class Topic(NamedTuple):
 def topics(screen: Screen[object]) -> list[Topic]:
     """Those of `screen` first."""
     tab = getattr(screen, "tab", "")
-    by_id: dict[str, dict[str, list[str]]] = {}
+    by_id: dict[str, list[str]] = {}
     refused = getattr(screen, "refused_actions", ())
     for binding in (one.binding for one in screen.active_bindings.values()):
-        if binding.id is not None and binding.action not in refused:
-            words = binding.tooltip or binding.description
-            by_id.setdefault(binding.id, {}).setdefault(words, []).append(binding.key)
-    found = []
-    for title, ids in KEY_GROUPS.items():
-        rows = [(key_labels(",".join(keys)), words) for name in ids for words, keys in by_id.get(name, {}).items()]
-        found.append(Topic(title, rows))
+        words = binding.tooltip or binding.description
+        if binding.id is not None and binding.action not in refused and words not in by_id.get(binding.id, ()):
+            by_id.setdefault(binding.id, []).append(words)
+    table = {**KEYS, **VARIANTS}
+    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in table.items()}
+    found = [
+        Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
+        for title, ids in KEY_GROUPS.items()
+    ]
     found.append(Topic("Marks", MARKS))
     if tab in COLUMNS:
         found.append(Topic("Columns", COLUMNS[tab]))
-    found.append(Topic("All keys, on any screen", [(key_labels(key.keys), key.meaning) for key in KEYS.values()]))
+    found.append(Topic("All keys, on any screen", [(labels[name], key.meaning) for name, key in KEYS.items()]))
     return [topic for topic in found if topic.rows]
 
 
