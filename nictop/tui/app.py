@@ -81,13 +81,6 @@ class NictopApp(App[None]):
         self_test: bool = False,
     ) -> None:
         super().__init__()
-        for name, screen in (
-            ("live", Screen[None]),
-            ("hosts", _hosts_screen),
-            ("traffic", self._traffic_screen),
-            ("results", _results_screen),
-        ):
-            self.add_mode(name, screen)
         self.glyphs = glyphs
         self.set_class(glyphs.is_ascii, "-ascii")
         self.nictop = Nictop(
@@ -155,6 +148,13 @@ class NictopApp(App[None]):
     async def _show_live(self) -> None:
         from nictop.tui.screens.live.screen import LiveScreen
 
+        for name, screen in (
+            ("live", Screen[None]),
+            ("hosts", _hosts_screen),
+            ("traffic", self._traffic_screen),
+            ("results", _results_screen),
+        ):  # not before: the styles would be applied once more before the first frame
+            self.add_mode(name, screen)
         await self.push_screen(LiveScreen())
         if self._request is not None:
             self.nictop.traffic.start(self._request, self_test=self._self_test)
