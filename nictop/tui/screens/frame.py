@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -28,6 +28,9 @@ from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.status.tab_line import TabLine
 
+if TYPE_CHECKING:
+    from nictop.rules import Diagnosis
+
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
@@ -38,6 +41,10 @@ class FramedScreen(NictopScreen, Screen[None]):
     AUTO_FOCUS = ""
     TAB: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = FRAME_KEYS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._findings_shown: tuple[Diagnosis | None, str, bool] | None = None
 
     def compose(self) -> ComposeResult:
         yield TabLine(id="tabs")
@@ -128,7 +135,10 @@ class FramedScreen(NictopScreen, Screen[None]):
         line, nictop = self.query_one(FindingsPanel), self.nictop
         if line.display and nictop.hosts.by_name:
             notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
-            line.show(nictop.display.diagnosis, notice=notice, several_hosts=nictop.hosts.several)
+            content = (nictop.display.diagnosis, notice, nictop.hosts.several)
+            if content != self._findings_shown:
+                self._findings_shown = content
+                line.show(content[0], notice=notice, several_hosts=content[2])
 
     # -------------------------------------------------------------------------------------------------- keys
 

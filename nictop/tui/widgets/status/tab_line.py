@@ -105,8 +105,9 @@ class TabLine(LineView):
         self._drawn_tabs: DrawnTabs | None = None
 
     def show(self, active: str, badges: Mapping[str, Span]) -> None:
-        self.active, self._badges = active, badges
-        self._draw()
+        if (active, badges) != (self.active, self._badges):
+            self.active, self._badges = active, badges
+            self._draw()
 
     def on_resize(self) -> None:
         self._draw()
