@@ -16,8 +16,7 @@ from nictop.cli.arguments import parse
 from nictop.report.findings.rule_pages import rule_table
 from nictop.rules import RULES
 from nictop.rules.sources import SOURCES
-from nictop.tui.keys import ALL_KEYS
-from nictop.tui.screens.dialogs.help import key_rows
+from nictop.tui.keys import KEYS, key_labels
 
 TOP = Path(__file__).parent.parent
 README = TOP / "README.md"
@@ -32,9 +31,12 @@ def made(name: str, maker: str) -> re.Pattern[str]:
 
 
 def key_table() -> str:
-    rows = key_rows(ALL_KEYS)
-    cells = [(" ".join(f"`{key}`" for key in keys.split()), text) for keys, text in rows]
-    return "| key | what it does |\n|---|---|\n" + "".join(f"| {keys} | {text} |\n" for keys, text in cells)
+    rows = [
+        (" ".join(f"`{label}`" for label in key_labels(key.keys).split()), name, key.meaning)
+        for name, key in KEYS.items()
+    ]
+    head = "| key | name | what it does |\n|---|---|---|\n"
+    return head + "".join(f"| {keys} | `{name}` | {text} |\n" for keys, name, text in rows)
 
 
 def source_table() -> str:
@@ -57,6 +59,10 @@ def source_table() -> str:
 
 
 PARTS = {"keys": key_table, "rules": rule_table, "sources": source_table}
+
+
+def test_there_are_at_most_35_keys() -> None:
+    assert len(KEYS) <= 35
 
 
 @pytest.mark.parametrize(

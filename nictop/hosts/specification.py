@@ -15,6 +15,9 @@ An argument is ``[label=][user@]host[:port]``, ``local``, or the name of a host 
     [groups]
     lab = ["vm1", "vm2", "pve", "local"]
 
+    [keys]                       # other keys on the screens
+    copy = "y,ctrl+y"
+
 Settings that are not given come from ``~/.ssh/config``, as for ssh itself. Addresses with colons are written in
 brackets before a port: ``[2001:db8::1]:2222``.
 """
@@ -94,6 +97,8 @@ class Configuration:
     defaults: HostDefaults = field(default_factory=HostDefaults)
     hosts: dict[str, NamedHost] = field(default_factory=dict)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    """Name of a key in `nictop.tui.keys` → other keys, separated by commas; checked there."""
 
 
 def configuration_path(environment: Mapping[str, str]) -> str:

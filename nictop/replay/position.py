@@ -25,8 +25,6 @@ class PlaybackPosition:
     """The file is still being written, or was truncated: it has no end mark."""
     runs: tuple[tuple[float, float], ...] = ()
     """Begin and end of each traffic run."""
-    note: str = ""
-    """Status of a search in the recording, or a note about it; "": neither."""
 
     @property
     def at_end(self) -> bool:

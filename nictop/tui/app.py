@@ -7,23 +7,29 @@ at once that nictop runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, partial
+from time import monotonic
 from typing import TYPE_CHECKING, cast
 
+from textual._callback import invoke
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
 
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.controllers.nictop import Nictop
-from nictop.tui.keys import APP_KEYS
+from nictop.tui.keys import APP_KEYS, key_label
 from nictop.tui.terminal import has_job_control
+from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
+    from textual.binding import Binding
+    from textual.command import Provider
     from textual.driver import Driver
     from textual.worker import WorkType
 
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
+    from nictop.tui.screens.live.screen import LiveScreen
     from nictop.wire.ssh.authentication import Question
 
 COLOUR_CACHE = vars(StylesCache).get("get_inner_outer")
@@ -41,6 +48,12 @@ if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
     # Textual 8 caches this function, which does not use `self`, as a method: the cache keeps the last 1024 widgets that
     # were closed with all that they have drawn, 0.2 MiB for each help screen.
     setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
+
+
+def _commands() -> type[Provider]:
+    from nictop.tui.palette import NictopCommands
+
+    return NictopCommands
 
 
 class NictopApp(App[None]):
@@ -51,6 +64,8 @@ class NictopApp(App[None]):
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
     BINDINGS = APP_KEYS
+    COMMANDS = {_commands}  # noqa: RUF012  (Textual declares it so)
+    DEFAULT_MODE = "live"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-medium"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(
@@ -77,6 +92,7 @@ class NictopApp(App[None]):
             interval=interval,
             allow_changes=allow_changes,
         )
+        self.own_cost = OwnCost()
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
         self._hosts, self._request, self._self_test = tuple(hosts), request, self_test
         self._question_lock = asyncio.Lock()
@@ -132,12 +148,17 @@ class NictopApp(App[None]):
     async def _show_live(self) -> None:
         from nictop.tui.screens.live.screen import LiveScreen
 
+        for name, screen in (
+            ("live", Screen[None]),
+            ("hosts", _hosts_screen),
+            ("traffic", self._traffic_screen),
+            ("results", _results_screen),
+        ):  # not before: the styles would be applied once more before the first frame
+            self.add_mode(name, screen)
         await self.push_screen(LiveScreen())
         if self._request is not None:
-            from nictop.tui.screens.traffic.run import RunScreen
-
             self.nictop.traffic.start(self._request, self_test=self._self_test)
-            await self.push_screen(RunScreen())
+            await self.action_view("traffic")
         self._shown.set()
 
     # ------------------------------------------------------------------------------------------------------- screens
@@ -145,32 +166,132 @@ class NictopApp(App[None]):
     def action_help(self) -> None:
         from nictop.tui.screens.dialogs.help import HelpScreen
 
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(self.screen))
 
-    def action_hosts(self) -> None:
-        from nictop.tui.screens.live.hosts import HostsScreen
+    async def action_view(self, tab: str) -> None:
+        """Show a view as it was left; the one that is shown already, from its top. Each of `LIVE_TABS` is a part of the
+        live screen, and each of the others has a stack of screens of its own (a mode of Textual)."""
+        from nictop.tui.screens.live.view import LIVE_TABS
 
-        self.push_screen(HostsScreen())
+        if tab == "traffic" and self.nictop.replay is not None and not self.nictop.replay.runs:
+            self.show_notice("No traffic test was recorded. Not available in a recording.", "Traffic")
+            return
+        mode = "live" if tab in LIVE_TABS else tab
+        if mode != self.current_mode:
+            await self.switch_mode(mode)
+        elif mode != "live" and not (mode == "traffic" and self.nictop.traffic.running):
+            while len(self.screen_stack) > 1:
+                await self.pop_screen()
+        if mode == "live":
+            self._live_screen.show_tab(tab)
+        elif mode == "traffic":
+            await self._show_run()
 
-    def action_traffic(self) -> None:
-        """The run that is running, or the form for one; in a recording the run that is in it."""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Digits change the view unless they are typed into a field, and not below a dialog."""
+        match action:
+            case "view":
+                return not (self.focused is not None and self.focused.check_consume_key("1", "1"))
+            case "command_palette":
+                return not isinstance(self.screen, ModalScreen)
+        return super().check_action(action, parameters)
+
+    @property
+    def _live_screen(self) -> LiveScreen:
+        from nictop.tui.screens.live.screen import LiveScreen
+
+        return next(screen for screen in self._screen_stacks["live"] if isinstance(screen, LiveScreen))
+
+    def _traffic_screen(self) -> Screen[None]:
+        """The form; of a recording, its runs."""
         from nictop.replay.run_index import run_at
         from nictop.tui.screens.replay.run import RecordedRunScreen
         from nictop.tui.screens.traffic.form import TrafficScreen
-        from nictop.tui.screens.traffic.run import RunScreen
 
         if self.nictop.replay is None:
-            if not any(isinstance(screen, TrafficScreen) for screen in self.screen_stack):
-                self.push_screen(TrafficScreen())
-            if self.nictop.traffic.running:
-                self.push_screen(RunScreen())
+            return TrafficScreen()
+        return RecordedRunScreen(run_at(self.nictop.replay.runs, self.nictop.now()) or 0)
+
+    async def _show_run(self) -> None:
+        """The test that runs, above the form; in a recording the run of this time."""
+        from nictop.tui.screens.replay.run import RecordedRunScreen
+        from nictop.tui.screens.traffic.run import RunScreen
+
+        if isinstance(self.screen, RecordedRunScreen):
+            self.screen.choose_now()
+        elif self.nictop.traffic.running and not any(isinstance(one, RunScreen) for one in self.screen_stack):
+            await self.push_screen(RunScreen())
+
+    async def open_host(self, host: str) -> None:
+        """The view Devices of a host."""
+        self.nictop.hosts.choose(host)
+        await self.action_view("devices")
+
+    def commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        """Text, help and function of what can be done from any screen, for the palette."""
+        from nictop.probe.records import Request
+        from nictop.tui.screens.base import NictopScreen
+        from nictop.tui.screens.dialogs.go_to_time import ask_time
+        from nictop.tui.screens.live.files import ask_report, toggle_recording
+        from nictop.tui.screens.live.hosts import HostsScreen
+        from nictop.tui.screens.traffic.form import TrafficScreen
+
+        nictop, screen, live = self.nictop, self.screen, self._live_screen
+
+        def then(tab: str, act: Callable[[], object]) -> Callable[[], object]:
+            async def run() -> None:
+                await self.action_view(tab)
+                await invoke(act)
+
+            return run
+
+        def on(tab: str, kind: type[Screen[None]], act: Callable[..., object]) -> Callable[[], object]:
+            return then(tab, lambda: act(self.screen) if isinstance(self.screen, kind) else None)
+
+        yield "Devices: Show or hide virtual interfaces", "o", then("devices", live.toggle_virtual)
+        yield "Devices: Show packets or bits", "o", then("devices", live.toggle_packets)
+        yield "Queues: Show or fold idle queues", "o", then("queues", live.action_options)
+        yield "CPUs: Show or hide all interrupts", "o", then("cpus", live.action_options)
+        yield "Findings: Show or hide skipped checks", "o", then("findings", live.action_options)
+        yield "Hosts: Show or hide virtual interfaces", "o", on("hosts", HostsScreen, HostsScreen.action_options)
+        yield "Hosts: Filter interfaces", "/", on("hosts", HostsScreen, HostsScreen.action_filter)
+        if isinstance(screen, NictopScreen):
+            yield "Report: Write report", "r", partial(ask_report, screen)
+        if nictop.replay is not None:
+            if isinstance(screen, NictopScreen):
+                yield "Recording: Go to time", "Enter on the timeline", partial(ask_time, screen)
+            yield "Recording: Play or pause", "Space", nictop.replay.play
+            yield "Recording: Next finding or run", "n", partial(nictop.replay.search, 1)
+            yield "Recording: Previous finding or run", "N", partial(nictop.replay.search, -1)
             return
-        index = run_at(self.nictop.replay.runs, self.nictop.now())
-        if index is None:
-            text = "No traffic run was started while it was recorded, and none can be started here."
-            self.show_notice(text, "A recording")
-        else:
-            self.push_screen(RecordedRunScreen(index))
+        yield "Hosts: Add, remove or reconnect", "e", on("hosts", HostsScreen, HostsScreen.action_edit)
+        yield "Display: Pause or resume", "Space", nictop.display.toggle
+        yield "Devices: Read inventory again", "", partial(nictop.hosts.request, Request(inventory=True))
+        if isinstance(screen, NictopScreen):
+            label = "Stop recording" if nictop.recording.going else "Start recording"
+            yield f"Recording: {label}", "r", partial(toggle_recording, screen)
+        if not nictop.traffic.running:
+            yield "Traffic: Start self-test", "o", on("traffic", TrafficScreen, TrafficScreen.start_self_test)
+
+    async def open_link(self, host: str, ifindex: int) -> None:
+        self._live_screen.open_link(host, ifindex)
+        await self.action_view("devices")
+
+    def action_record(self) -> None:
+        from nictop.tui.screens.base import NictopScreen
+        from nictop.tui.screens.live.files import open_record_menu
+
+        if isinstance(self.screen, NictopScreen):
+            open_record_menu(self.screen)
+
+    def activity(self) -> str:
+        from nictop.tui.screens.changes.status import change_status
+        from nictop.tui.screens.traffic.status import run_status
+
+        nictop = self.nictop
+        change = change_status(nictop.changes.progress, monotonic())
+        parts = (nictop.recording.status, run_status(nictop.traffic), change)
+        return "  ".join(part for part in parts if part)
 
     def open_change(self) -> bool:
         from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -218,6 +339,13 @@ class NictopApp(App[None]):
             self.show_notice("Choose a NIC first, by its line.", "Set up")
         else:
             self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
+
+    def delay_update(self, delay: float = 0.0) -> None:
+        """Textual shows another mode 50 ms late, so that nobody sees it without content: here it has its content."""
+
+    def get_key_display(self, binding: Binding) -> str:
+        """The same everywhere; keys of the configuration have no display of their own."""
+        return binding.key_display or key_label(binding.key)
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
@@ -309,6 +437,18 @@ class NictopApp(App[None]):
         """If it is open: the connection has ended."""
         if screen.is_current:
             screen.dismiss(None)
+
+
+def _hosts_screen() -> Screen[None]:
+    from nictop.tui.screens.live.hosts import HostsScreen
+
+    return HostsScreen()
+
+
+def _results_screen() -> Screen[None]:
+    from nictop.tui.screens.traffic.results import KeptScreen
+
+    return KeptScreen()
 
 
 def _greeting(hosts: Sequence[Host]) -> str:

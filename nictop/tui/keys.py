@@ -1,215 +1,325 @@
-"""Every key: what it is bound to, its label in the footer, and the tooltip that the help and README show.
+"""Every key: what it is bound to, its label in the footer, and what the help and README say of it.
 
-Data only. A screen or widget takes its list as `BINDINGS` and has the actions; `app.…` are actions of the application.
+`KEYS` has one entry for each key with its one meaning, which is the same on every screen. The id of a binding is that
+of its entry, and the name by which config.toml gives it another key. A screen or widget takes its list of bindings as
+`BINDINGS` and has the actions; `app.…` are actions of the application.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
+from textual.keys import _character_to_key, format_key
+
+from nictop.errors import NictopError
+
+
+class Key(NamedTuple):
+    """One key and its variants."""
+
+    keys: str
+    """As Textual names them, separated by commas; the first one is shown on screens."""
+    meaning: str
+
+
+KEYS: dict[str, Key] = {
+    "devices": Key("1", "view Devices"),
+    "queues": Key("2", "view Queues: queues of the chosen NIC"),
+    "cpus": Key("3", "view CPUs: interrupts of the chosen NIC, all CPUs, network threads"),
+    "findings": Key("4", "view Findings"),
+    "hosts": Key("5", "view Hosts: all hosts and their interfaces"),
+    "traffic": Key("6", "view Traffic: the test that runs, or the form for one"),
+    "results": Key("7", "view Results: saved tests"),
+    "host-previous": Key("left_square_bracket,less_than_sign", "previous host; on a result: previous run"),
+    "host-next": Key("right_square_bracket,greater_than_sign", "next host; on a result: next run"),
+    "pane": Key("tab", "next pane (shift+tab: previous)"),
+    "up": Key("up,k", "up"),
+    "down": Key("down,j", "down"),
+    "left": Key("left,h", "left; previous interface, fix or choice; timeline: one reading back"),
+    "right": Key("right,l", "right; next interface, fix or choice; timeline: one reading on"),
+    "page-up": Key("pageup", "page up; timeline: 60 s back"),
+    "page-down": Key("pagedown", "page down; timeline: 60 s on"),
+    "home": Key("home", "first line; timeline: beginning"),
+    "end": Key("end", "last line; timeline: end"),
+    "open": Key("enter", "open; main action of the screen: start or stop a test; timeline: go to a time"),
+    "back": Key("escape", "one step back; from the top of a view to Devices"),
+    "filter": Key("slash", "filter the list"),
+    "sort": Key("s", "sort by the next column (S: reverse)"),
+    "pause": Key("space", "pause the display, or resume; a recording: pause, or play"),
+    "help": Key("question_mark", "help of this screen"),
+    "palette": Key("colon,ctrl+p", "command palette: all actions, views, hosts and interfaces"),
+    "copy": Key("y", "copy the command, or what is shown"),
+    "edit": Key("e", "set up the chosen interface; Hosts: add, remove, reconnect; Traffic: to the form"),
+    "fix": Key("f", "apply the fix of the finding; the change that is not confirmed yet"),
+    "next": Key("n", "next finding or run; a recording: next finding or run in time (N: previous)"),
+    "faster": Key("plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"),
+    "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
+    "record": Key("r", "menu: start or stop a recording, write a report"),
+    "options": Key("o", "view options"),
+    "mark": Key("m", "Results: mark A or B, and compare them"),
+    "quit": Key("q", "quit (ctrl+c; ctrl+z suspends)"),
+}
+"""Id → key."""
+
+KEY_GROUPS = {
+    "Actions": ("open", "edit", "copy", "fix", "mark", "filter", "sort", "sort-reverse", "options", "record"),
+    "Time": ("pause", "next", "next-previous", "faster", "slower"),
+    "Move": (
+        *("up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"),
+        *("host-previous", "host-next", "back"),
+    ),
+    "Views": ("devices", "queues", "cpus", "findings", "hosts", "traffic", "results"),
+    "Program": ("help", "palette", "quit", "interrupt", "suspend"),
+}
+"""Title of a group in the help → ids of its keys."""
+
+VARIANTS: dict[str, Key] = {
+    "pane-previous": Key("shift+tab", "previous pane"),
+    "sort-reverse": Key("S", "reverse the order"),
+    "next-previous": Key("N", "previous finding or run"),
+    "interrupt": Key("ctrl+c", "quit"),
+    "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
+}
+"""The same for keys that go with another one, in whose meaning they are named."""
+
+KEY_LABELS = {
+    "backspace": "Backspace",
+    "delete": "Del",
+    "down": "↓",
+    "end": "End",
+    "enter": "Enter",
+    "escape": "Esc",
+    "home": "Home",
+    "left": "←",
+    "minus": "-",
+    "pagedown": "PgDn",
+    "pageup": "PgUp",
+    "right": "→",
+    "space": "Space",
+    "tab": "Tab",
+    "up": "↑",
+}
+
+
+def key_label(key: str) -> str:
+    """``?`` of question_mark, ``PgUp`` of pageup, ``ctrl+c`` of itself."""
+    *modifiers, name = key.split("+")
+    return "+".join((*modifiers, KEY_LABELS.get(name) or format_key(name)))
+
+
+def key_labels(keys: str) -> str:
+    """Labels of keys that are separated by commas, separated by blanks."""
+    return " ".join(map(key_label, keys.split(",")))
+
+
+def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:
+    """Id → keys for `App.set_keymap`, from ``[keys]`` of the configuration file at `path`. Raises NictopError for an
+    unknown id, a value without a key, and a key that two ids would have."""
+    known = {**KEYS, **VARIANTS}
+    chosen = {name: ",".join(map(_long_name, keys.replace(",", " ").split())) for name, keys in section.items()}
+    unknown = sorted(chosen.keys() - known.keys())
+    if unknown:
+        raise NictopError(f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(known)}")
+    used: dict[str, str] = {}
+    for name, key in known.items():
+        keys = chosen.get(name, key.keys)
+        if not keys:
+            raise NictopError(f"{path}: keys.{name}: no key", f'for example {name} = "f5", or "x,ctrl+x"')
+        for one in keys.split(","):
+            other = used.setdefault(one, name)
+            if other != name:
+                raise NictopError(
+                    f"{path}: keys: {key_label(one)} is both {other} and {name}", "give one of them another key"
+                )
+    return chosen
+
+
+def _long_name(key: str) -> str:
+    """``question_mark`` of ``?``: the name in `Binding.key`."""
+    return _character_to_key(key) if len(key) == 1 else key
+
+
+def _bind(
+    id: str,
+    action: str,
+    label: str,
+    tooltip: str = "",
+    *,
+    display: str | None = None,
+    show: bool = True,
+    priority: bool = False,
+) -> Binding:
+    """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
+    enough."""
+    key = KEYS.get(id) or VARIANTS[id]
+    return Binding(key.keys, action, label, show, display, priority, tooltip or label, id=id)
+
+
+def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
+    """Not in the footer."""
+    return _bind(id, action, label, tooltip, show=False, priority=priority)
+
 
 _hidden = partial(Binding, show=False)
-"""Not in the footer."""
+"""For dialogs, whose keys are not in `KEYS`."""
 
-BEFORE, NEXT = "left_square_bracket,less_than_sign", "right_square_bracket,greater_than_sign"
-HELP = Binding("question_mark", "app.help", "Help", id="help", key_display="?", tooltip="keys and marks")
-QUIT = Binding("q", "app.quit", "Quit", id="quit", tooltip="leave nictop")
-INTERRUPT = _hidden("ctrl+c", "app.quit", "Quit", id="interrupt", priority=True)
-HELP_AND_QUIT = (HELP, QUIT, INTERRUPT)
+HELP = _bind("help", "app.help", "Help", "help of this screen")
+QUIT = _bind("quit", "app.quit", "Quit", "quit")
+INTERRUPT = _hide("interrupt", "app.quit", "Quit", priority=True)
 
 APP_KEYS: list[BindingType] = [
-    _hidden(
-        "ctrl+z", "suspend_process", "Suspend", id="suspend", priority=True, tooltip="suspend nictop; fg continues"
-    ),
+    _hide("suspend", "suspend_process", "Suspend", "suspend nictop; fg continues", priority=True),
+    _hide("palette", "command_palette", "Commands", "command palette"),
 ]
 """On every screen, dialogs included."""
+
+FRAME_KEYS: list[BindingType] = [
+    *(
+        _hide(name, f"app.view('{name}')", f"View {label}")
+        for name, label in (
+            ("devices", "Devices"),
+            ("queues", "Queues"),
+            ("cpus", "CPUs"),
+            ("findings", "Findings"),
+            ("hosts", "Hosts"),
+            ("traffic", "Traffic"),
+            ("results", "Results"),
+        )
+    ),
+    _hide("host-previous", "host(-1)", "Previous host"),
+    _hide("host-next", "host(1)", "Next host"),
+    _hide("next", "next(1)", "Next finding or run"),
+    _hide("next-previous", "next(-1)", "Previous finding or run"),
+    _hide("pane", "app.focus_next", "Next pane"),
+    _hide("pane-previous", "app.focus_previous", "Previous pane"),
+    _hide("record", "app.record", "Record", "menu: start or stop a recording, write a report"),
+    HELP,
+    QUIT,
+    INTERRUPT,
+]
+"""On every screen but dialogs."""
 
 # ------------------------------------------------------------------------------------------------------------ widgets
 
 LIST_KEYS: list[BindingType] = [
-    _hidden("up,k", "move(-1)", "Up", id="choice.up", tooltip="the line above"),
-    _hidden("down,j", "move(1)", "Down", id="choice.down", tooltip="the line below"),
-    _hidden("pageup", "page(-1)", "Page up", id="choice.page-up", tooltip="a page up"),
-    _hidden("pagedown", "page(1)", "Page down", id="choice.page-down", tooltip="a page down"),
-    _hidden("home,g", "edge(-1)", "First", id="choice.first", tooltip="the first line"),
-    _hidden("end,G", "edge(1)", "Last", id="choice.last", tooltip="the last line"),
+    _hide("up", "move(-1)", "Line above"),
+    _hide("down", "move(1)", "Line below"),
+    _hide("page-up", "page(-1)", "Page up"),
+    _hide("page-down", "page(1)", "Page down"),
+    _hide("home", "edge(-1)", "First line"),
+    _hide("end", "edge(1)", "Last line"),
 ]
 """Any list with a cursor."""
 
 FORM_KEYS: list[BindingType] = [
-    _hidden("left", "change(-1)", "Before", id="form.before", tooltip="a form: the choice before"),
-    _hidden("right", "change(1)", "Next", id="form.next", tooltip="a form: the next choice"),
-    _hidden("backspace", "erase", "Erase", id="form.erase", tooltip="a form: erase a character"),
-    _hidden("ctrl+u,delete", "clear", "Clear", id="form.clear", tooltip="a form: back to the default"),
+    _hide("left", "change(-1)", "Previous choice"),
+    _hide("right", "change(1)", "Next choice"),
+    Binding("backspace", "erase", "Erase a character", False, id="form.erase"),
+    Binding("ctrl+u,delete", "clear", "Default value", False, id="form.clear"),
 ]
 """Any form."""
 
 LINK_PANEL_KEYS: list[BindingType] = [
-    _hidden("up,k", "scroll(-1)", "Up", id="link.up"),
-    _hidden("down,j", "scroll(1)", "Down", id="link.down"),
-]
-
-OVERVIEW_KEYS: list[BindingType] = [
-    Binding(
-        "slash",
-        "filter",
-        "Filter",
-        id="overview.filter",
-        key_display="/",
-        priority=True,
-        tooltip="overview: which NICs",
-    ),
-]
-
-OVERVIEW_TABLE_KEYS: list[BindingType] = [
-    Binding("s", "sort(1)", "Sort", id="overview.sort", tooltip="overview: sort by the next column"),
-    _hidden("S", "reverse", "Reverse", id="overview.reverse", tooltip="overview: the other way round"),
+    _hide("up", "scroll(-1)", "Scroll up"),
+    _hide("down", "scroll(1)", "Scroll down"),
 ]
 
 FINDINGS_KEYS: list[BindingType] = [
-    _hidden("left", "mark(-1)", "Fix before", id="findings.before", tooltip="findings: the fix before"),
-    _hidden("right", "mark(1)", "Fix after", id="findings.after", tooltip="findings: the fix after"),
+    _bind("left", "mark(-1)", "Fix", "previous fix", display="←→"),
+    _hide("right", "mark(1)", "Next fix"),
 ]
+
+TIMELINE_KEYS: list[BindingType] = [
+    _bind("open", "go", "Go to time", "go to a time: 14:03:20, +90, end"),
+    _bind("left", "reading(-1)", "Reading", "previous reading", display="←→"),
+    _hide("right", "reading(1)", "Next reading"),
+    _bind("page-up", "skip(-60)", "60 s", "60 s back", display="PgUp/PgDn"),
+    _hide("page-down", "skip(60)", "60 s on"),
+    _hide("home", "edge(-1)", "Beginning"),
+    _hide("end", "edge(1)", "End, and what is added to it"),
+]
+"""The timeline of a recording."""
 
 # ------------------------------------------------------------------------------------------- hosts and their devices
 
-REPLAY_KEYS: list[BindingType] = [
-    Binding("space", "play", "Play", id="replay.play", tooltip="a recording: pause, or go on"),
-    Binding("n", "happening(1)", "Next", id="replay.next", tooltip="a recording: to the next finding or run"),
-    _hidden("N", "happening(-1)", "Previous", id="replay.previous", tooltip="a recording: to the one before"),
-    Binding("ctrl+g", "go", "Go to", id="replay.go", tooltip="a recording: to a time: 14:03:20, +90, end"),
-    _hidden("comma", "reading(-1)", "Back", id="replay.back", tooltip="a recording: one reading back"),
-    _hidden("full_stop", "reading(1)", "On", id="replay.on", tooltip="a recording: one reading on"),
-    _hidden("left_curly_bracket", "skip(-10)", id="replay.less", tooltip="a recording: 10 s back"),
-    _hidden("right_curly_bracket", "skip(10)", id="replay.more", tooltip="a recording: 10 s on"),
-    _hidden("left_parenthesis", "skip(-60)", id="replay.minute-less", tooltip="a recording: 1 min back"),
-    _hidden("right_parenthesis", "skip(60)", id="replay.minute-more", tooltip="a recording: 1 min on"),
-    _hidden("e", "edge", "End", id="replay.edge", tooltip="a recording: to its end, and what is added to it"),
-    _hidden("plus,equals_sign", "speed(1)", "Faster", id="replay.faster", tooltip="a recording: faster"),
-    _hidden("minus", "speed(-1)", "Slower", id="replay.slower", tooltip="a recording: slower"),
-]
-"""Wherever a recording is shown."""
-
 LIVE_KEYS: list[BindingType] = [
-    Binding("enter", "open", "Open", id="live.open", key_display="enter", tooltip="one device, the whole screen"),
-    Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
-    HELP,
-    QUIT,
-    *REPLAY_KEYS,
-    Binding("h", "app.hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
-    Binding(
-        "t", "app.traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"
-    ),
-    _hidden(BEFORE, "host(-1)", "Host before", id="live.host-before", tooltip="several hosts: the one before"),
-    Binding(NEXT, "host(1)", "Next host", id="live.host-next", key_display="]", tooltip="several hosts: the next one"),
-    Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
-    Binding("f", "fix", "Fix", id="live.fix", tooltip="apply the fix of the finding that is shown, with an undo"),
-    Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
-    Binding("c", "set_up", "Set up", id="live.set-up", tooltip="set up the chosen NIC: address, queues, VFs, CPUs"),
-    Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also skipped checks"),
-    Binding("0", "view('overview')", "All NICs", id="live.overview", tooltip="several hosts: every NIC of all"),
-    Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
-    Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
-    Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
-    Binding("r", "record", "Record", id="live.record", tooltip="record to a file what the hosts say; end that"),
-    _hidden("R", "report", "Report", id="live.report", tooltip="write a report of what is shown"),
-    Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
-    Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
-    Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
-    Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
-    _hidden("left", "step(-1)", "Previous", id="live.previous", tooltip="the netdev above"),
-    _hidden("right", "step(1)", "Next", id="live.next", tooltip="the netdev below"),
-    Binding("i", "idle", "Idle", id="live.idle", tooltip="show or fold queues that do nothing"),
-    Binding("a", "machine", "All", id="live.machine", tooltip="all interrupts of the machine, too"),
-    _hidden("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", tooltip="read more often"),
-    _hidden("minus", "interval(1)", "Slower", id="live.slower", tooltip="read less often"),
-    _hidden("ctrl+c", "app.quit", "Quit", id="live.interrupt", tooltip="leave nictop"),
-    _hidden("tab", "app.focus_next", "Panel", id="live.panel", tooltip="to the facts, and back"),
+    _bind("open", "open", "Open", "the chosen interface or finding on the whole screen"),
+    _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),
+    _bind("edit", "set_up", "Set up", "set up the chosen interface: address, queues, VFs, CPUs"),
+    _bind("copy", "copy", "Copy fix", "copy the commands of the fix that is shown"),
+    _bind("fix", "fix", "Apply fix", "apply the fix that is shown, with automatic rollback"),
+    _bind("options", "options", "View", "view options"),
+    _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
+    _bind("left", "step(-1)", "Interface", "previous interface", display="←→"),
+    _hide("right", "step(1)", "Next interface"),
+    _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
+    _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]
 """The live screen; `LiveScreen.check_action` decides when each is offered."""
 
 HOSTS_KEYS: list[BindingType] = [
-    Binding("enter", "show", "Show", id="hosts.show", key_display="enter", tooltip="hosts: its devices"),
-    Binding("escape,h", "back", "Back", id="hosts.back", key_display="esc", tooltip="hosts: back, or do not add"),
-    Binding("a,insert", "add", "Add", id="hosts.add", priority=True, tooltip="hosts: watch one more"),
-    Binding("d,delete", "remove", "Remove", id="hosts.remove", tooltip="hosts: watch this one no longer"),
-    Binding("r", "reconnect", "Reconnect", id="hosts.reconnect", tooltip="hosts: connect to this one again, now"),
-    QUIT,
-    INTERRUPT,
+    _bind("open", "open", "Show", "its devices; of an interface: among the devices of its host"),
+    _bind("edit", "edit", "Edit", "menu: add a host, remove this one, reconnect"),
+    _bind("back", "back", "Back", "end the filter or the input; back to Devices"),
+    _bind("filter", "filter", "Filter", "filter the interfaces", priority=True),
+    _bind("sort", "sort(1)", "Sort", "sort the interfaces by the next column"),
+    _hide("sort-reverse", "reverse", "Reverse the order"),
+    _bind("options", "options", "View", "with or without virtual interfaces"),
+    _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
+    _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
+    _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]
 
 # ------------------------------------------------------------------------------------------------------------ traffic
 
 TRAFFIC_KEYS: list[BindingType] = [
-    Binding("enter", "start", "Start", id="traffic.start", key_display="enter", tooltip="traffic: start the run"),
-    Binding("escape,t", "back", "Back", id="traffic.back", key_display="esc", tooltip="traffic: back"),
-    Binding("tab,shift+tab", "other", "Options", id="traffic.other", tooltip="traffic: from the pairs to the options"),
-    Binding("f2,o", "everything", "All options", id="traffic.all", tooltip="traffic: all options, or the common ones"),
-    Binding("slash", "filter", "Filter", id="traffic.filter", priority=True, tooltip="traffic: which pairs"),
-    Binding("k", "kept", "Kept runs", id="traffic.kept", priority=True, tooltip="traffic: the results that are kept"),
-    Binding("s", "self_test", "Self-test", id="traffic.self-test", tooltip="traffic: two ends on this machine, no NIC"),
-    Binding("h", "app.hosts", "Hosts", id="traffic.hosts", tooltip="the watched hosts"),
-    *HELP_AND_QUIT,
-]
-
-RUN_KEYS: list[BindingType] = [
-    Binding("escape", "stop", "Stop", id="run.stop", key_display="esc", tooltip="a run: end it"),
-    Binding("escape", "back", "Back", id="run.back", key_display="esc", tooltip="a run that is over: back"),
-    Binding("enter", "again", "Again", id="run.again", key_display="enter", tooltip="a run that is over: once more"),
-    Binding("t", "leave", "Leave", id="run.leave", tooltip="a run: back to the NICs, and it goes on"),
+    _bind("open", "start", "Start", "start the test"),
+    _bind("back", "back", "Back", "end the filter; back to Devices"),
+    _bind("edit", "edit", "Options", "to the form"),
+    _bind("options", "options", "View", "all options or the common ones; self-test"),
+    _bind("filter", "filter", "Filter", "filter the pairs", priority=True),
 ]
 
 RUN_PAGE_KEYS: list[BindingType] = [
-    Binding("space", "freeze", "Freeze", id="run.freeze", tooltip="a run: stop the picture, not the run"),
-    _hidden("left", "cursor(-1)", "Earlier", id="run.earlier", tooltip="a run: the cursor to the left"),
-    _hidden("right", "cursor(1)", "Later", id="run.later", tooltip="a run: the cursor to the right"),
-    _hidden("home", "whole", "Newest", id="run.newest", tooltip="a run: no cursor, the newest values"),
-    Binding("c", "cpu", "CPU", id="run.cpu", tooltip="a run: the CPU of which host is drawn, and its hottest core"),
-    _hidden("plus,equals_sign", "enlarge(1)", "Enlarge", id="run.enlarge", tooltip="a run: enlarge"),
-    _hidden("minus", "enlarge(-1)", "Whole", id="run.whole", tooltip="a run: more of it in sight"),
-    Binding("p", "points", "Points", id="run.points", tooltip="several runs: one group of bars per set-up"),
-    *HELP_AND_QUIT,
+    _bind("options", "options", "View", "bars of all variants; whose CPU is drawn"),
+    _bind("copy", "copy", "Copy", "copy the result as text"),
+    _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),
+    _hide("right", "cursor(1)", "Cursor to the right"),
+    _hide("end", "whole", "Newest values", "no cursor: the newest values"),
+    _hide("faster", "speed(1)", "Zoom in"),
+    _hide("slower", "speed(-1)", "Zoom out"),
 ]
-"""Every page of a run: one that goes on, was kept or was recorded."""
+"""Every page of a run: one that goes on, was saved or was recorded."""
+
+RUN_KEYS: list[BindingType] = [
+    _bind("open", "stop", "Stop", "stop the test"),
+    _bind("open", "again", "Run again", "start the same test again"),
+    _bind("back", "back", "Back", "to Devices while the test runs in the background; else to the form"),
+    _bind("pause", "pause", "Pause", "pause the display; the test continues"),
+]
 
 KEPT_KEYS: list[BindingType] = [
-    Binding("enter", "open", "Open", id="kept.open", key_display="enter", tooltip="kept runs: show this one"),
-    Binding("m", "mark", "Mark A/B", id="kept.mark", tooltip="results: mark as A, then another one as B"),
-    Binding("x", "swap", "Swap A/B", id="kept.swap", tooltip="results: B becomes A"),
-    Binding("u", "update", "Update", id="kept.update", tooltip="kept runs: read the directory again"),
-    Binding("escape", "dismiss", "Back", id="kept.back", key_display="esc", tooltip="kept runs: back"),
-    *HELP_AND_QUIT,
+    _bind("open", "open", "Open", "the result"),
+    _bind("mark", "mark", "Mark A/B", "mark as A, then another one as B; both are compared"),
+    _bind("options", "options", "View", "swap A and B"),
+    _bind("back", "back", "Back", "back to Devices"),
 ]
 
 KEPT_RUN_KEYS: list[BindingType] = [
-    Binding("escape", "dismiss", "Back", id="kept-run.back", key_display="esc", tooltip="a kept run: back"),
-    _hidden(
-        BEFORE,
-        "step(-1)",
-        "Run before",
-        id="kept-run.before",
-        tooltip="a kept run: the one before of the same experiment",
-    ),
-    Binding(
-        NEXT,
-        "step(1)",
-        "Next run",
-        id="kept-run.next",
-        key_display="]",
-        tooltip="a kept run: the next one of the same experiment",
-    ),
+    _bind("back", "back", "Back", "to the list of results"),
+    _bind("host-previous", "next(-1)", "Previous run", "previous run of the same test"),
+    _bind("host-next", "next(1)", "Next run", "next run of the same test"),
 ]
 
 RECORDED_RUN_KEYS: list[BindingType] = [
-    Binding("escape,t", "back", "Back", id="recorded-run.back", key_display="esc", tooltip="a recorded run: back"),
-    Binding(
-        "enter", "begin", "Begin", id="recorded-run.begin", key_display="enter", tooltip="a recorded run: to its begin"
-    ),
-    _hidden(BEFORE, "run(-1)", "Run before", id="recorded-run.before"),
-    Binding(
-        NEXT, "run(1)", "Next run", id="recorded-run.next", key_display="]", tooltip="a recorded run: the next one"
-    ),
+    _bind("open", "begin", "To its start", "to the time when the test starts"),
+    _bind("pause", "pause", "Play", "pause the recording, or play"),
+    _bind("back", "back", "Back", "back to Devices"),
+    _hide("host-previous", "run(-1)", "Previous test"),
+    _bind("host-next", "run(1)", "Next test", "the next recorded test"),
 ]
 
 # ------------------------------------------------------------------------------------------------------------ changes
@@ -220,8 +330,15 @@ SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Continue", id="s
 # ------------------------------------------------------------------------------------------------------------ dialogs
 
 HELP_KEYS: list[BindingType] = [
-    Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
-    _hidden("ctrl+c", "app.quit", "Quit", id="help.quit"),
+    _hide("back", "back", "Close", "clear the filter, or close", priority=True),
+    _hide("help", "dismiss", "Close", priority=True),
+    _hide("open", "dismiss", "Close", priority=True),
+    _hide("quit", "dismiss", "Close", priority=True),
+    _hide("up", "scroll(-1)", "Scroll up"),
+    _hide("down", "scroll(1)", "Scroll down"),
+    _hide("page-up", "page(-1)", "Page up"),
+    _hide("page-down", "page(1)", "Page down"),
+    INTERRUPT,
 ]
 
 DIALOG_KEYS: list[BindingType] = [
@@ -256,21 +373,3 @@ MENU_LIST_KEYS: list[BindingType] = [
     Binding("enter", "screen.choose", "Choose", id="menu.choose", tooltip="a menu: choose the entry"),
     Binding("space", "screen.toggle_option", "Toggle", id="menu.toggle", tooltip="a menu: switch the option on or off"),
 ]
-
-# ------------------------------------------------------------------------------------------------------ help and README
-
-_TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS)
-
-ALL_KEYS: list[BindingType] = [
-    *(key for key in LIVE_KEYS if key not in REPLAY_KEYS),
-    *FINDINGS_KEYS,
-    *OVERVIEW_KEYS,
-    *OVERVIEW_TABLE_KEYS,
-    *(key for key in HOSTS_KEYS if isinstance(key, Binding) and key.action in ("add", "remove", "reconnect")),
-    *(key for keys in _TRAFFIC for key in keys if key not in HELP_AND_QUIT),
-    *LIST_KEYS,
-    *REPLAY_KEYS,
-    *RECORDED_RUN_KEYS,
-    *APP_KEYS,
-]
-"""Every key that the help and README list, in their order."""

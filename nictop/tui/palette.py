@@ -1,17 +1,113 @@
-"""Textual's command palette, but neither a key for a list that is not drawn yet nor a search that outlives it ends the
-program.
+"""The command palette: every view, action, host and interface of this program.
 
 A page key right behind the one that opens it makes Textual 8 look for the line of an option that has none (KeyError); a
-search that goes on when the palette is closed looks for the list that is gone (NoMatches).
+search that goes on when the palette is closed looks for the list that is gone (NoMatches). Neither ends the program.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from textual import work
-from textual.command import CommandPalette
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 from textual.css.query import NoMatches
+
+from nictop.tui.keys import key_label
+from nictop.tui.widgets.status.tab_line import TABS
+
+if TYPE_CHECKING:
+    from nictop.model.text.glyphs import Glyphs
+    from nictop.tui.controllers.nictop import Nictop
+
+MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
+"""Ids of keys that are no commands."""
+
+
+class Command(NamedTuple):
+    """One line of the palette."""
+
+    text: str
+    """``Area: Verb object``"""
+    help: str
+    run: Callable[[], Awaitable[object] | object]
+
+
+class Commands(Protocol):
+    """The application, as the palette needs it."""
+
+    nictop: Nictop
+    glyphs: Glyphs
+
+    def commands(self) -> Iterable[tuple[str, str, Callable[[], object]]]:
+        """Text, help and function of what can be done from any screen."""
+
+    def action_help(self) -> None: ...
+
+    async def action_quit(self) -> None: ...
+
+    async def action_view(self, tab: str) -> None: ...
+
+    async def open_host(self, host: str) -> None: ...
+
+    async def open_link(self, host: str, ifindex: int) -> None: ...
+
+
+class NictopCommands(Provider):
+    """Those of the screen from which it was opened, then the others."""
+
+    async def discover(self) -> Hits:
+        for command in self._commands():
+            yield DiscoveryHit(Content(command.text), command.run, text=command.text, help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command in self._commands():
+            score = matcher.match(command.text)
+            if score > 0:
+                yield Hit(score, matcher.highlight(command.text), command.run, text=command.text, help=command.help)
+
+    def _commands(self) -> Iterator[Command]:
+        app = cast("Commands", self.app)
+        for text, words, run in (*self._of_screen(), *_views(app), *_of_all_screens(app), *_hosts(app)):
+            yield Command(app.glyphs.text(text), app.glyphs.text(words), run)
+
+    def _of_screen(self) -> Iterator[Command]:
+        """Actions of its keys."""
+        seen: set[str] = set()
+        area = next((tab.label for tab in TABS if tab.name == getattr(self.screen, "tab", "")), "")
+        refused = getattr(self.screen, "refused_actions", ())
+        for node, binding, enabled, _ in self.screen.active_bindings.values():
+            wanted = enabled and binding.show and binding.id not in MOVES
+            if wanted and binding.action not in {*seen, *refused} and not binding.action.startswith("app."):
+                seen.add(binding.action)
+                run = partial(self.app.run_action, binding.action, node)
+                yield Command(f"{area}: {binding.description}", f"{key_label(binding.key)}  {binding.tooltip}", run)
+
+
+def _views(app: Commands) -> Iterator[Command]:
+    for number, tab in enumerate(TABS, 1):
+        yield Command(f"View: {tab.label}", f"{number}", partial(app.action_view, tab.name))
+
+
+def _of_all_screens(app: Commands) -> Iterator[Command]:
+    for command in app.commands():
+        yield Command(*command)
+    yield Command("Program: Show help", "?  help of this screen", app.action_help)
+    yield Command("Program: Quit", "q", app.action_quit)
+
+
+def _hosts(app: Commands) -> Iterator[Command]:
+    """Hosts, and their interfaces."""
+    for host in app.nictop.hosts.sessions:
+        yield Command(f"Host: Show {host.name}", "its devices", partial(app.open_host, host.name))
+    for host in app.nictop.hosts.sessions:
+        for ifindex, link in host.snapshot.links.items():
+            show = partial(app.open_link, host.name, ifindex)
+            yield Command(f"Interface: Show {link.name} on {host.name}", "among the devices of its host", show)
 
 
 class Palette(CommandPalette):

@@ -1,6 +1,6 @@
 """Runs the application, on hosts or on a recording, until it ends.
 
-Reads the environment, for whether the terminal has a clipboard.
+Reads the environment, for whether the terminal has a clipboard, and the section ``[keys]`` of the configuration file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
 from nictop.tui.app import AppOutcome, NictopApp
+from nictop.tui.keys import checked_keymap
 from nictop.tui.terminal import PLAIN_TERMINALS
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def run(
     self_test: bool = False,
 ) -> AppOutcome:
     """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on this machine alone,
-    which is started at once."""
+    which is started at once. Raises NictopError."""
+    keys = _keys()
 
     def connect(host: Host, ask: Ask) -> Source:
         from nictop.hosts.connect import connect as source_of
@@ -59,7 +61,7 @@ def run(
         request=request,
         self_test=self_test,
     )
-    _run(app)
+    _run(app, keys)
     return app.outcome
 
 
@@ -70,13 +72,14 @@ def show(
     speed: float = 1.0,
     glyphs: Glyphs,
     loop: bool = False,
-    banner: str = "",
+    notice: str = "",
 ) -> int:
     """The same with a recording, from `start` on (seconds as in the recording). Returns the exit code. `loop`: at the
-    end, continue at `start`. `banner`: text that is always shown."""
+    end, continue at `start`. `notice`: text that is shown for some seconds at the start."""
     from nictop.recording.playback import Playback
     from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 
+    keys = _keys()
     app = NictopApp(
         _refuse,
         (),
@@ -85,13 +88,22 @@ def show(
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed
-    app.nictop.show_recording(playback, start=start, loop=loop, banner=banner)
-    _run(app)
+    app.nictop.show_recording(playback, start=start, loop=loop, notice=notice)
+    _run(app, keys)
     return app.return_code or 0
 
 
-def _run(app: NictopApp) -> None:
+def _keys() -> dict[str, str]:
+    """``[keys]`` of the configuration file. Raises NictopError if it is not valid."""
+    from nictop.hosts.specification import configuration_path, read_configuration
+
+    path = configuration_path(os.environ)
+    return checked_keymap(read_configuration(path).keys, path)
+
+
+def _run(app: NictopApp, keys: dict[str, str]) -> None:
     """Until it ends. Raises the exception that ended it, if that was a fault of nictop itself."""
+    app.set_keymap(keys)
     app.run()
     if app.failure is not None:
         raise app.failure

@@ -34,7 +34,10 @@ READ_SECONDS = 5.0
 """Interval at which /proc is read."""
 WARM_UP = 1 / 6
 """Share of the duration that is ignored, while caches and histories fill."""
-KEYS = (b"1", b"j", b"\r", b"\x1b", b"2", b"3", b"k", b"4", b"5", b"p", b"?", b"\x1b", b"1", b"v", b"v")
+KEYS = (
+    *(b"1", b"j", b"\r", b"\x1b", b"2", b"3", b"k", b"4", b"5", b"6", b"7"),
+    *(b"?", b"\x1b", b"1", b"o", b"\x1b"),
+)
 BOUNDS = {"memory": 2.0, "descriptors": 0.9, "threads": 0.9}
 """Maximum growth after the warm-up: MiB, and numbers of."""
 

@@ -134,7 +134,7 @@ def test_no_terminal_input_ends_the_program(sent: bytes, tmp_path: Path) -> None
         screen.wait_for_text("ens192")
         screen.send(sent)
         screen.type("?")
-        screen.wait_for_text("keys and marks")
+        screen.wait_for_text("Help: Devices")
         screen.send(
             sent + CTRL_C
         )  # from every screen; the first q may still be received by the help that is being closed
@@ -151,14 +151,14 @@ def test_ctrl_z_suspends_and_fg_paints_everything_again(tmp_path: Path) -> None:
         screen.type("sh ./script\n")
         screen.wait_for_text("ens192")
         screen.type("?")
-        screen.wait_for_text("keys and marks")
+        screen.wait_for_text("Help: Devices")
         before = len(screen.output)
         screen.type("\x1a")
         screen.wait_for_text("Stopped")
         assert screen.output.rindex(b"\x1b[?1049l") > before, "the alternate screen is left"
         painted = len(screen.text)
         screen.type("fg\n")
-        screen.until_after(painted, "keys and marks")
+        screen.until_after(painted, "Help: Devices")
         screen.send(CTRL_C)
         screen.wait_for_text("left 0")
         screen.type("exit\n")

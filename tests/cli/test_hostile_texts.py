@@ -69,7 +69,7 @@ INVISIBLE_CHARACTERS = (
 CHARACTERS = (*CONTROL_CHARACTERS, *BIDI, *INVISIBLE_CHARACTERS)
 KEYS = (
     *("1", "enter", "escape", "down", "2", "3", "4", "enter", "escape"),
-    *("5", "enter", "s", "c", "escape", "h", "0", "t"),
+    *("4", "enter", "o", "e", "escape", "5", "o", "6", "7"),
 )
 """Keys that open all pages about hosts."""
 

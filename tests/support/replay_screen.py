@@ -78,7 +78,7 @@ async def screen_with_replay(
     *,
     start: float = 0.0,
     loop: bool = False,
-    banner: str = "",
+    notice: str = "",
     glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[ScreenWithReplay]:
     """`start`: seconds after the begin of the recording. Playback advances only when the test moves the clock."""
@@ -89,7 +89,7 @@ async def screen_with_replay(
             ManualPlayback(recording, window=REPLAY_WINDOW_SECONDS, clock=clock),
             start=recording.begin + start,
             loop=loop,
-            banner=banner,
+            notice=notice,
         )
         async with running(app, size) as pilot:
             screen = ScreenWithReplay(app, ScriptedSource(), pilot)

@@ -65,7 +65,7 @@ class ScreenWithTraffic(Screen):
 
     async def open_form(self) -> None:
         """Open the traffic screen, and wait for its pairs and for the facts about both ends."""
-        await self.press("t")
+        await self.press("6")
         await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
         await self.until(lambda: "checking iperf3" not in self.pair_facts() and "a: " in self.pair_facts())
 
@@ -78,6 +78,10 @@ class ScreenWithTraffic(Screen):
         await self.open_form()
         await self.type(2, str(seconds))
         await self.press("enter")
+
+    async def stop(self) -> None:
+        """Stop the run that is shown, and say that this is wanted."""
+        await self.press("enter", "enter")
 
     async def wait_until_finished(self) -> None:
         await self.until(lambda: not self.nictop.traffic.running)

@@ -13,7 +13,7 @@ from nictop.cli.terminal import require_terminal, screen_glyphs
 DEMO_FILE = "demo.nictop"
 DEMO_START_SECONDS = 10.0
 """Seconds of the recording: all data of the guests have been received by then."""
-DEMO_BANNER = (
+DEMO_NOTICE = (
     "Demo, recorded on two QEMU guests: kernels, profiles, findings and counters are real, NICs and speeds are the "
     "emulator's. It begins anew."
 )
@@ -21,7 +21,7 @@ DEMO_BANNER = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show a recording of two guests that comes with nictop. Nothing is connected to."
-    parser.epilog = "Keys to begin with: 5 findings, 2 queues, 3 CPUs, t the traffic run, n the next one, ? all keys."
+    parser.epilog = "Keys to begin with: 4 findings, 2 queues, 3 CPUs, 6 the traffic test, n the next one, ? help."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,4 +32,4 @@ def run(options: argparse.Namespace) -> int:
         from nictop.tui.run import show
 
         start = recording.begin + DEMO_START_SECONDS
-        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, banner=DEMO_BANNER)
+        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, notice=DEMO_NOTICE)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nictop.hosts.specification import Host
 from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.diagnosis import DiagnosisScheduler
+from nictop.tui.controllers.display import Display
 from nictop.tui.controllers.hosts import WatchedHosts
 from nictop.tui.controllers.recording import LiveRecording
 from nictop.tui.controllers.traffic import TrafficController
@@ -58,15 +59,16 @@ class Nictop:
             return recorded_source(connect(host, ask), self.recording)
 
         self.hosts = WatchedHosts(sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval)
+        self.display = Display(self.hosts, self.diagnosis)
         self.traffic = TrafficController(self.hosts, scheduler)
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 
-    def show_recording(self, playback: Playback, *, start: float, loop: bool = False, banner: str = "") -> None:
+    def show_recording(self, playback: Playback, *, start: float, loop: bool = False, notice: str = "") -> None:
         """Show a recording instead of live hosts; to be called before `start`. The rest as in `Replay`."""
         from nictop.tui.controllers.replay import Replay
 
         given = (self.hosts, self.diagnosis, self._scheduler, self.notify)
-        self.replay = Replay(playback, *given, start=start, loop=loop, banner=banner)
+        self.replay = Replay(playback, *given, start=start, loop=loop, notice=notice)
 
     def start(self, hosts: Sequence[Host]) -> None:
         """Watch these hosts, or those of the recording."""

@@ -38,7 +38,8 @@ MIN_REPLAY_INTERVAL_SECONDS = 0.1
 
 
 class Replay:
-    """`start`: seconds as in the recording; `loop`: continue there at the end. `banner`: text that is always shown."""
+    """`start`: seconds as in the recording; `loop`: continue there at the end. `notice`: text that is shown for
+    some seconds at the start."""
 
     def __init__(
         self,
@@ -50,11 +51,11 @@ class Replay:
         *,
         start: float,
         loop: bool = False,
-        banner: str = "",
+        notice: str = "",
     ) -> None:
         self.playback, self._hosts, self._diagnosis = playback, hosts, diagnosis
         self._scheduler, self._notify = scheduler, notify
-        self._start, self._loop, self._banner = start, loop, banner
+        self._start, self._loop, self._notice = start, loop, notice
         self.changed = Signal()
         """`where` is new."""
         self._searching = ""
@@ -80,6 +81,8 @@ class Replay:
         self._hold()
         self._scheduler.run_worker(self._settle, "settle", "settle", exclusive=True)
         self.playback.play()
+        if self._notice:
+            self._notify(self._notice, "Demo")
         self._scheduler.set_interval(POSITION_SECONDS, self._tick, name="replay")
 
     def _add(self, name: str) -> None:
@@ -180,8 +183,12 @@ class Replay:
             wall=recording.wall_time(0.0),
             is_growing=not recording.closed,
             runs=tuple((run.begin, recording.end if run.end is None else run.end) for run in runs),
-            note=self._searching or self._banner,
         )
+
+    @property
+    def note(self) -> str:
+        """Status of a search; "": there is none."""
+        return self._searching
 
     def _jumped(self) -> None:
         """Read every host again, if the position is another one."""

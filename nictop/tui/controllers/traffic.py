@@ -145,7 +145,7 @@ class TrafficController:
         names = tuple(dict.fromkeys((request.client, request.server, *request.observers)))
         missing = [name for name in names if name not in self._watched.by_name]
         if missing:
-            raise NictopError(f"{', '.join(missing)}: not watched", "add it with the key h")
+            raise NictopError(f"{', '.join(missing)}: not watched", "add it in 5 Hosts")
         return [self._watched.by_name[name] for name in names]
 
     async def tools(self, name: str) -> TrafficTools:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from textual.screen import ModalScreen
+
 from nictop.tui.widgets.base.while_open import WhileOpen
 
 if TYPE_CHECKING:
@@ -13,12 +15,14 @@ if TYPE_CHECKING:
     from nictop.rules import Finding, Fix
     from nictop.tui.controllers.nictop import Nictop
     from nictop.tui.controllers.signal import Signal
+    from nictop.tui.widgets.status.own_cost import OwnCost
 
 
 class Opener(Protocol):
     """The application, as these screens need it beside what Textual offers: it alone imports all screens."""
 
     nictop: Nictop
+    own_cost: OwnCost
 
     def open_change(self) -> bool:
         """The dialog of the change that is running, or whose end the user has not seen. False: there is none."""
@@ -33,6 +37,15 @@ class Opener(Protocol):
 
     def open_set_up(self, host: str, ifindex: int | None) -> None:
         """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
+
+    def activity(self) -> str:
+        """The recording, the run and the change that go on, short; "": there is none."""
+
+    async def action_view(self, tab: str) -> None:
+        """Show a view as it was left."""
+
+    async def open_link(self, host: str, ifindex: int) -> None:
+        """The view Devices of a host, with this netdev chosen."""
 
 
 class NictopScreen(WhileOpen):
@@ -61,6 +74,14 @@ class NictopScreen(WhileOpen):
         self._unsubscribe.append(signal.subscribe(call))
         if now:
             callback()
+
+    @property
+    def in_sight(self) -> bool:
+        """It is shown, if only behind dialogs."""
+        for screen in reversed(self.app.screen_stack):
+            if screen is self or not isinstance(screen, ModalScreen):
+                return screen is self
+        return False
 
     def on_unmount(self) -> None:
         for unsubscribe in self._unsubscribe:

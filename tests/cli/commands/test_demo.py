@@ -88,9 +88,9 @@ def run_demo(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundi
     with TerminalProgram(command, cwd, surroundings, size) as screen:
         screen.wait_for_text("ens192")
         screen.wait_for_text("Demo, recorded on")
-        screen.type("5")
-        screen.wait_for_text("4 warnings · ")
-        screen.type("t")
+        screen.type("4")
+        screen.wait_for_text("│4 Findings ▲4│")
+        screen.type("6")
         screen.wait_for_text("it begins at")
         screen.type("\r")
         screen.wait_for_text("Gb/s")

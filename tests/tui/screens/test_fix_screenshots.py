@@ -65,7 +65,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
         screen = Screen(app, source, pilot)
         await screen.receive(*lines_of_case("profiles", "profile_is_generated"))
         await wait_until(screen, lambda: app.nictop.diagnosis.result is not None)
-        await screen.press("right", "c", "down", "down", *"198.51.100.10/24")
+        await screen.press("right", "e", "down", "down", *"198.51.100.10/24")
         compare(f"set-up-{name}", picture(screen))
         await screen.press("enter")
         await wait_until(screen, lambda: any(one.change for one in source.requests))

@@ -88,4 +88,4 @@ async def test_a_comparison_between_guests_looks_like_its_picture(
 async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]]) -> None:
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
         shown = KeptRunScreen(rows(kept["sweep"])[0])
-        compare("lab-sweep-120x36", await picture(screen, hosts, shown, "p"))
+        compare("lab-sweep-120x36", await picture(screen, hosts, shown, "o", "enter"))

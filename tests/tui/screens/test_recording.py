@@ -40,9 +40,13 @@ def said(screen: Screen) -> str:
     return "\n".join(f"{one.title}: {one.message}" for one in screen.app._notifications)
 
 
-async def name_it(screen: Screen, key: str, path: Path | str) -> None:
-    """Press the key, and give the file this name."""
-    await screen.press(key)
+RECORD, REPORT = ("r", "home", "enter"), ("r", "end", "enter")
+"""Keys that choose an entry of the menu."""
+
+
+async def name_it(screen: Screen, keys: tuple[str, ...], path: Path | str) -> None:
+    """Press the keys, and give the file this name."""
+    await screen.press(*keys)
     assert isinstance(screen.app.screen, LineEntry)
     screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
     await screen.press("enter")
@@ -63,10 +67,10 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
     async with live_screen(size) as screen:
         await screen.receive(SourceState("live"), *GUEST)
         await wait_until(screen, lambda: screen.source.is_drained)
-        await name_it(screen, "r", path)
+        await name_it(screen, RECORD, path)
         assert "● REC" in status(screen)
         last = await count_on(screen)
-        await screen.press("r")
+        await screen.press(*RECORD)
         await wait_until(screen, lambda: "Recorded" in said(screen))
         assert "REC" not in status(screen)
         assert str(path) in said(screen)
@@ -79,7 +83,7 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
         assert times[-1] == last
         assert sum(line.inventory is not None for line in told) == 1
     async with screen_with_replay(path, size) as shown:
-        await shown.press("e")
+        shown.replay.edge()
         await shown.wait_until_shown()
         assert any("82576" in row for row in shown.drawn())
 
@@ -99,11 +103,11 @@ async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path)
     path.write_text("mine")
     async with live_screen() as screen:
         await screen.receive(SourceState("live"), *GUEST)
-        await name_it(screen, "r", path)
+        await name_it(screen, RECORD, path)
         assert "exists already" in complaint(screen)
         await screen.press("end", "backspace", "x", "enter")
         await wait_until(screen, lambda: screen.nictop.recording.going)
-        await screen.press("r")
+        await screen.press(*RECORD)
         await wait_until(screen, lambda: not screen.nictop.recording.going)
         await wait_until(screen, lambda: "Recorded" in said(screen))
     assert path.read_text() == "mine"
@@ -116,7 +120,7 @@ async def test_leaving_ends_the_recording_whole(tmp_path: Path) -> None:
         for name in ("vm1", "vm2"):
             hosts[name].send(SourceState("live"), *GUEST)
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
-        await name_it(screen, "r", path)
+        await name_it(screen, RECORD, path)
         await screen.settle()
     with Recording.open(str(path)) as recording:
         assert recording.closed
@@ -141,13 +145,13 @@ async def test_a_full_disk_is_said_and_the_watch_goes_on(small_disk: Path) -> No
     (small_disk / "other").write_bytes(b"x" * 60 * 1024)
     async with live_screen() as screen:
         await screen.receive(SourceState("live"), *GUEST)
-        await name_it(screen, "r", small_disk / "a.nictop")
+        await name_it(screen, RECORD, small_disk / "a.nictop")
         await screen.receive(*GUEST * 40)
         await wait_until(screen, lambda: "No space left on device" in said(screen))
         assert "REC" in status(screen) and "!" in status(screen)
         await wait_until(screen, lambda: screen.source.is_drained)
         await count_on(screen)
-        await screen.press("r")
+        await screen.press(*RECORD)
         await wait_until(screen, lambda: "Recording ended" in said(screen))
 
 
@@ -156,14 +160,14 @@ async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path)
     folder.mkdir()
     async with live_screen() as screen:
         await screen.receive(SourceState("live"), *GUEST)
-        await name_it(screen, "r", folder / "a.nictop")
+        await name_it(screen, RECORD, folder / "a.nictop")
         assert "REC" in status(screen)
         (folder / "a.nictop").unlink()
         folder.rmdir()
         await screen.receive(*GUEST)
         await wait_until(screen, lambda: "was removed while it was being written" in said(screen))
         await wait_until(screen, lambda: "REC" not in status(screen))
-        await name_it(screen, "r", folder / "a.nictop")
+        await name_it(screen, RECORD, folder / "a.nictop")
         assert "cannot be written: No such file or directory" in complaint(screen)
 
 
@@ -175,7 +179,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path = tmp_path / "a.nictop"
     async with two_hosts() as runs:
-        await name_it(runs, "r", path)
+        await name_it(runs, RECORD, path)
         await runs.start(2)
         await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
@@ -184,10 +188,10 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
     async with screen_with_replay(path) as screen:
         (marks,) = screen.replay.runs
         assert (marks.client, marks.server) == ("a", "b")
-        await screen.press("e")
+        screen.replay.edge()
         await screen.wait_until_shown()
-        await screen.press("t")
-        await screen.until(lambda: "received by b" in screen.text("#run-sentences"))
+        await screen.press("6")
+        await screen.until(lambda: "arrived at b" in screen.text("#run-sentences"))
         picture = screen.app.screen.run_view()  # type: ignore[attr-defined]
         assert picture.result is not None
         assert picture.result.plan == live_result.plan
@@ -209,10 +213,10 @@ async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) 
         hosts["vm1"].send(SourceState("live"), *GUEST)
         hosts["pve"].send(SourceState("failed", "no Python on pve <b>"))
         await wait_until(screen, lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None)
-        await name_it(screen, "R", path)
+        await name_it(screen, REPORT, path)
         await wait_until(screen, lambda: "Report written" in said(screen))
         assert str(path) in said(screen)
-        await name_it(screen, "R", path)
+        await name_it(screen, REPORT, path)
         assert "is there already" in complaint(screen)
     assert path.stat().st_mode & 0o777 == 0o600
     page = path.read_text()
@@ -223,13 +227,13 @@ async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> Non
     path, page = tmp_path / "a.nictop", tmp_path / "a.html"
     async with live_screen() as screen:
         await screen.receive(SourceState("live"), *GUEST)
-        await name_it(screen, "r", path)
-        await screen.press("r")
+        await name_it(screen, RECORD, path)
+        await screen.press(*RECORD)
         await wait_until(screen, lambda: "Recorded" in said(screen))
     async with screen_with_replay(path) as shown:
-        await shown.press("e")
+        shown.replay.edge()
         await shown.wait_until_shown()
-        await name_it(shown, "R", page)
+        await name_it(shown, REPORT, page)
         await wait_until(shown, page.exists)
         await asyncio.to_thread(page.read_text)
     assert "82576" in page.read_text()
@@ -250,7 +254,7 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
     monkeypatch.setattr("nictop.recording.writer.create_file", slow)
     path = tmp_path / "a.nictop"
     async with live_screen() as screen:
-        await screen.press("r")
+        await screen.press(*RECORD)
         screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
         await screen.press("enter")
         await wait_until(screen, begun.is_set)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.demo import DEMO_BANNER, DEMO_START_SECONDS
+from nictop.cli.commands.demo import DEMO_NOTICE, DEMO_START_SECONDS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
@@ -46,10 +46,10 @@ SHOTS = {
     "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, ASCII),
     "queues-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "2"), UNICODE),
     "queues-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "2"), UNICODE),
-    "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "a"), UNICODE),
+    "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "o"), UNICODE),
     "cpus-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "3"), UNICODE),
-    "findings-120x36": ((120, 36), "profiles/profile_is_generated", ("5",), UNICODE),
-    "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("5",), UNICODE),
+    "findings-120x36": ((120, 36), "profiles/profile_is_generated", ("4",), UNICODE),
+    "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("4",), UNICODE),
     "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), UNICODE),
     "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), UNICODE),
     "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), UNICODE),
@@ -61,10 +61,10 @@ HOSTS = {"alma-load-001": "igb-vfs-vmxnet3-virtio", "alma-load-002": "virtio-4-q
 REFUSED = "no Python 3.9 or newer on pve: python3 is 3.6.8; dnf install python3.9, or python39"
 
 SEVERAL = {
-    "hosts-120x36": ((120, 36), ("h", "down"), None),
-    "hosts-80x24": ((80, 24), ("h", "down", "down"), None),
-    "overview-120x36": ((120, 36), ("0", "down"), None),
-    "overview-80x24": ((80, 24), ("0", "slash", *"driver:virtio"), None),
+    "hosts-120x36": ((120, 36), ("5", "down"), None),
+    "hosts-80x24": ((80, 24), ("5", "down", "down"), None),
+    "overview-120x36": ((120, 36), ("5", "tab", "tab", "down"), None),
+    "overview-80x24": ((80, 24), ("5", "slash", *"driver:virtio"), None),
     "question-80x24": (
         (80, 24),
         (),
@@ -82,9 +82,9 @@ SEVERAL = {
 
 REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
     "replay-120x36": ((120, 36), 37.0, ("down", "down")),
-    "replay-80x24": ((80, 24), 37.0, ("5",)),
-    "replay-run-120x36": ((120, 36), 50.0, ("t",)),
-    "replay-run-80x24": ((80, 24), 36.0, ("t",)),
+    "replay-80x24": ((80, 24), 37.0, ("4",)),
+    "replay-run-120x36": ((120, 36), 50.0, ("6",)),
+    "replay-run-80x24": ((80, 24), 36.0, ("6",)),
 }
 """Size, seconds after the begin of the demo, keys."""
 
@@ -120,7 +120,7 @@ async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Q
         for name, recording in HOSTS.items():
             hosts[name].send(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
-        await wait_until(screen, lambda: "failed" in screen.drawn()[0])
+        await wait_until(screen, lambda: "failed" in screen.drawn()[1])
         asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None
         await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None))
         await screen.press(*keys)
@@ -161,19 +161,19 @@ async def test_a_recording_looks_like_its_picture(name: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 async def test_the_demo_looks_like_its_picture(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, DEMO_START_SECONDS, (), DEMO_BANNER, monkeypatch))
+    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, DEMO_START_SECONDS, (), DEMO_NOTICE, monkeypatch))
 
 
 async def draw_replay(
-    size: tuple[int, int], start: float, keys: tuple[str, ...], banner: str, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int], start: float, keys: tuple[str, ...], notice: str, monkeypatch: pytest.MonkeyPatch
 ) -> str:
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
-        async with screen_with_replay(DEMO, size, start=start, banner=banner) as screen:
+        async with screen_with_replay(DEMO, size, start=start, notice=notice) as screen:
             await screen.press(*keys)
-            if "t" in keys:
+            if "6" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
                 await screen.until(lambda: _is_read(screen))
             await screen.until(lambda: screen.nictop.diagnosis.result is not None)

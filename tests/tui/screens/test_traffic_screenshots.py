@@ -110,7 +110,7 @@ def picture(screen: Screen) -> str:
 async def test_the_form_looks_like_its_picture(name: str) -> None:
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
         await both(screen, hosts)
-        await screen.press("t")
+        await screen.press("6")
         await answer(screen, hosts, tools())
         await screen.press("tab", "down", "down", "down", "4")
         await screen.settle()
@@ -122,7 +122,7 @@ async def test_the_form_looks_like_its_picture(name: str) -> None:
 async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> None:
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
         await both(screen, hosts)
-        await screen.press("t", "k")
+        await screen.press("7")
         await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
         await screen.press("enter")
         await wait_until(screen, lambda: isinstance(screen.app.screen, KeptRunScreen))

@@ -30,6 +30,7 @@ from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.dialogs.line_entry import LineEntry
+from nictop.tui.screens.dialogs.menu import MenuScreen
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -58,7 +59,7 @@ QUITS = ("q", "ctrl+c", "ctrl+q")
 """Those that end the program from most screens."""
 EVERYWHERE = ("enter", "escape", "tab", "pagedown", "ctrl+p")
 TYPED = ("x", "backspace", "[")
-SECOND = ("enter", "escape", "h", "a", "t", "question_mark", "x", "pagedown", "ctrl+p")
+SECOND = ("enter", "escape", "5", "o", "6", "question_mark", "x", "pagedown", "ctrl+p")
 NOTHING = "f12"
 """A key that does nothing anywhere."""
 JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
@@ -139,13 +140,16 @@ class Typing:
     async def back(self) -> None:
         """To the live screen, and nothing that was begun goes on."""
         await self.nictop.traffic.stop()
-        while len(self.app.screen_stack) > 2:
-            await self.app.pop_screen()
+        for mode, stack in self.app._screen_stacks.items():
+            await self.app.switch_mode(mode)
+            while len(stack) > (2 if mode == "live" else 1):
+                await self.app.pop_screen()
+        await self.app.switch_mode("live")
         await wait_until(self.screen, lambda: not self.works())
         await self.nictop.recording.end(notify=False)
         await self.screen.settle()
         if isinstance(self.app.screen, LiveScreen):
-            self.app.screen.action_view("body")
+            self.app.screen.show_tab("devices")
         if self._hosts is None:
             return
         self.nictop.diagnosis.publish(Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ()))
@@ -153,8 +157,7 @@ class Typing:
 
 
 async def view(typing: Typing, name: str) -> None:
-    assert isinstance(typing.app.screen, LiveScreen)
-    typing.app.screen.action_view(name)
+    await typing.app.action_view(name)
 
 
 async def press(typing: Typing, *keys: str) -> None:
@@ -170,11 +173,6 @@ async def taken(text: str) -> str:
     return "" if text else "nothing was typed"
 
 
-async def kept_run(typing: Typing) -> None:
-    await typing.app.push_screen(KeptScreen())
-    await typing.screen.settle()
-
-
 def kept(label: str) -> ResultGroup:
     """Two runs of one experiment."""
     made = result(4.0)
@@ -188,21 +186,22 @@ def question() -> Question:
 
 
 OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
-    "devices": (LiveScreen, lambda one: view(one, "body")),
+    "devices": (LiveScreen, lambda one: view(one, "devices")),
     "queues": (LiveScreen, lambda one: view(one, "queues")),
-    "CPUs": (LiveScreen, lambda one: view(one, "load")),
+    "CPUs": (LiveScreen, lambda one: view(one, "cpus")),
     "findings": (LiveScreen, lambda one: view(one, "findings")),
-    "overview": (LiveScreen, lambda one: view(one, "overview")),
     "help": (HelpScreen, lambda one: press(one, "question_mark")),
-    "hosts": (HostsScreen, lambda one: press(one, "h")),
-    "hosts, adding": (HostsScreen, lambda one: press(one, "h", "a")),
-    "traffic": (TrafficScreen, lambda one: press(one, "t")),
-    "kept runs": (KeptScreen, kept_run),
+    "hosts": (HostsScreen, lambda one: press(one, "5")),
+    "hosts, adding": (HostsScreen, lambda one: press(one, "5", "e", "enter")),
+    "hosts, filter": (HostsScreen, lambda one: press(one, "5", "slash")),
+    "a menu": (MenuScreen, lambda one: press(one, "o")),
+    "traffic": (TrafficScreen, lambda one: press(one, "6")),
+    "results": (KeptScreen, lambda one: press(one, "7")),
     "a run": (RunScreen, lambda one: push(one, RunScreen())),
     "a fix": (FixScreen, lambda one: press(one, "f")),
-    "set up": (SetUpScreen, lambda one: press(one, "c")),
-    "record": (LineEntry, lambda one: press(one, "r")),
-    "report": (LineEntry, lambda one: press(one, "R")),
+    "set up": (SetUpScreen, lambda one: press(one, "e")),
+    "record": (LineEntry, lambda one: press(one, "r", "home", "enter")),
+    "report": (LineEntry, lambda one: press(one, "r", "end", "enter")),
     "a kept run": (KeptRunScreen, lambda one: push(one, KeptRunScreen(kept("before")))),
     "between two runs": (ChangeScreen, lambda one: push(one, ChangeScreen("plug it in"))),
     "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False))),
@@ -249,7 +248,12 @@ async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
         left = typing.app.screen
         subscribed = callbacks(typing.nictop)
         timers = list(left._timers)
-        await typing.app.pop_screen()
+        if len(typing.app.screen_stack) > 1:
+            await typing.app.pop_screen()
+        else:
+            mode = typing.app.current_mode
+            await typing.app.switch_mode("live")
+            await typing.app.remove_mode(mode)
         await typing.screen.settle()
         assert not left.children
         assert callbacks(typing.nictop) == ([] if isinstance(left, LiveScreen) else before)
@@ -275,7 +279,12 @@ async def left(typing: Typing, widget: type[Widget], disk: asyncio.Event) -> Non
         disk.set()
 
     answering = asyncio.create_task(answer())
-    await typing.app.pop_screen()
+    if len(typing.app.screen_stack) > 1:
+        await typing.app.pop_screen()
+    else:
+        mode = typing.app.current_mode
+        await typing.app.switch_mode("live")
+        await typing.app.remove_mode(mode)
     await answering
     await wait_until(typing.screen, lambda: not typing.works())
     assert typing.app._exception is None
@@ -291,7 +300,7 @@ async def test_kept_runs_that_are_read_when_their_screen_is_left(monkeypatch: py
 
     monkeypatch.setattr("nictop.tui.screens.traffic.results.asyncio", SimpleNamespace(to_thread=slow))
     async with two_hosts() as typing:
-        await OPENERS["kept runs"][1](typing)
+        await press(typing, "7")
         await left(typing, SetUpList, disk)
 
 
@@ -326,9 +335,10 @@ async def test_every_key_twice(name: str, every_key: bool) -> None:
             assert typing.app.is_running, f"{key} {key}"
 
 
-@pytest.mark.parametrize("name", ["devices", "queues", "CPUs", "findings", "overview", "run", "help"])
+@pytest.mark.parametrize("name", ["devices", "queues", "CPUs", "findings", "hosts", "timeline", "run", "help"])
 async def test_every_key_twice_in_a_recording(name: str, every_key: bool) -> None:
-    keys = {"queues": "2", "CPUs": "3", "findings": "5", "overview": "0", "run": "t", "help": "question_mark"}
+    keys = {"queues": "2", "CPUs": "3", "findings": "4", "hosts": "5", "run": "6", "help": "question_mark"}
+    keys["timeline"] = "shift+tab"
     async with screen_with_replay(DEMO, start=30.0) as screen:
         typing = Typing(screen)
         tried: list[str] = [NOTHING]
@@ -354,7 +364,7 @@ async def test_keys_that_end_it_typed_twice_end_it_once(name: str, key: str) -> 
         assert not typing.app.return_code
 
 
-@pytest.mark.parametrize("first", ["h", "t", "c", "f", "question_mark", "r", "R", "5", "0", "ctrl+p"])
+@pytest.mark.parametrize("first", ["5", "6", "7", "e", "f", "question_mark", "r", "o", "4", "slash", "colon", "ctrl+p"])
 async def test_a_key_and_others_right_behind_it(first: str, every_key: bool) -> None:
     async with two_hosts() as typing:
         for key in KEYS if every_key else SECOND:

@@ -1,76 +1,155 @@
-"""Keys and marks, made from the bindings themselves."""
+"""The help of a screen: its keys by group, marks, its columns; behind them all keys of the program.
+
+╭ Help: Queues ──────────────────────────────────────────────────╮
+│ Filter: type a word                                            │
+│  Views                                                         │
+│   1              view Devices                                  │
+╰ Esc Close ─────────────────────────────────────────────────────╯
+
+Made from the bindings and the columns themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
-from nictop.tui.keys import ALL_KEYS, HELP_KEYS
+from nictop.model.columns import cpus, devices, overview, queues
+from nictop.model.facts import wrap
+from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, VARIANTS, key_labels
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.status.tab_line import TABS
 
+FILTER_HINT = "type a word to filter"
+LABEL_CELLS = 14
 MARKS = (
-    ("▲", "link up"),
+    ("▲", "link up; before a name: warning"),
     ("▽", "up, but no carrier"),
-    ("·", "administratively down"),
-    ("●", "the host is live"),
+    ("·", "administratively down; before a name: info"),
+    ("✖", "failed; before a name: critical"),
+    ("●", "the host is live; behind Traffic: a test is running"),
     ("◌", "connecting, or lost and tried again"),
     ("–", "not known yet, or the counter was reset"),
-    ("DROP/S", "dropped by the kernel or missed by the device; MISS/S is the latter alone"),
-    ("HISTORY, ▂▄█", "one column per reading, the newest at the right; in and out together in the table"),
+    ("▂▄█", "one column per reading, the newest at the right; RX and TX together in the table"),
 )
-
-KEY_NAMES = {
-    "question_mark": "?",
-    "plus": "+",
-    "minus": "-",
-    "equals_sign": "=",
-    "escape": "esc",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "slash": "/",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
+COLUMNS = {
+    "devices": [(one.title, one.unit or "text") for one in devices.COLUMNS],
+    "queues": [(one.title, one.unit or "text") for one in queues.COLUMNS],
+    "cpus": [(one.title, one.unit or "text") for one in cpus.COLUMNS],
+    "hosts": [(one.title, one.unit or "text") for one in overview.COLUMNS],
 }
+"""Tab → title and unit of the columns of its table."""
 
 
-def key_rows(bindings: Sequence[BindingType]) -> list[tuple[str, str]]:
-    """(keys, what they do) of each binding that says what it does."""
-    rows = []
-    for binding in bindings:
-        if isinstance(binding, Binding) and (binding.tooltip or binding.description):
-            keys = " ".join(KEY_NAMES.get(key, key) for key in binding.key.split(","))
-            rows.append((keys, binding.tooltip or binding.description))
-    return rows
+class Topic(NamedTuple):
+    """A section of the help."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+    """Key, mark or column, and what it is."""
 
 
-def draw_help(bindings: Sequence[BindingType]) -> list[SpanLine]:
-    """Lines of the help screen."""
-    lines: list[SpanLine] = [((" Keys", "accent"),)]
-    lines += [((f"  {keys:<14}", "title"), (text, "")) for keys, text in key_rows(bindings)]
-    lines += [((" ", ""),), ((" Marks", "accent"),)]
-    lines += [((f"  {mark:<14}", "title"), (text, "")) for mark, text in MARKS]
-    return lines
+def topics(screen: Screen[object]) -> list[Topic]:
+    """Those of `screen` first."""
+    tab = getattr(screen, "tab", "")
+    by_id: dict[str, list[str]] = {}
+    refused = getattr(screen, "refused_actions", ())
+    for binding in (one.binding for one in screen.active_bindings.values()):
+        words = binding.tooltip or binding.description
+        if binding.id is not None and binding.action not in refused and words not in by_id.get(binding.id, ()):
+            by_id.setdefault(binding.id, []).append(words)
+    table = {**KEYS, **VARIANTS}
+    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in table.items()}
+    found = [
+        Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
+        for title, ids in KEY_GROUPS.items()
+    ]
+    found.append(Topic("Marks", MARKS))
+    if tab in COLUMNS:
+        found.append(Topic("Columns", COLUMNS[tab]))
+    found.append(Topic("All keys, on any screen", [(labels[name], key.meaning) for name, key in KEYS.items()]))
+    return [topic for topic in found if topic.rows]
+
+
+def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> list[SpanLine]:
+    """Lines of the topics with the rows that have every word."""
+    lines: list[SpanLine] = []
+    for topic in found:
+        rows = [row for row in topic.rows if all(word in " ".join(row).casefold() for word in words)]
+        if not rows:
+            continue
+        lines += [((f" {topic.title}", "accent"),)]
+        for label, text in rows:
+            for number, part in enumerate(wrap(text, max(10, cells - LABEL_CELLS - 3))):
+                lines.append(((f"  {label if number == 0 else '':<{LABEL_CELLS}} ", "title"), (part, "")))
+        lines.append(((" ", ""),))
+    return lines or [((" No matches", "dim"),)]
+
+
+class HelpFilter(TextInput):
+    """Leaves the keys that close the help to its screen: ? always, q before a word."""
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        closes = key == "question_mark" or (key == "q" and not self.value)
+        return not closes and super().check_consume_key(key, character)
 
 
 class HelpScreen(WhileOpen, ModalScreen[None]):
-    """Shown over the live screen; any of its keys closes it."""
+    """Shown over the screen that it is about."""
 
     BINDINGS: ClassVar[list[BindingType]] = HELP_KEYS
 
+    def __init__(self, screen: Screen[object]) -> None:
+        super().__init__()
+        self._topics = topics(screen)
+        tab = getattr(screen, "tab", "")
+        self._heading = next((one.label for one in TABS if one.name == tab), "nictop")
+
     def compose(self) -> ComposeResult:
         with Vertical(id="help"):
+            yield HelpFilter(placeholder=FILTER_HINT, id="help-filter")
             yield LineView(id="help-lines")
 
     def on_mount(self) -> None:
-        self.query_one("#help", Vertical).border_title = "nictop: keys and marks"
-        view = self.query_one("#help-lines", LineView)
-        view.show_lines(draw_help(ALL_KEYS))
-        view.focus()
+        box = self.query_one("#help", Vertical)
+        box.border_title = self.glyphs.text(f"Help: {self._heading}")
+        box.border_subtitle = self.glyphs.text("Esc Close")
+        self.query_one(LineView).can_focus = False
+        self.query_one(TextInput).focus()
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        view, words = self.query_one(LineView), self.query_one(TextInput).value.casefold().split()
+        lines = draw_help(self._topics, view.scrollable_content_region.width, words)
+        view.show_lines([tuple((self.glyphs.encode(text), style) for text, style in line) for line in lines])
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.query_one(LineView).scroll_to(y=0, animate=False)
+        self._draw()
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one(LineView).scroll_relative(y=lines, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        view = self.query_one(LineView)
+        view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
+
+    def action_back(self) -> None:
+        """Clear the filter; without one, close."""
+        entry = self.query_one(TextInput)
+        if entry.value:
+            entry.value = ""
+        else:
+            self.dismiss()

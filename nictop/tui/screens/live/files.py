@@ -1,4 +1,4 @@
-"""Write a file: a recording of the watched hosts, or a report of what is shown.
+"""The menu of the key `r`: a recording of what is watched, and a report of what is shown.
 
 The name is asked for; the default is in the current directory, with hosts and time in its name.
 """
@@ -11,10 +11,12 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
 from nictop.tui.screens.dialogs.line_entry import LineEntry
+from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
@@ -38,12 +40,22 @@ def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
     return f"nictop-{host or 'host'}{moment}.{ending}"
 
 
+def open_record_menu(screen: NictopScreen) -> None:
+    """What can be written to a file now."""
+    nictop = screen.nictop
+    replays = nictop.replay is not None
+    label = "Stop recording" if nictop.recording.going else "Start recording…"
+    why_not = "Not available in a recording" if replays else ""
+    entries = (
+        MenuEntry(label, partial(toggle_recording, screen), enabled=not replays, why_not=why_not),
+        MenuEntry("Write report…", partial(ask_report, screen)),
+    )
+    screen.app.push_screen(MenuScreen("Record", entries))
+
+
 def toggle_recording(screen: NictopScreen) -> None:
     """Ask for a file and record to it; or end the recording."""
     nictop = screen.nictop
-    if nictop.replay is not None:
-        nictop.notify("Not available in a recording", "Record")
-        return
     if nictop.recording.going:
         screen.app.run_worker(nictop.recording.end(), name="end recording", group="recording")
         return

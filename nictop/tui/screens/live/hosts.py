@@ -1,62 +1,90 @@
-"""The watched hosts: the status of each, why it is not live, and a line to add one.
+"""The watched hosts: the status of each, why it is not live, a line to add one; below them every NIC of all of them.
 
    HOST    STATE                 RIGHTS   ADDRESS
  ● vm1     live                  root     root@127.0.0.1:2221
  ◌ pve     reconnecting in 4 s   –        pve
-╭ pve ───────────────────────────────────────────────────────╮
-│ why      pve refuses the connection; is sshd running there?│
-╰────────────────────────────────────────────────────────────╯
- Add: [label=][user@]host[:port]
+── pve ───────────────────────────────────────────────────────
+ why      pve refuses the connection; is sshd running there?
+ HOST      NAME    LINK   …
+ vm1       ens192  ▲ 10G
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
 from nictop.tui.keys import HOSTS_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
 
+if TYPE_CHECKING:
+    from nictop.model.devices.overview import NicRow
+
 ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
+MIN_OVERVIEW_ROWS = 6
+"""Of the interfaces below the hosts."""
 
 
-class HostsScreen(NictopScreen, Screen[None]):
+class HostsScreen(FramedScreen):
     """Changes take effect at once."""
 
+    TAB = "hosts"
     BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
         yield LineView(id="host-facts")
         yield LineView(id="host-complaint")
         yield TextInput(placeholder=ADD_HOST_HINT, id="host-entry")
-        yield KeyFooter()
+        yield OverviewView(id="overview")
 
     def on_mount(self) -> None:
         self.query_one("#host-complaint").can_focus = False
         self.query_one(HostTable).border_title = "Hosts"
         self.query_one(HostTable).focus()
         self._show_complaint("")
-        self.query_one(TextInput).display = False
-        self.subscribe(self.nictop.hosts.changed, self._update, now=True)
-        self.subscribe(self.nictop.diagnosis.changed, self._update)
+        self._entry.display = False
+        self._due = False
+        self.subscribe(self.nictop.hosts.changed, self._update_soon)
+        self.subscribe(self.nictop.diagnosis.changed, self._update_soon)
+        self.subscribe(self.nictop.display.changed, self._update_soon)
+        self._update()
+
+    @property
+    def _entry(self) -> TextInput:
+        return self.query_one("#host-entry", TextInput)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
+    def _update_soon(self) -> None:
+        """One redraw for all that is new; nothing while the display is paused."""
+        if not self._due and self.in_sight and not (self.nictop.display.paused and self.nictop.replay is None):
+            self._due = True
+            self.call_after_refresh(self._update)
+
     def _update(self) -> None:
+        self._due = False
         table, hosts = self.query_one(HostTable), self.nictop.hosts.sessions
-        table.show(hosts, self.nictop.hosts.chosen, self._draw_time(), self.nictop.diagnosis.result)
-        table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 2)) + table.gutter.height)
+        table.show(hosts, self.nictop.hosts.chosen, self._draw_time(), self.nictop.display.diagnosis)
+        table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 3)) + table.gutter.height)
         self._draw_facts()
+        self._draw_overview()
+
+    def _draw_overview(self) -> None:
+        hosts, display = self.nictop.hosts.sessions, self.nictop.display
+        pictures = [display.snapshot(one) for one in hosts]
+        self.query_one(OverviewView).show(hosts, pictures, display.diagnosis, self.nictop.now())
 
     def _draw_time(self) -> DrawTime:
         return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
@@ -64,7 +92,10 @@ class HostsScreen(NictopScreen, Screen[None]):
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
         if host is not None:
-            view.show_lines(draw_host(host, self._draw_time(), view.scrollable_content_region.width))
+            lines = draw_host(host, self._draw_time(), view.scrollable_content_region.width)
+            room = self.size.height - self.query_one(HostTable).size.height - MIN_OVERVIEW_ROWS - 6
+            view.take_rows(max(1, min(len(lines), room)) + view.gutter.height)
+            view.show_lines(lines)
             title = self.glyphs.text(host.name).replace("[", r"\[")
             if view.border_title != title:
                 view.border_title = title
@@ -77,7 +108,11 @@ class HostsScreen(NictopScreen, Screen[None]):
         view.take_rows(max(1, min(3, len(lines))))
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._update)
+        self._update_soon()
+
+    def on_screen_resume(self) -> None:
+        if self.is_open:
+            self._update()
 
     def on_host_table_chosen(self) -> None:
         self.query_one("#host-facts", LineView).scroll_to(y=0, animate=False)
@@ -85,35 +120,83 @@ class HostsScreen(NictopScreen, Screen[None]):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def on_host_table_opened(self) -> None:
-        self.action_show()
+    async def on_host_table_opened(self) -> None:
+        await self.action_open()
 
-    def action_show(self) -> None:
-        host = self.query_one(HostTable).chosen
-        self.dismiss()
-        if host is not None:
+    async def on_overview_table_opened(self) -> None:
+        await self.action_open()
+
+    async def action_open(self) -> None:
+        """The devices of the chosen host; of an interface, that one among them."""
+        host, row = self.query_one(HostTable).chosen, self._row
+        if row is not None:
+            await self.opener.open_link(row.end.host, row.end.ifindex)
+        elif host is not None:
             self.nictop.hosts.choose(host.name)
+            await self.opener.action_view("devices")
 
-    def action_back(self) -> None:
-        if self.query_one(TextInput).display:
+    async def action_back(self) -> None:
+        overview = self.query_one(OverviewView)
+        if self._entry.display:
             self._end_entry()
+        elif overview.has_filter:
+            overview.end_filter()
+            self._draw_overview()
         else:
-            self.dismiss()
+            await super().action_back()
 
-    def _refuses(self) -> bool:
-        """In a recording nothing is connected to: show that."""
-        if self.nictop.replay is None:
-            return False
-        self._show_complaint("This is a recording: its hosts are those that were recorded.")
-        return True
+    def action_options(self) -> None:
+        """The only option: netdevs without a device."""
+        overview = self.query_one(OverviewView)
+        overview.virtual = not overview.virtual
+        self._draw_overview()
 
-    def action_add(self) -> None:
-        if self._refuses():
+    def action_filter(self) -> None:
+        self.query_one(OverviewView).begin_filter()
+
+    def action_sort(self, step: int) -> None:
+        self.query_one(OverviewTable).action_sort(step)
+
+    def action_reverse(self) -> None:
+        self.query_one(OverviewTable).action_reverse()
+
+    def action_edit(self) -> None:
+        """What can be done to the list of hosts."""
+        if self.refuses_recording():
             return
+        host = self.query_one(HostTable).chosen
+        name = host.name if host is not None else ""
+        entries = [
+            MenuEntry("Add host…", self._add_host),
+            MenuEntry(f"Reconnect {name}", self._reconnect_host),
+            MenuEntry(
+                f"Remove {name}",
+                self._remove_host,
+                enabled=self.nictop.hosts.several,
+                why_not="The last host stays: add another one first",
+            ),
+        ]
+        row = self._row
+        if row is not None and row.link is not None:
+            entries.append(MenuEntry(f"Set up {row.end.host} {row.link.name}…", self._set_up))
+        self.app.push_screen(MenuScreen("Hosts", entries))
+
+    def _set_up(self) -> None:
+        row = self._row
+        if row is not None:
+            self.opener.open_set_up(row.end.host, row.end.ifindex)
+
+    @property
+    def _row(self) -> NicRow | None:
+        """The chosen interface, if the list of them has the focus."""
+        overview = self.query_one(OverviewView)
+        return overview.chosen if overview.has_focus_within else None
+
+    def _add_host(self) -> None:
+        """Ask for a host in a line."""
         self._show_complaint("")
-        entry = self.query_one(TextInput)
-        entry.display = True
-        self.set_focus(entry)  # at once: the next characters, d among them, are typed into it
+        self._entry.display = True
+        self.set_focus(self._entry)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """An invalid host stays in the line, to be corrected."""
@@ -128,26 +211,18 @@ class HostsScreen(NictopScreen, Screen[None]):
 
     def _end_entry(self) -> None:
         self._show_complaint("")
-        entry = self.query_one(TextInput)
-        entry.value, entry.display = "", False
+        self._entry.value, self._entry.display = "", False
         self.set_focus(self.query_one(HostTable))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The key of the entry is handled before any other, so that what follows it is typed there, and removes no
-        host; in it, it is a character."""
-        return action != "add" or not self.query(TextInput) or not self.query_one(TextInput).has_focus
-
-    def action_remove(self) -> None:
-        if self._refuses():
-            return
+    def _remove_host(self) -> None:
+        """Watch the chosen host no longer."""
         host = self.query_one(HostTable).chosen
         if host is not None and self.nictop.hosts.several:
             self._show_complaint("")
             self.nictop.hosts.remove(host.name)
-        else:
-            self._show_complaint("The last host stays: add another one first.")
 
-    def action_reconnect(self) -> None:
+    def _reconnect_host(self) -> None:
+        """Connect to the chosen host again, now."""
         host = self.query_one(HostTable).chosen
-        if host is not None and not self._refuses():
+        if host is not None:
             self.nictop.hosts.reconnect(host.name)

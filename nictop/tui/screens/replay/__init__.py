@@ -1,1 +1,1 @@
-"""What a recording adds to the live screen: actions in time, and runs in it."""
+"""What a recording adds: a time to go to, and the runs in it."""

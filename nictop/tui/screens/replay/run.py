@@ -8,42 +8,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
 from nictop.traffic.live.run_view import RunView
-from nictop.tui.keys import RECORDED_RUN_KEYS, REPLAY_KEYS
-from nictop.tui.screens.replay.actions import ReplayActions
+from nictop.tui.keys import RECORDED_RUN_KEYS
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import time_text
-from nictop.tui.widgets.status.replay_line import ReplayLine
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
     from nictop.traffic.results.selection import StoredRun
+    from nictop.tui.controllers.replay import Replay
 
 
-class RecordedRunScreen(RunPage, ReplayActions):
-    """Over the live screen, while that shows a recording."""
+class RecordedRunScreen(RunPage):
+    """The first screen of its tab, in a recording with runs."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*RECORDED_RUN_KEYS, *REPLAY_KEYS]
+    TAB = "traffic"
+    BINDINGS: ClassVar[list[BindingType]] = RECORDED_RUN_KEYS
 
     def __init__(self, index: int) -> None:
         super().__init__()
         self._index = index
         self._run: RecordedRun | None = None
 
-    def compose(self) -> ComposeResult:
-        yield ReplayLine(place=self._replay.where, id="replay")
-        yield from super().compose()
+    @property
+    def _replay(self) -> Replay:
+        replay = self.nictop.replay
+        assert replay is not None  # only then there is this screen
+        return replay
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._choose(self._index)
         self.subscribe(self._replay.changed, self._update, now=True)
+
+    def choose_now(self) -> None:
+        """The run that goes on at this time, if there is one."""
+        now = self.nictop.now()
+        for index, run in enumerate(self._replay.runs):
+            if run.begin <= now and (run.end is None or now <= run.end) and index != self._index:
+                self._choose(index)
 
     def _choose(self, index: int) -> None:
         self._index = index % len(self._replay.runs)
@@ -52,8 +59,7 @@ class RecordedRunScreen(RunPage, ReplayActions):
 
     def _update(self) -> None:
         """Time has passed, or it jumped."""
-        if self.is_current:
-            self.query_one(ReplayLine).redraw()
+        if self.in_sight:
             work: WorkType[None] = self._advance
             self.run_worker(work, name="recorded run", group="recorded run", exclusive=True)
 
@@ -63,11 +69,8 @@ class RecordedRunScreen(RunPage, ReplayActions):
             self._draw_soon()
 
     def on_screen_resume(self) -> None:
-        self._update()
-
-    def on_line_view_resized(self) -> None:
-        super().on_line_view_resized()
-        self._update()
+        if self.is_open:
+            self._update()
 
     # ------------------------------------------------------------------------------------------ what is shown
 
@@ -94,12 +97,6 @@ class RecordedRunScreen(RunPage, ReplayActions):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def action_back(self) -> None:
-        if self._replay.searches:
-            self._replay.stop_search()
-        else:
-            self.dismiss()
-
     def action_begin(self) -> None:
         if self._run is not None:
             self._replay.seek(self._run.marks.begin)
@@ -107,11 +104,11 @@ class RecordedRunScreen(RunPage, ReplayActions):
     def action_run(self, step: int) -> None:
         self._choose(self._index + step)
 
+    def action_pause(self) -> None:
+        self._replay.play()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Others only where there are several."""
         if action == "run":
             return len(self._replay.runs) > 1
-        if action in ("freeze", "enlarge"):
-            return action == "enlarge"
-        replays = self.replays(action)
-        return super().check_action(action, parameters) if replays is None else replays
+        return super().check_action(action, parameters)

@@ -16,12 +16,11 @@ Nothing is started while an error is known; it is shown beside its field, or abo
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.errors import NictopError
@@ -32,9 +31,9 @@ from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.keys import TRAFFIC_KEYS
-from nictop.tui.screens.base import NictopScreen
+from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
-from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
@@ -51,9 +50,10 @@ MAX_FACT_ROWS = 6
 """Of the text about the chosen pair."""
 
 
-class TrafficScreen(NictopScreen, Screen[None]):
-    """Over the live screen."""
+class TrafficScreen(FramedScreen):
+    """The first screen of its tab."""
 
+    TAB = "traffic"
     BINDINGS: ClassVar[list[BindingType]] = TRAFFIC_KEYS
 
     def __init__(self) -> None:
@@ -70,13 +70,12 @@ class TrafficScreen(NictopScreen, Screen[None]):
         except NictopError:
             self._configuration = Configuration()
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> Iterable[Widget]:
         yield OfferTable(id="offers")
         yield TextInput(placeholder=FILTER_HINT, id="offer-filter")
         yield LineView(id="offer-facts")
         yield RunForm(id="run-form")
         yield StartLines(id="run-command")
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(TextInput).display = False
@@ -85,12 +84,15 @@ class TrafficScreen(NictopScreen, Screen[None]):
         form = self.query_one(RunForm)
         self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
         form.everything = self.app.size.height >= ALL_OPTIONS_MIN_ROWS
-        self.subscribe(self.nictop.hosts.changed, self._update, now=True)
+        self.subscribe(self.nictop.hosts.changed, self._update)
+        self._update()
 
     # ------------------------------------------------------------------------------------------ what is shown
 
     def _update(self) -> None:
         """Pairs are searched for only when links have changed."""
+        if not self.in_sight:
+            return
         hosts = self.nictop.hosts.sessions
         links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
         if len(links) == len(self._links) and all(a is b for a, b in zip(links, self._links, strict=True)):
@@ -149,7 +151,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
         form.show(self._choice.problems)
         self._draw_command()
         self._draw_facts()
-        if row is not None and self.is_current:
+        if row is not None and self.in_sight:
             for name in self._tools.missing((row.offer.client.host, row.offer.server.host)):
                 self.run_worker(self._ask_tools(name), group="tools", exit_on_error=False)
 
@@ -189,7 +191,9 @@ class TrafficScreen(NictopScreen, Screen[None]):
         return wrap(self.glyphs.encode(text), cells)
 
     def on_screen_resume(self) -> None:
-        self._check()
+        if self.is_open:
+            self._update()
+            self._check()
 
     def on_line_view_resized(self) -> None:
         self.call_after_refresh(self._draw)
@@ -203,12 +207,6 @@ class TrafficScreen(NictopScreen, Screen[None]):
         self._check()
 
     # -------------------------------------------------------------------------------------------------- keys
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys with priority are characters where text is typed."""
-        if action in ("filter", "kept") and self.query(RunForm):
-            return not (self.query_one(TextInput).has_focus or self.query_one(RunForm).types)
-        return True
 
     def action_start(self) -> None:
         """If something is wrong, show that and start nothing."""
@@ -235,32 +233,40 @@ class TrafficScreen(NictopScreen, Screen[None]):
 
     def on_start_lines_pressed(self, event: StartLines.Pressed) -> None:
         if event.self_test:
-            self.action_self_test()
+            self.start_self_test()
         else:
             self.action_start()
 
-    def action_self_test(self) -> None:
-        """With the options of the form."""
+    def start_self_test(self) -> None:
+        """Start a self-test with the options of the form."""
         if self._choice.problems:
             self.action_start()
             return
         self._choice = self._choice.for_self_test(self.query_one(RunForm).words)
         self._begin(self_test=True)
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         entry = self.query_one(TextInput)
         if entry.display:
             entry.value, entry.display = "", False
             self.set_focus(self.query_one(OfferTable))
             self._draw()
+        elif self.types:
+            self.set_focus(self.query_one(OfferTable))
         else:
-            self.dismiss()
+            await super().action_back()
 
-    def action_other(self) -> None:
-        form = self.query_one(RunForm)
-        self.set_focus(self.query_one(OfferTable) if form.has_focus else form)
+    def action_edit(self) -> None:
+        self.set_focus(self.query_one(RunForm))
 
-    def action_everything(self) -> None:
+    def action_options(self) -> None:
+        entries = (
+            MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),
+            MenuEntry("Start a self-test (two ends on this machine, no NIC)", self.start_self_test),
+        )
+        self.app.push_screen(MenuScreen("Traffic", entries))
+
+    def toggle_everything(self) -> None:
         form = self.query_one(RunForm)
         form.everything = not form.everything
         form.show(form.problems)
@@ -279,8 +285,3 @@ class TrafficScreen(NictopScreen, Screen[None]):
         event.stop()
         self.query_one(TextInput).display = bool(event.value.strip())
         self.set_focus(self.query_one(OfferTable))
-
-    def action_kept(self) -> None:
-        from nictop.tui.screens.traffic.results import KeptScreen
-
-        self.app.push_screen(KeptScreen())

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.screen import Screen
+from textual.widget import Widget
 
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
@@ -23,10 +22,10 @@ from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
+from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
-from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.traffic.comparison_view import ComparisonView
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 
@@ -41,17 +40,17 @@ MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
 
-class KeptScreen(WhileOpen, Screen[None]):
-    """Over the traffic screen."""
+class KeptScreen(FramedScreen):
+    """The first screen of its tab."""
 
+    TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> Iterable[Widget]:
         with Container(id="kept-body"):
             yield SetUpList(id="kept-list")
             yield ComparisonView(id="kept-comparison")
         yield LineView(id="kept-trouble")
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#kept-trouble").can_focus = False
@@ -60,9 +59,9 @@ class KeptScreen(WhileOpen, Screen[None]):
         self.query_one(ComparisonView).border_title = "Result"
         table.show((), ("Reading results…",))
         table.focus()
-        self.action_update()
 
-    def action_update(self) -> None:
+    def on_screen_resume(self) -> None:
+        """Read them anew; what is shown stays meanwhile."""
         work: WorkType[None] = self._read
         self.run_worker(work, name="kept runs", group="kept", exclusive=True)
 
@@ -138,6 +137,10 @@ class KeptScreen(WhileOpen, Screen[None]):
         self.query_one(SetUpList).mark()
         self._compare()
 
+    def action_options(self) -> None:
+        entries = (MenuEntry("Swap A and B", self.action_swap, enabled=self.query_one(SetUpList).compared is not None),)
+        self.app.push_screen(MenuScreen("Results", entries))
+
     def action_swap(self) -> None:
         self.query_one(SetUpList).swap()
         self._compare()
@@ -146,6 +149,7 @@ class KeptScreen(WhileOpen, Screen[None]):
 class KeptRunScreen(RunPage):
     """A stored run; a key goes to the others of its experiment."""
 
+    TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
 
     def __init__(self, row: ResultGroup) -> None:
@@ -155,7 +159,6 @@ class KeptRunScreen(RunPage):
         self._picture = result_view(row.first.result)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._draw_soon()
 
     def run_view(self) -> RunView | None:
@@ -173,13 +176,13 @@ class KeptRunScreen(RunPage):
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         return ()
 
-    def action_step(self, step: int) -> None:
+    def action_next(self, step: int) -> None:
         self._index = (self._index + step) % len(self._runs)
         self._picture = result_view(self._runs[self._index].result)
         self._draw_soon()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There are others only in an experiment of several."""
-        if action == "step":
+        if action == "next":
             return len(self._runs) > 1
         return super().check_action(action, parameters)

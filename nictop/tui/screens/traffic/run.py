@@ -1,6 +1,6 @@
 """The run that is running, or the last one: its chart, and at its end its result.
 
-Escape ends it and shows what was measured so far; t leaves the screen, and the run continues.
+Escape leaves the screen, and the run continues; enter ends it and shows what was measured so far.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nictop.report.runs.points import set_up_points
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_KEYS
-from nictop.tui.screens.dialogs.leave import ChangeScreen
+from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import progress_text, time_text
 from nictop.tui.widgets.traffic.comparison_view import verdict_of
@@ -24,13 +24,18 @@ if TYPE_CHECKING:
 
 RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
-LIVE_SCREENS = 2
-"""On the stack when the live screen is shown: that of the first frame is below it."""
+
+
+class StopScreen(ConfirmDialog):
+    """Whether the run is stopped."""
+
+    TITLE_WORDS, YES_LABEL, NO_LABEL = "Stop the test?", "Stop", "Continue"
 
 
 class RunScreen(RunPage):
     """Shows the state of the `TrafficController`."""
 
+    TAB = "traffic"
     BINDINGS: ClassVar[list[BindingType]] = RUN_KEYS
 
     def __init__(self) -> None:
@@ -38,7 +43,6 @@ class RunScreen(RunPage):
         self._keys = (False, False)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.subscribe(self.nictop.traffic.changed, self._update, now=True)
         self.set_interval(RUN_COUNTDOWN_SECONDS, self._tick, name="run")
 
@@ -51,17 +55,18 @@ class RunScreen(RunPage):
                 self.show_points(True)
             self._keys = keys
             self.refresh_bindings()
-        self._draw_soon()
-        if self.is_current:
+        if self.in_sight:
+            self._draw_soon()
             self._ask_for_change()
 
     def _tick(self) -> None:
-        if self.nictop.traffic.running and self.is_current:
+        if self.nictop.traffic.running and self.in_sight:
             self._draw_soon()
 
     def on_screen_resume(self) -> None:
-        self._draw_soon()
-        self._ask_for_change()
+        if self.is_open:
+            self._draw_soon()
+            self._ask_for_change()
 
     def _ask_for_change(self) -> None:
         """Ask the user to change what the next run needs."""
@@ -100,16 +105,19 @@ class RunScreen(RunPage):
     # -------------------------------------------------------------------------------------------------- keys
 
     def action_stop(self) -> None:
-        work: WorkType[None] = self.nictop.traffic.stop
-        self.app.run_worker(work, name="stop", group="stop", exclusive=True)
+        self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)
 
-    def action_back(self) -> None:
-        self.dismiss()
+    def _stop(self, sure: bool | None) -> None:
+        if sure:
+            work: WorkType[None] = self.nictop.traffic.stop
+            self.app.run_worker(work, name="stop", group="stop", exclusive=True)
 
-    def action_leave(self) -> None:
-        """To the live screen, whatever lies between."""
-        while len(self.app.screen_stack) > LIVE_SCREENS:
-            self.app.pop_screen()
+    async def action_back(self) -> None:
+        """The run goes on in the background, and its page stays."""
+        if self.nictop.traffic.running:
+            await self.opener.action_view("devices")
+        else:
+            self.dismiss()
 
     def action_again(self) -> None:
         traffic = self.nictop.traffic
@@ -117,7 +125,7 @@ class RunScreen(RunPage):
             traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run must have ended before it is left or started again."""
-        if action in ("stop", "back", "again"):
+        """A run must have ended before it is started again."""
+        if action in ("stop", "again"):
             return self.nictop.traffic.running == (action == "stop")
         return super().check_action(action, parameters)

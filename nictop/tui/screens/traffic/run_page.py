@@ -10,13 +10,12 @@ goodput     9.41 Gb/s received by vm2, 100 % of line rate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.screen import Screen
+from textual.widget import Widget
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import Glyphs
@@ -25,9 +24,9 @@ from nictop.report.runs.sentences import KIND_LABELS, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
-from nictop.tui.screens.base import NictopScreen
+from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.status import ends_text, goodput_text, options_text, progress_bar
-from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
@@ -62,7 +61,7 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: 
     return lines
 
 
-class RunPage(NictopScreen, Screen[None]):
+class RunPage(FramedScreen):
     """A subclass chooses the run, and calls `draw`."""
 
     BINDINGS: ClassVar[list[BindingType]] = RUN_PAGE_KEYS
@@ -71,7 +70,7 @@ class RunPage(NictopScreen, Screen[None]):
         super().__init__()
         self._drawing = False
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> Iterable[Widget]:
         yield LineView(id="run-title")
         with Horizontal(id="run-plots"):
             yield RunChart(id="run-chart")
@@ -79,7 +78,6 @@ class RunPage(NictopScreen, Screen[None]):
         yield PointChart(id="run-points")
         yield RunHosts(id="run-hosts")
         yield LineView(id="run-sentences")
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#run-title").can_focus = False
@@ -177,7 +175,7 @@ class RunPage(NictopScreen, Screen[None]):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def action_freeze(self) -> None:
+    def action_pause(self) -> None:
         chart = self.query_one(RunChart)
         chart.freeze(not chart.frozen)
         self.draw()
@@ -188,21 +186,33 @@ class RunPage(NictopScreen, Screen[None]):
     def action_whole(self) -> None:
         self.query_one(RunChart).leave()
 
-    def action_cpu(self) -> None:
-        self.query_one(RunChart).next_cpu()
+    async def action_speed(self, step: int) -> None:
+        """Zoom in or out."""
+        self.query_one(RunChart).enlarge(step)
 
-    def action_enlarge(self, steps: int) -> None:
-        self.query_one(RunChart).enlarge(steps)
+    def action_options(self) -> None:
+        """Of a single run there is one: whose CPU is drawn."""
+        if len(self.run_results()) < 2:
+            self.query_one(RunChart).next_cpu()
+            return
+        points = bool(self.query_one("#run-points").display)
+        entries = (
+            MenuEntry("Bars of all variants", self.toggle_points, points),
+            MenuEntry("CPU of the next host or core", self.query_one(RunChart).next_cpu),
+        )
+        self.app.push_screen(MenuScreen("View options: test", entries))
 
-    def action_points(self) -> None:
+    def toggle_points(self) -> None:
         self.show_points(not self.query_one("#run-points").display)
+
+    def action_copy(self) -> None:
+        """What is said about the run, as text."""
+        lines = ["".join(text for text, _ in line) for line in self.query_one("#run-sentences", LineView).lines]
+        if lines:
+            self.nictop.copy_lines(lines, ["the result as text"])
 
     def show_points(self, shown: bool) -> None:
         """Bars of all set-ups, or the chart of one run."""
         self.query_one("#run-points").display = shown
         self.query_one("#run-plots").display = not shown
         self._draw_soon()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Bars are for several runs."""
-        return action != "points" or len(self.run_results()) > 1

@@ -1,4 +1,4 @@
-"""The last line of a screen: the keys that work now, and what each does.
+"""The last line of a screen: the keys that work now, and what each does; help and quit at its right end, always.
 
 Textual's `Footer` is a widget per key, all of them made anew, styled and laid out whenever the focus moves; that was
 nearly half of the CPU time of a key press. This one is a single line, drawn again only when its keys have changed.
@@ -6,20 +6,28 @@ nearly half of the CPU time of a key press. This one is a single line, drawn aga
 
 from __future__ import annotations
 
-from itertools import accumulate
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import width
 
 if TYPE_CHECKING:
     from textual.screen import Screen
+
+MAX_HINTS = 7
+"""Of the screen, beside `LAST`."""
+LAST = ("help", "quit")
+"""Ids of the keys at the right end."""
 
 
 class KeyHint(NamedTuple):
@@ -30,6 +38,8 @@ class KeyHint(NamedTuple):
     label: str
     tooltip: str
     enabled: bool
+    is_last: bool = False
+    """At the right end."""
 
     @property
     def width(self) -> int:
@@ -68,22 +78,45 @@ class KeyFooter(Widget, can_focus=False):
         if screen.app.app_focus and self.is_attached and screen is self.screen:
             self.hints = active_hints(screen)
 
+    def placed(self) -> tuple[tuple[int, int], ...]:
+        """(column, index into `hints`) of those that have room: the last ones at the right end, the others from the
+        left as far as all of them fit."""
+        cells = self.size.width
+        last = [index for index, hint in enumerate(self.hints) if hint.is_last]
+        room = cells - sum(self.hints[index].width for index in last)
+        found: list[tuple[int, int]] = []
+        x = 0
+        for index in [index for index, hint in enumerate(self.hints) if not hint.is_last][:MAX_HINTS]:
+            if x + self.hints[index].width > room:
+                break
+            found.append((x, index))
+            x += self.hints[index].width
+        x = max(0, room)
+        for index in last:
+            found.append((x, index))
+            x += self.hints[index].width
+        return tuple(found)
+
     def render_line(self, y: int) -> Strip:
         base = self.rich_style
         styles = {name: self.get_component_rich_style(f"key-footer--{name}") for name in ("key", "label", "hover")}
         segments: list[Segment] = []
-        for index, hint in enumerate(self.hints):
+        x = 0
+        for column, index in self.placed():
+            hint = self.hints[index]
             change = styles["hover"] if index == self.hovered else Style()
             if not hint.enabled:
                 change += Style(dim=True)
+            if column > x:
+                segments.append(Segment(" " * (column - x), base))
             segments.append(Segment(f" {hint.display} ", base + styles["key"] + change))
             segments.append(Segment(f"{hint.label} ", base + styles["label"] + change))
+            x = column + hint.width
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
     def hint_at(self, x: int) -> int | None:
         """Index of the hint that covers a column."""
-        ends = accumulate(hint.width for hint in self.hints)
-        return next((index for index, end in enumerate(ends) if x < end), None)
+        return next((index for column, index in self.placed() if column <= x < column + self.hints[index].width), None)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         self.hovered = self.hint_at(event.x)
@@ -106,9 +139,29 @@ class KeyFooter(Widget, can_focus=False):
 
 def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
     """Of a screen as it is focused now; an action with several keys is shown with the first of them."""
-    shown: dict[str, KeyHint] = {}
-    for _, binding, enabled, tooltip in screen.active_bindings.values():
-        if binding.show and binding.action not in shown:
-            display = screen.app.get_key_display(binding)
-            shown[binding.action] = KeyHint(binding.key, display, binding.description, tooltip, enabled)
-    return tuple(shown.values())
+    app, shown = screen.app, dict[str, KeyHint]()
+    glyphs, refused = getattr(app, "glyphs", UNICODE), getattr(screen, "refused_actions", ())
+    places: dict[str, tuple[bool, int, int]] = {}
+    nodes: list[DOMNode] = []
+    for node, binding, enabled, tooltip in screen.active_bindings.values():
+        if node not in nodes:
+            nodes.append(node)
+        if binding.show and binding.action not in shown and binding.action not in refused:
+            display = glyphs.text(app.get_key_display(binding))
+            hint = KeyHint(binding.key, display, binding.description, tooltip, enabled, binding.id in LAST)
+            shown[binding.action] = hint
+            place = order_of_bindings(type(node)).get((binding.id, binding.action), 0)
+            places[binding.action] = (hint.is_last, nodes.index(node), place)
+    return tuple(shown[action] for action in sorted(shown, key=places.__getitem__))
+
+
+@cache
+def order_of_bindings(kind: type[DOMNode]) -> dict[tuple[str | None, str], int]:
+    """(id, action) → its place: those of a class come before those of its bases, in the order of the lists, whatever
+    keys they have."""
+    found: dict[tuple[str | None, str], int] = {}
+    for one in kind.__mro__:
+        for binding in one.__dict__.get("BINDINGS", ()):
+            if isinstance(binding, Binding):
+                found.setdefault((binding.id, binding.action), len(found))
+    return found

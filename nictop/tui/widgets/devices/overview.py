@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 from textual.widgets import Input
 
@@ -19,7 +17,6 @@ from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Diagnosis
-from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -51,8 +48,6 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
 
 class OverviewView(WhileOpen, Container):
     """Derives the pairs of NICs only when links have changed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_KEYS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -139,23 +134,22 @@ class OverviewView(WhileOpen, Container):
 
     # --------------------------------------------------------------------------------------------------- filter
 
-    def action_filter(self) -> None:
+    def begin_filter(self) -> None:
+        """Show the line of the filter: what is typed next belongs to it."""
         entry = self.query_one(TextInput)
         entry.display = True
-        self.screen.set_focus(entry)  # at once: what is typed next belongs to it
+        self.screen.set_focus(entry)  # at once
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The key of the filter is handled before any other, so that what follows it is typed into the filter; there
-        it is a character."""
-        return action != "filter" or not self.is_open or not self.query_one(TextInput).has_focus
+    @property
+    def has_filter(self) -> bool:
+        """The filter is shown."""
+        return bool(self.query_one(TextInput).display)
 
-    def end_filter(self) -> bool:
-        """Clear and hide the filter; returns whether it was shown."""
+    def end_filter(self) -> None:
+        """Clear and hide the filter."""
         entry = self.query_one(TextInput)
-        there = entry.display
         entry.value, entry.display = "", False
         self.screen.set_focus(self.query_one(OverviewTable))
-        return there
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from textual import events
-from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.columns.column import Column
@@ -16,7 +14,6 @@ from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
-from nictop.tui.keys import OVERVIEW_TABLE_KEYS
 from nictop.tui.widgets.base.line_view import TONES, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
@@ -32,8 +29,6 @@ MARK_CELLS = 2
 
 class OverviewTable(ChoiceView):
     """Posts `Chosen` when the cursor is on another line, `Opened` on a second click."""
-
-    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_TABLE_KEYS
 
     class Chosen(Message):
         """The cursor is on another line."""

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.model.facts import fit, width
@@ -41,28 +43,47 @@ def host_mark(status: ConnectionStatus, *, glyphs: Glyphs) -> Span:
     return glyphs.encode(MARKS[status]), STYLES[status]
 
 
+@dataclass(frozen=True)
+class HostSpans:
+    """Hosts in a line."""
+
+    spans: Sequence[Span] = ()
+    ends: Sequence[tuple[str, int]] = ()
+    """Name of a host, and the column behind it; "": of the number of those that have no room."""
+
+    def at(self, x: int) -> str | None:
+        """The host in a column."""
+        return next((name or None for name, end in self.ends if x < end), None)
+
+
 def draw_hosts(
     hosts: Sequence[HostSession], chosen: str, cells: int, now: float, interval: float, *, glyphs: Glyphs
-) -> list[Span]:
+) -> HostSpans:
     """At most `cells` cells. The order stays; where not all of them have room, the chosen one has, and the numbers at
     both ends say how many are out of sight."""
     items = [_item(host, host.name == chosen, now, interval, glyphs) for host in hosts]
     sizes = [sum(width(text) for text, _ in item) for item in items]
-    if sum(sizes) <= cells:
-        return [span for item in items for span in item]
     here = next((index for index, host in enumerate(hosts) if host.name == chosen), 0)
     first, last = here, here + 1
-    room = cells - 2 * HIDDEN_COUNT_CELLS - sizes[here]
+    room = cells - sum(sizes)
+    if room >= 0:
+        first, last = 0, len(items)
+    else:
+        room = cells - 2 * HIDDEN_COUNT_CELLS - sizes[here]
     while last < len(items) and sizes[last] <= room:
         room -= sizes[last]
         last += 1
     while first > 0 and sizes[first - 1] <= room:
         first -= 1
         room -= sizes[first]
-    spans = [span for item in items[first:last] for span in item]
-    before = [(f" +{first}", "dim")] if first else []
-    after = [(f" +{len(items) - last} ", "dim")] if last < len(items) else []
-    return cut_spans([*before, *spans, *after], cells)
+    parts = [(host.name, item) for host, item in zip(hosts[first:last], items[first:last], strict=True)]
+    if first:
+        parts.insert(0, ("", [(f" +{first}", "dim")]))
+    if last < len(items):
+        parts.append(("", [(f" +{len(items) - last} ", "dim")]))
+    ends = accumulate(sum(width(text) for text, _ in item) for _, item in parts)
+    spans = cut_spans([span for _, item in parts for span in item], cells)
+    return HostSpans(spans, tuple(zip((name for name, _ in parts), ends, strict=True)))
 
 
 def _item(host: HostSession, is_chosen: bool, now: float, interval: float, glyphs: Glyphs) -> list[Span]:

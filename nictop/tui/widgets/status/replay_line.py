@@ -1,4 +1,4 @@
-"""Where the playback of a recording is, on one line, and below it what there is to say of the recording.
+"""Where the playback of a recording is, in the second line of every screen: the timeline, a pane of its own.
 
 ▶ 14:03:20  14:02:11 ━━━━━━━━━━╋╋╋╋━━━●────────── 14:03:23  ×2  demo.nictop
 """
@@ -6,44 +6,64 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from typing import ClassVar, NamedTuple, Protocol
 
-from nictop.model.facts import clean, wrap
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.replay.position import PlaybackPosition, wall_clock_text
+from nictop.tui.keys import TIMELINE_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 
 STATE_TEXT = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
 MIN_TIMELINE_CELLS, MAX_TIMELINE_CELLS = 8, 200
+EDGE_CELLS = 60
+"""Cells from which on the times of both ends and the name of the file are there."""
 DATED_SECONDS = 86400.0
 """Seconds from which on the edges are told with their dates."""
-MAX_NOTICE_ROWS = 2
-"""Of what there is to say."""
-MIN_FILE_NAME_CELLS = 60
-"""Cells below which there is no room for the name of the file."""
 
 
-def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
+class Timeline(NamedTuple):
+    """The line, and where the bar is in it."""
+
+    line: SpanLine
+    begin: int = 0
+    cells: int = 0
+
+    def share(self, x: int) -> float | None:
+        """Of the recording before a column; None: the bar is not there."""
+        return (x - self.begin) / max(1, self.cells - 1) if 0 <= x - self.begin < self.cells else None
+
+
+def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> Timeline:
     """One line of at most `width` cells; the least important parts are left out first."""
     marks = {"playing": glyphs.playing, "paused": glyphs.paused, "end": glyphs.end, "newest": glyphs.newest}
     left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_clock_text(place.wall + place.now), "title")]
     if STATE_TEXT[place.state]:
         left.append((f" {STATE_TEXT[place.state]}", "warn" if place.state == "paused" else "dim"))
+    left.append((" ", ""))
     right = f" {glyphs.encode('×')}{place.speed:g} "
-    date = place.end - place.begin >= DATED_SECONDS
-    first, last = (wall_clock_text(place.wall + edge, date=date) for edge in (place.begin, place.end))
-    name = f" {clean(os.path.basename(place.path))} " if width >= MIN_FILE_NAME_CELLS else ""
-    used = sum(cells(text) for text, _ in left) + cells(right)
-    room = width - used - len(first) - len(last) - 4
-    if room - cells(name) >= 2 * MIN_TIMELINE_CELLS:
-        room -= cells(name)
-        right = f"{right}{name}"
+    room = width - sum(cells(text) for text, _ in left) - cells(right)
     if room < MIN_TIMELINE_CELLS:
-        return tuple(cut_spans((*left, (right, "dim")), width))
+        return Timeline(tuple(cut_spans((*left, (right, "dim")), width)))
+    behind: list[Span] = [(right, "dim")]
+    if width >= EDGE_CELLS:
+        date = place.end - place.begin >= DATED_SECONDS
+        first, last = (wall_clock_text(place.wall + edge, date=date) for edge in (place.begin, place.end))
+        name = f"{clean(os.path.basename(place.path))} "
+        if room - len(first) - len(last) - 3 >= MIN_TIMELINE_CELLS:
+            left.append((f" {first} ", "dim"))
+            behind.insert(0, (f" {last}", "dim"))
+            room -= len(first) + len(last) + 3
+        if room - cells(name) >= 2 * MIN_TIMELINE_CELLS:
+            behind.append((name, "dim"))
+            room -= cells(name)
     bar = draw_bar(place, min(room, MAX_TIMELINE_CELLS), glyphs=glyphs)
-    spans = (*left, (f"  {first} ", "dim"), *bar, (f" {last}", "dim"), (right, "dim"))
-    return tuple(cut_spans(spans, width))
+    return Timeline((*left, *bar, *behind), sum(cells(text) for text, _ in left), len(bar))
 
 
 def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
@@ -67,26 +87,75 @@ def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -
     return tuple(spans)
 
 
+class Playback(Protocol):
+    """What the timeline does to a recording."""
+
+    def where(self) -> PlaybackPosition: ...
+
+    def seek(self, moment: float) -> None:
+        """Jump, seconds as in the recording."""
+
+    def step(self, count: int) -> None:
+        """So many readings on or back."""
+
+    def skip(self, seconds: float) -> None:
+        """Jump on or back."""
+
+    def edge(self) -> None:
+        """To the end, and what is added to it."""
+
+
 class ReplayLine(LineView):
-    """Hidden while the hosts are live."""
+    """The timeline of `replay`; hidden while the hosts are live. Posts `GoRequested`."""
 
-    can_focus = False
+    BINDINGS: ClassVar[list[BindingType]] = TIMELINE_KEYS
 
-    def __init__(self, *, place: Callable[[], PlaybackPosition] | None, id: str | None = None) -> None:
+    class GoRequested(Message):
+        """A time is to be asked for."""
+
+    def __init__(self, replay: Playback | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._place = place
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.display = self._place is not None
+        self._replay = replay
+        self._timeline = Timeline(())
+        self.can_focus = replay is not None
+        self.display = replay is not None
 
     def redraw(self) -> None:
         """Draw the present position."""
-        if self._place is None or not self.size.width:
+        if self._replay is not None and self.size.width:
+            self._timeline = draw_place(self._replay.where(), self.size.width, glyphs=self.glyphs)
+            self.show_lines([self._timeline.line], cursor=0 if self.screen.focused is self else None)
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        share = self._timeline.share(event.get_content_offset_capture(self).x)
+        if self._replay is not None and share is not None:
+            place = self._replay.where()
+            self._replay.seek(place.begin + share * (place.end - place.begin))
+
+    def action_go(self) -> None:
+        self.post_message(self.GoRequested())
+
+    def action_reading(self, count: int) -> None:
+        if self._replay is not None:
+            self._replay.step(count)
+
+    def action_skip(self, seconds: int) -> None:
+        if self._replay is not None:
+            self._replay.skip(float(seconds))
+
+    def action_edge(self, side: int) -> None:
+        if self._replay is None:
             return
-        place, width = self._place(), self.size.width
-        lines: list[SpanLine] = [draw_place(place, width, glyphs=self.glyphs)]
-        said = self.glyphs.text(place.note)
-        lines += [((f" {part}", "warn"),) for part in wrap(said, max(10, width - 2))[:MAX_NOTICE_ROWS]] if said else []
-        self.take_rows(len(lines))
-        self.show_lines(lines)
+        if side < 0:
+            self._replay.seek(self._replay.where().begin)
+        else:
+            self._replay.edge()

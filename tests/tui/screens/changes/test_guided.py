@@ -14,6 +14,7 @@ from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.changes.guided_form import SetUpForm
+from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.change_screen import screen_with_changes, screen_with_changes_in_namespace
 from tests.support.changes import LINK
@@ -52,14 +53,14 @@ def form(screen: Screen) -> list[str]:
 
 
 async def open_on(screen: Screen, name: str) -> None:
-    """The key c on the line of a NIC."""
+    """The key e on the line of a NIC."""
     table = screen.app.screen.query_one(DeviceTable)
     snapshot = screen.nictop.hosts.session.snapshot
     (ifindex,) = (one.ifindex for one in snapshot.links.values() if one.name == name)
     if f" {name} " not in "\n".join(screen.lines()):
-        await screen.press("v")
+        await screen.press("o", "space", "escape")
     table.choose_link(ifindex)
-    await screen.press("c")
+    await screen.press("e")
     assert shows(screen, SetUpScreen)
     await screen.settle()
 
@@ -210,7 +211,7 @@ async def test_a_nic_must_be_chosen() -> None:
 async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
     async with live_screen(WIDE) as screen:
         await guest(screen)
-        await screen.press("5", "c")
+        await screen.press("4", "e")
         assert shows(screen, SetUpScreen)
         assert any("set up ens224" in row for row in screen.drawn())
 
@@ -220,9 +221,10 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
         for name in ("vm1", "vm2"):
             hosts[name].send(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-        await screen.press("0")
+        await screen.press("5")
+        screen.app.screen.query_one(OverviewTable).focus()
         await wait_until(screen, lambda: any("nic-vm2" in row for row in screen.drawn()))
-        await screen.press("end", "c")
+        await screen.press("end", "e", "end", "enter")
         assert shows(screen, SetUpScreen)
         assert any("vm2: set up nic-vm2" in row for row in screen.drawn())
 

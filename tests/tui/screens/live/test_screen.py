@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from textual._styles_cache import StylesCache
 from textual.geometry import Size
-from textual.widgets import Static
 
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Line, PciFunction, Queue, Request
@@ -20,6 +19,7 @@ from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.devices.detail import FactsView, LinkPanel
 from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
@@ -96,11 +96,11 @@ async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
         frozen = screen.lines()
         await screen.receive(counters(3.0, {2: (125_000_000, 0)}))
         assert screen.lines() == frozen
-        assert any("FROZEN" in row for row in screen.drawn())
+        assert any("PAUSED" in row for row in screen.drawn())
         assert len(screen.nictop.hosts.session.history.series(("rx_bits", 2))) == 2
         await screen.press("space")
         assert screen.lines() != frozen
-        assert not any("FROZEN" in row for row in screen.drawn())
+        assert not any("PAUSED" in row for row in screen.drawn())
 
 
 async def test_packets_instead_of_bits() -> None:
@@ -108,7 +108,7 @@ async def test_packets_instead_of_bits() -> None:
         await screen.receive(
             hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
         )
-        await screen.press("p")
+        await screen.press("o", "end", "space", "escape")
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "125 k" in line
         assert "1.00 G" not in line
@@ -120,8 +120,10 @@ async def test_links_without_a_device_can_be_hidden() -> None:
         assert screen.lines()[-1].strip() == "Virtual interfaces ▸ 2 hidden (o)"
         await screen.press("v")
         assert any("veth0" in line for line in screen.lines())
-        await screen.press("v")
+        await screen.press("o", "space", "escape")
         assert not any("veth0" in line for line in screen.lines())
+        await screen.press("o", "space", "escape")
+        assert any("veth0" in line for line in screen.lines())
 
 
 async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> None:
@@ -140,12 +142,11 @@ async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> N
         assert screen.app.screen.query_one(DeviceTable).has_focus
 
 
-async def test_update_and_interval_are_asked_of_the_probe() -> None:
+async def test_the_interval_is_asked_of_the_probe() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), inventory(*NICS))
-        await screen.press("u", "plus", "minus", "minus")
-        assert screen.source.requests[-4:] == [
-            Request(inventory=True),
+        await screen.press("plus", "minus", "minus")
+        assert screen.source.requests[-3:] == [
             Request(interval=0.5),
             Request(interval=1.0),
             Request(interval=2.0),
@@ -155,10 +156,10 @@ async def test_update_and_interval_are_asked_of_the_probe() -> None:
 async def test_a_lost_host_is_said_and_its_last_values_stay() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), inventory(*NICS), SourceState("lost", "the probe ended with signal 9", 2.0))
-        assert "the probe ended with signal 9" in str(screen.app.screen.query_one("#banner", Static).content)
+        assert "the probe ended with signal 9" in screen.lines(FindingsPanel)[0]
         assert any("ens192" in line for line in screen.lines())
         await screen.receive(hello())
-        assert not screen.app.screen.query_one("#banner", Static).display
+        assert "signal 9" not in screen.lines(FindingsPanel)[0]
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW, (200, 60), (60, 15), (40, 10), (20, 5), (3, 3)])
@@ -216,7 +217,7 @@ def test_plain_consoles_are_recognised(environment: dict[str, str], expected: bo
     assert wants_ascii(environment) is expected
 
 
-async def test_the_title_and_the_banner_are_ascii_too() -> None:
+async def test_the_title_and_the_notice_are_ascii_too() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.receive(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
         rows = screen.drawn()
@@ -257,7 +258,7 @@ async def test_a_narrow_screen_shows_the_rates_before_their_past() -> None:
 async def test_the_footer_names_help_and_quit_on_the_narrowest_screen() -> None:
     async with live_screen((40, 10)) as screen:
         await screen.receive(hello(), inventory(*NICS))
-        assert "enter Open  ? Help  q Quit" in screen.drawn()[-1]
+        assert screen.drawn()[-1] == " Enter Open  e Set up    ? Help  q Quit "
 
 
 async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() -> None:
@@ -349,9 +350,9 @@ async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
 async def test_help_lists_every_key() -> None:
     async with live_screen() as screen:
         await screen.press("question_mark")
-        assert any("stop the picture" in row for row in screen.drawn())
+        assert any("pause the display" in row for row in screen.drawn())
         shown = "\n".join(screen.lines(LineView))
-        for words in ("stop the picture", "read everything again", "the line above", "no carrier"):
+        for words in ("pause the display", "view options", "Line above", "no carrier", "view Queues"):
             assert words in shown
         await screen.press("escape")
         assert screen.app.screen.query(DeviceTable)
@@ -389,7 +390,7 @@ async def test_views_scroll_and_keys_belong_to_their_view() -> None:
         await screen.press("pagedown")
         assert any("virtio2-config" in row for row in screen.drawn())
         known = len(screen.source.requests)
-        await screen.press("i", "p", "v")  # of other views: nothing happens here
+        await screen.press("n", "s", "m")  # of other views: nothing happens here
         assert not screen.app.screen.query_one(QueueView).unfold
         assert not screen.app.screen.query_one(DeviceTable).packets
         assert len(screen.source.requests) == known
@@ -398,14 +399,13 @@ async def test_views_scroll_and_keys_belong_to_their_view() -> None:
 async def test_all_interrupts_are_read_only_while_somebody_looks() -> None:
     async with live_screen() as screen:
         await load(screen)
-        await screen.press("a")
         assert not any(request.machine for request in screen.source.requests)
         await screen.press("3")
         assert not any("Local timer" in row for row in screen.drawn())
-        await screen.press("a")
+        await screen.press("o")
         assert screen.source.requests[-1] == Request(machine=True)
         assert any("Local timer" in row for row in screen.drawn())
-        await screen.press("a")
+        await screen.press("o")
         assert screen.source.requests[-1] == Request(machine=False)
 
 
@@ -420,10 +420,10 @@ async def test_idle_queues_fold_and_unfold() -> None:
             assert heard is not None
             await screen.receive(Line(counters=replace(heard, queues={2: tuple(queues)})))
         await screen.press("2")
-        assert any("11 idle queues: 0-6,8-11" in line for line in screen.lines(QueueView))
-        assert [line.split()[0] for line in screen.lines(QueueView) if line.split()[1:2] == ["rx"]] == ["7"]
-        await screen.press("i")
-        assert len([line for line in screen.lines(QueueView) if line.split()[1:2] == ["rx"]]) == 12
+        assert any("idle: queues 0-6,8-11" in line for line in screen.lines(QueueView))
+        assert [line.split()[0] for line in screen.lines(QueueView) if line.split()[0].isdecimal()] == ["7"]
+        await screen.press("o")
+        assert len([line for line in screen.lines(QueueView) if line.split()[0].isdecimal()]) == 12
 
 
 async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:

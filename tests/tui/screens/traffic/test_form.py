@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual.widgets import Static
 
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.hosts import run_hosts
@@ -83,17 +82,17 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
 
 
 @real
-async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: Path) -> None:
+async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(kept_here: Path) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
         assert len(runs.generators()) == 2
-        assert runs.app.screen.active_bindings["escape"].binding.description == "Stop"
-        await runs.press("escape")
+        assert runs.app.screen.active_bindings["enter"].binding.description == "Stop"
+        await runs.stop()
         await runs.wait_until_finished()
         assert runs.generators() == []
-        assert runs.app.screen.active_bindings["escape"].binding.description == "Back"
-        assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
+        assert runs.app.screen.active_bindings["enter"].binding.description == "Run again"
+        assert "arrived at b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
         ((_, kept),) = stored_runs(kept_here).runs
@@ -112,7 +111,7 @@ def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
 
 @real
 @pytest.mark.parametrize("stage", ["at once", "while it is looked for generators"])
-async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
+async def test_a_run_that_is_stopped_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
         await runs.open_form()
         await runs.type(2, "600")
@@ -121,8 +120,8 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
         try:
             await runs.press("enter")
             if stage != "at once":
-                await runs.until(lambda: "checking iperf3" in runs.run_text())
-            await runs.press("escape")
+                await runs.until(lambda: "looking for generators" in runs.run_text())
+            await runs.stop()
         finally:
             signal_all(processes, signal.SIGCONT)
         await runs.wait_until_finished()
@@ -135,16 +134,18 @@ async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
-        await runs.press("t")
+        page = runs.app.screen
+        await runs.press("escape")
         assert shown(runs) is LiveScreen
         await runs.until(lambda: "▶" in status(runs) and "b/s" in status(runs))
         assert "of 600 s" in status(runs)
-        await runs.press("t")
-        assert shown(runs) is RunScreen
-        await runs.press("escape")
+        assert "6 Traffic ●" in runs.drawn()[0]
+        await runs.press("6")
+        assert runs.app.screen is page, "as it was left"
+        await runs.stop()
         await runs.wait_until_finished()
-        await runs.press("t")
-        assert "▶" not in status(runs)
+        await runs.press("1")
+        assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
         assert len(stored_runs(kept_here).runs) == 1
 
 
@@ -174,7 +175,7 @@ async def test_the_size_may_change_during_a_run() -> None:
             await runs.settle()
             assert len(runs.drawn()) == size[1]
         assert any("█" in row for row in runs.drawn())
-        await runs.press("escape")
+        await runs.stop()
         await runs.wait_until_finished()
 
 
@@ -198,12 +199,12 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         await runs.press("left", "left")
         assert runs.chart().time is not None
         before = runs.chart().view
-        await runs.press("c")
+        await runs.press("o")
         assert runs.chart().view != before
-        await runs.press("home", "space")
+        await runs.press("end", "space")
         assert runs.chart().time is None
         assert "PAUSED" not in title(runs)
-        await runs.press("escape")
+        await runs.stop()
         await runs.wait_until_finished()
 
 
@@ -233,7 +234,7 @@ async def test_two_runs_at_once_there_are_not() -> None:
         assert request is not None
         assert not runs.nictop.traffic.start(request)
         assert len(runs.generators()) == 2
-        await runs.press("escape")
+        await runs.stop()
         await runs.wait_until_finished()
 
 
@@ -308,8 +309,8 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
         await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
-        assert "1 run, 3 needed" in runs.run_text()
-        await runs.press("p")
+        assert "fewer than 3 runs" in runs.run_text()
+        await runs.press("o", "enter")
         assert runs.chart().display
 
 
@@ -330,7 +331,7 @@ async def test_a_self_test_needs_no_second_host() -> None:
     async with two_hosts() as runs:
         await runs.open_form()
         await runs.type(2, "1")
-        await runs.press("tab", "s")
+        await runs.press("shift+tab", "o", "end", "enter")
         await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
         assert kept.result.failure is None
@@ -347,10 +348,10 @@ def nic(name: str, address: str, mtu: int = 1500) -> Line:
 async def test_with_one_host_the_form_says_what_to_do() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("t")
+        await screen.press("6")
         drawn = "\n".join(screen.drawn())
-        assert "Press 5 to add one" in drawn
-        assert "Self-test" in drawn
+        assert "5 Hosts adds the other one" in drawn
+        assert "self-test" in drawn
         await screen.press("enter")
         assert "no test path" in "\n".join(screen.drawn())
         assert not screen.nictop.traffic.running
@@ -363,7 +364,7 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
         for name, address in (("vm1", "192.0.2.1"), ("vm2", "192.0.2.2")):
             hosts[name].send(hello(), nic("ens3", address), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-        await screen.press("t")
+        await screen.press("6")
         drawn = "\n".join(screen.drawn())
         words = " ".join(row.strip("│ ") for row in drawn.split("\n"))
         assert "No test path" in words and "vm1 and vm2 report the same boot ID: same machine" in words
@@ -378,7 +379,7 @@ async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, word
             hosts[name].send(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3[/x]", address, mtu))
             hosts[name].send(counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-        await screen.press("t")
+        await screen.press("6")
         drawn = "\n".join(screen.drawn())
         if words == "nothing":
             assert screen.app.screen.query_one(OfferTable).count == 1
@@ -477,12 +478,12 @@ async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPat
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("t", "tab", "down", "down", *"qkth/s?")
+        await screen.press("6", "tab", "down", "down", *"qk6h/s?:")
         form = screen.app.screen.query_one(RunForm)
-        assert form.words["time"] == "qkth/s?"
+        assert form.words["time"] == "qk6h/s?:"
         assert isinstance(screen.app.screen, TrafficScreen)
         await screen.press("backspace")
-        assert form.words["time"] == "qkth/s"
+        assert form.words["time"] == "qk6h/s?"
         await screen.press("ctrl+u")
         assert form.words["time"] == "10"
 
@@ -491,13 +492,13 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
-        await screen.press("t", "tab", "down", "down")
+        await screen.press("6", "tab", "down", "down")
         form_screen = screen.app.screen
         assert isinstance(form_screen, TrafficScreen) and form_screen.query_one(RunForm).types
-        form_screen.action_self_test()
+        form_screen.start_self_test()
         await screen.settle()
         assert shown(screen) is RunScreen
-        await screen.press("escape", *"5x9")
+        await screen.press("escape", *"x9")
         assert shown(screen) is TrafficScreen
         assert form_screen.query_one(RunForm).words["time"] == "10"
 
@@ -505,7 +506,7 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
 async def test_an_ascii_console_gets_ascii() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("t", "f2")
+        await screen.press("6", "o", "enter")
         assert all(row.isascii() for row in screen.drawn())
 
 
@@ -524,7 +525,7 @@ def write_set_up(directory: Path, experiment: str, label: str, gigabits: float, 
 
 
 async def open_kept(screen: Screen) -> SetUpList:
-    await screen.press("t", "k")
+    await screen.press("7")
     assert isinstance(screen.app.screen, KeptScreen)
     table = screen.app.screen.query_one(SetUpList)
     await wait_until(screen, lambda: "Reading" not in "".join(text for line in table.lines for text, _ in line))
@@ -542,13 +543,19 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: P
         drawn = ["".join(text for text, _ in line) for line in table.lines]
         slower = next(number for number, line in enumerate(drawn) if "vswitch" in line)
         await screen.press("home", *["down"] * slower, "m")
-        assert "A against B" not in "\n".join(screen.drawn())
+        assert isinstance(screen.app.screen, KeptScreen)
         await screen.press("home", *["down"] * (1 - slower), "m")
+        assert isinstance(screen.app.screen, ComparisonScreen)
         await screen.settle()
-        assert any("Better: passthrough[/b] = " in line for line in screen.drawn())
-        await screen.press("x")
+        drawn = screen.drawn()
+        assert any("passthrough[/b] is better" in line for line in drawn)
+        await screen.press("m")
         await screen.settle()
-        assert any("Worse: vswitch = " in line for line in screen.drawn())
+        assert any("vswitch is worse" in line for line in screen.drawn())
+        await screen.press("escape", "enter")
+        assert isinstance(screen.app.screen, ComparisonScreen), "of a line that is A or B"
+        await screen.press("escape", "m", "enter")
+        assert isinstance(screen.app.screen, KeptRunScreen), "it is not marked any more"
 
 
 async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
@@ -562,8 +569,8 @@ async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
         assert any("4.00 Gb/s received by b" in row for row in screen.drawn())
         await screen.press("right_square_bracket")
         await screen.settle()
-        assert any("4.01 Gb/s received by b" in row for row in screen.drawn())
-        assert "run 2 of 2" in screen.drawn()[0]
+        assert any("4.01 Gb/s arrived at b" in row for row in screen.drawn())
+        assert "run 2 of 2" in screen.drawn()[2]
 
 
 async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_here: Path) -> None:
@@ -581,17 +588,16 @@ async def test_nothing_kept_is_said() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
-        assert any("No results yet" in row for row in screen.drawn())
-        await screen.press("enter", "m", "x", "escape", "escape")
+        assert any("Nothing is kept yet" in row for row in screen.drawn())
+        await screen.press("enter", "m", "escape")
         assert isinstance(screen.app.screen, LiveScreen)
-        assert str(screen.app.screen.query_one("#banner", Static).content) == ""
 
 
 async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_chosen() -> None:
     """A slow line brings several keys at once."""
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("t", "tab")
+        await screen.press("6", "tab")
         for key in ("down", "down", *"1007", "backspace", "down", *"4"):
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()

@@ -22,7 +22,7 @@ def host(name: str, state: str = "live") -> HostSession:
 
 
 def text(hosts: list[HostSession], chosen: str, cells: int, *, now: float = 101.0, glyphs: Glyphs = UNICODE) -> str:
-    return "".join(part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, glyphs=glyphs))
+    return "".join(part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, glyphs=glyphs).spans)
 
 
 def test_each_host_has_a_mark_and_the_shown_one_brackets() -> None:
@@ -66,11 +66,11 @@ def test_it_fits_and_counts_what_is_out_of_sight(cells: int, chosen: int) -> Non
         assert shown + hidden == 20
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("width", range(0, 140, 7))
-def test_the_line_has_the_width_of_the_screen(width: int, frozen: bool) -> None:
+def test_the_line_has_the_width_of_the_screen(width: int, paused: bool) -> None:
     hosts = [host("vm1"), host("x" * 60, "failed")]
-    line = draw_several(hosts, "vm1", width, 1.0, (1.8, 52_000_000), now=101.0, frozen=frozen, glyphs=UNICODE)
+    line, _ = draw_several(hosts, "vm1", width, 1.0, (1.8, 52_000_000), now=101.0, paused=paused, glyphs=UNICODE)
     assert len("".join(part for part, _ in line)) == width
 
 

@@ -15,7 +15,7 @@ PLACE = PlaybackPosition(
 
 
 def text(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> str:
-    return "".join(part for part, _ in draw_place(place, width, glyphs=glyphs))
+    return "".join(part for part, _ in draw_place(place, width, glyphs=glyphs).line)
 
 
 @pytest.mark.parametrize("width", [*range(0, 60, 3), 80, 120, 500])

@@ -1,0 +1,221 @@
+"""The frame of every screen that is not a dialog: tabs, hosts with the timeline of a recording, findings, keys.
+
+ nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts 2 6 Traffic ● 7 Results
+ [● vm1]  ● vm2                                                     every 1 s
+…
+ ▲ ens224: no DHCP reply; auto-generated profile "Wired connection 1"     +5 (4)
+ Enter Open  e Set up  y Copy fix                                ? Help  q Quit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widget import Widget
+
+from nictop.tui.keys import FRAME_KEYS
+from nictop.tui.screens.base import NictopScreen
+from nictop.tui.screens.dialogs.go_to_time import ask_time
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.line_view import TONES, Span
+from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.status.replay_line import ReplayLine
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.tui.widgets.status.tab_line import TabLine
+
+if TYPE_CHECKING:
+    from nictop.rules import Diagnosis
+
+INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Seconds; the steps of the keys + and -."""
+
+
+class FramedScreen(NictopScreen, Screen[None]):
+    """A subclass yields what is between the lines of the frame (`compose_body`), and says which tab it belongs to."""
+
+    AUTO_FOCUS = ""
+    TAB: ClassVar[str] = ""
+    BINDINGS: ClassVar[list[BindingType]] = FRAME_KEYS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._findings_shown: tuple[Diagnosis | None, str, bool] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield TabLine(id="tabs")
+        with Horizontal(id="hosts-line"):
+            yield StatusLine(self.opener.own_cost, clock=self.nictop.now, id="status")
+            yield ReplayLine(self.nictop.replay, id="replay")
+        yield from self.compose_body()
+        yield FindingsPanel(id="worst")
+        yield KeyFooter()
+
+    def compose_body(self) -> Iterable[Widget]:
+        """The widgets of this screen."""
+        raise NotImplementedError
+
+    @property
+    def tab(self) -> str:
+        """Name of the active tab."""
+        return self.TAB
+
+    def on_mount(self) -> None:
+        nictop = self.nictop
+        for signal in (nictop.hosts.changed, nictop.traffic.changed, nictop.recording.changed, nictop.changes.changed):
+            self.subscribe(signal, self._update_status)
+        self.subscribe(nictop.diagnosis.changed, self._update_findings)
+        self.subscribe(nictop.display.changed, self.draw_frame)
+        if nictop.replay is not None:
+            self.subscribe(nictop.replay.changed, self._update_status)
+        self.draw_frame()
+
+    def on_screen_resume(self) -> None:
+        """It was covered by another screen, and not drawn meanwhile."""
+        if self.is_open:
+            self.draw_frame()
+
+    def draw_frame(self) -> None:
+        self._update_status()
+        self._update_findings()
+
+    def _update_status(self) -> None:
+        """Tabs, hosts, and why the chosen one is not live."""
+        if not self.in_sight or not self.nictop.hosts.by_name:
+            return
+        nictop = self.nictop
+        hosts, session = nictop.hosts, nictop.hosts.session
+        line = self.query_one(StatusLine)
+        line.pids = hosts.pids
+        line.show(
+            nictop.display.snapshot(session),
+            hosts.sessions,
+            hosts.chosen,
+            interval=hosts.interval,
+            paused=nictop.display.paused,
+            going=self.glyphs.text(self.opener.activity()),
+            note=nictop.replay.note if nictop.replay is not None else "",
+        )
+        self.query_one(ReplayLine).redraw()
+        self._draw_tabs()
+        self._draw_findings_line()
+
+    def _update_findings(self) -> None:
+        if self.in_sight:
+            self._draw_tabs()
+            self._draw_findings_line()
+
+    def _draw_tabs(self) -> None:
+        self.query_one(TabLine).show(self.tab, self._badges())
+
+    def _badges(self) -> dict[str, Span]:
+        """What is behind the names of the tabs."""
+        from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+
+        nictop, badges = self.nictop, dict[str, Span]()
+        diagnosis = nictop.display.diagnosis
+        urgent = [one for one in diagnosis.findings if one.severity != "info"] if diagnosis is not None else []
+        if urgent:
+            worst = urgent[0].severity
+            tone = TONES[SEVERITY_LABELS[worst].tone]
+            badges["findings"] = (f"{severity_mark(worst, glyphs=self.glyphs)}{len(urgent)}", tone)
+        sessions = nictop.hosts.sessions
+        failed = any(one.snapshot.state == "failed" for one in sessions)
+        if len(sessions) > 1 or failed:
+            badges["hosts"] = (f"{len(sessions)}{' ✖' if failed else ''}", "bad" if failed else "dim")
+        if nictop.traffic.running:
+            badges["traffic"] = ("●", "good")
+        return badges
+
+    def _draw_findings_line(self) -> None:
+        line, nictop = self.query_one(FindingsPanel), self.nictop
+        if line.display and nictop.hosts.by_name:
+            notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
+            content = (nictop.display.diagnosis, notice, nictop.hosts.several)
+            if content != self._findings_shown:
+                self._findings_shown = content
+                line.show(content[0], notice=notice, several_hosts=content[2])
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    @property
+    def refused_actions(self) -> tuple[str, ...]:
+        """Those that only say that they are not available: no hint is shown for them."""
+        return () if self.nictop.replay is None else ("set_up", "fix", "edit")
+
+    @property
+    def types(self) -> bool:
+        """Characters are typed into a field."""
+        return self.focused is not None and self.focused.check_consume_key("x", "x")
+
+    def refuses_recording(self) -> bool:
+        """Whether a recording is shown; a notice says so."""
+        if self.nictop.replay is not None:
+            self.nictop.notify("Not available in a recording.", "Recording")
+        return self.nictop.replay is not None
+
+    async def on_tab_line_clicked(self, event: TabLine.Clicked) -> None:
+        await self.opener.action_view(event.tab)
+
+    async def on_findings_panel_opened(self) -> None:
+        await self.opener.action_view("findings")
+
+    def on_status_line_host_clicked(self, event: StatusLine.HostClicked) -> None:
+        self.nictop.hosts.choose(event.name)
+
+    def on_replay_line_go_requested(self) -> None:
+        ask_time(self)
+
+    def action_host(self, step: int) -> None:
+        """The host before or after, round and round."""
+        hosts = self.nictop.hosts
+        names = [one.name for one in hosts.sessions]
+        if hosts.chosen in names:
+            hosts.choose(names[(names.index(hosts.chosen) + step) % len(names)])
+
+    def action_next(self, step: int) -> None:
+        """A recording: search for the next or previous finding or run."""
+        if self.nictop.replay is not None:
+            self.nictop.replay.search(step)
+
+    def action_pause(self) -> None:
+        """The display; of a recording, the playback."""
+        if self.nictop.replay is not None:
+            self.nictop.replay.play()
+        else:
+            self.nictop.display.toggle()
+
+    async def action_speed(self, step: int) -> None:
+        """Of the playback; of live hosts, the interval between two readings."""
+        from nictop.probe.records import Request
+
+        hosts = self.nictop.hosts
+        if self.nictop.replay is not None:
+            self.nictop.replay.change_speed(step)
+            return
+        nearest = min(range(len(INTERVALS)), key=lambda index: abs(INTERVALS[index] - hosts.interval))
+        await hosts.request(Request(interval=INTERVALS[max(0, min(len(INTERVALS) - 1, nearest - step))]))
+        self._update_status()
+
+    async def action_back(self) -> None:
+        """Long work ends; else one step back, from the top of a view to Devices."""
+        if self.nictop.replay is not None and self.nictop.replay.searches:
+            self.nictop.replay.stop_search()
+        elif len(self.app.screen_stack) > 1:
+            self.dismiss()
+        else:
+            await self.opener.action_view("devices")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "filter":  # has priority: where text is typed, its key is a character
+                return not self.types
+            case "host":
+                return self.nictop.hosts.several
+            case "next":
+                return self.nictop.replay is not None
+        return True

@@ -1,0 +1,272 @@
+"""The frame of every screen: tabs, hosts, findings and keys are where they always are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.binding import Binding
+from textual.screen import ModalScreen
+
+import nictop.tui.keys
+from nictop.errors import NictopError
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.rules import Diagnosis
+from nictop.tui.app import NictopApp
+from nictop.tui.keys import KEYS, VARIANTS, checked_keymap, key_label
+from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.traffic.form import TrafficScreen
+from nictop.tui.screens.traffic.results import KeptScreen
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.status.host_table import HostTable
+from nictop.tui.widgets.status.replay_line import ReplayLine
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.tui.widgets.status.tab_line import TABS, TabLine, draw_tabs
+from nictop.tui.widgets.traffic.form import RunForm
+from nictop.wire.source import SourceState
+from tests.cli.commands.test_demo import DEMO
+from tests.support.findings import finding
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.replay_screen import screen_with_replay
+from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, live_screen, screen_with_hosts, wait_until
+
+SCREENS = {"1": LiveScreen, "2": LiveScreen, "3": LiveScreen, "4": LiveScreen, "5": HostsScreen, "6": TrafficScreen}
+SCREENS["7"] = KeptScreen
+NAMES = {str(number): tab.name for number, tab in enumerate(TABS, 1)}
+ENDING = "? Help  q Quit "
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+
+
+async def two(screen: Screen, hosts: ScriptedHosts) -> None:
+    for name in ("vm1", "vm2"):
+        lines = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
+        hosts[name].send(SourceState("live"), hello(), inventory(*lines), counters(1.0, {2: (0, 0)}))
+    await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+    screen.nictop.diagnosis.publish(Diagnosis((finding(host="vm1"), finding(host="vm1", severity="info")), ()))
+    await screen.settle()
+
+
+def tab(screen: Screen) -> str:
+    shown = screen.app.screen
+    assert isinstance(shown, FramedScreen)
+    return shown.tab
+
+
+# ---------------------------------------------------------------------------------------------------------------- tabs
+
+
+@pytest.mark.parametrize("first", SCREENS)
+async def test_every_tab_from_every_tab(first: str) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await two(screen, hosts)
+        for second, kind in SCREENS.items():
+            await screen.press(first, second)
+            assert isinstance(screen.app.screen, kind)
+            assert tab(screen) == NAMES[second]
+            rows = screen.drawn()
+            assert f"│{second} {TABS[int(second) - 1].label}" in rows[0]
+            assert "[● vm1]" in rows[1]
+            assert rows[-1].endswith(ENDING)
+            assert second == "4" or " ▲ vm1 ens224" in rows[-2]
+
+
+async def test_a_click_does_what_the_key_does() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await two(screen, hosts)
+        for name in ("hosts", "results", "cpus", "traffic", "findings", "devices"):
+            label = next(f"{number} {one.label}" for number, one in enumerate(TABS, 1) if one.name == name)
+            await screen.pilot.click(TabLine, offset=(screen.drawn()[0].index(label), 0))
+            await screen.settle()
+            assert tab(screen) == name
+        await screen.pilot.click(StatusLine, offset=(screen.drawn()[1].index("vm2"), 0))
+        await screen.settle()
+        assert "[● vm2]" in screen.drawn()[1]
+        await screen.pilot.click(FindingsPanel)
+        await screen.settle()
+        assert tab(screen) == "findings"
+
+
+async def test_a_digit_is_a_character_where_text_is_typed_and_no_key_below_a_dialog() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5", "slash", "3")
+        assert screen.app.screen.query_one("#nic-filter", TextInput).value == "3"
+        assert tab(screen) == "hosts"
+        await screen.press("escape", "question_mark", "3")
+        assert isinstance(screen.app.screen, HelpScreen)
+
+
+async def test_screens_are_as_they_were_left() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("down", "5", "slash", *"ens224", "enter")
+        before = screen.app.screen
+        await screen.press("6", "e", "down", "down", *"77", "escape")
+        assert isinstance(screen.app.screen, TrafficScreen), "one step back: from the field"
+        await screen.press("5")
+        assert screen.app.screen is before
+        assert screen.app.screen.query_one("#nic-filter", TextInput).value == "ens224"
+        await screen.press("6")
+        assert screen.app.screen.query_one(RunForm).words["time"] == "77"
+        await screen.press("1")
+        assert screen.chosen() == "ens224"
+
+
+async def test_escape_goes_back_to_devices() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        for key in "234567":
+            await screen.press(key, "escape")
+            assert tab(screen) == "devices", key
+            assert screen.app.screen.query_one(DeviceTable).has_focus
+
+
+async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[object] = []
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5", "6", "7", "1")
+        for kind in (TabLine, StatusLine, FindingsPanel, OverviewView, HostTable):
+            monkeypatch.setattr(kind, "show", lambda self, *_, **__: drawn.append(self.screen))
+        screen.nictop.hosts.changed.publish()
+        await screen.settle()
+        assert set(drawn) == {screen.app.screen}
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("active", NAMES.values())
+@pytest.mark.parametrize("width", [*range(0, 90, 4), 200])
+def test_tabs_fit_and_their_digits_stay(width: int, active: str, glyphs: Glyphs) -> None:
+    badges = {"findings": (f"{glyphs.warning}4", "warn"), "hosts": ("12 ✖", "bad"), "traffic": ("●", "good")}
+    drawn = draw_tabs(active, badges, width, glyphs=glyphs)
+    text = "".join(part for part, _ in drawn.line)
+    assert len(text) <= width and (not glyphs.is_ascii or text.isascii())
+    if width >= 16:
+        assert [one for one in text.replace("12", "") if one in "1235678"] == list("123567")
+        for number, one in enumerate(TABS, 1):
+            assert drawn.at(text.index(str(number))) == one.name
+    if width >= 40:
+        number = list(NAMES.values()).index(active)
+        assert f"{glyphs.axis}{number + 1} {TABS[number].label[:3]}" in text
+    assert width < 90 or " nictop " in text
+
+
+async def test_badges() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        assert "4 Findings ▲1 5 Hosts 2 6 Traffic 7" in screen.drawn()[0]
+        hosts["vm2"].send(SourceState("failed", "no python3"))
+        screen.nictop.diagnosis.publish(Diagnosis((finding(severity="critical"), finding()), ()))
+        await wait_until(screen, lambda: "4 Findings ✖2 5 Hosts 2 ✖ 6 Traffic" in screen.drawn()[0])
+
+
+# ---------------------------------------------------------------------------------------------------------------- keys
+
+
+def bindings() -> Iterator[Binding]:
+    """Of every screen that is not a dialog, and of its widgets."""
+    for name, found in vars(nictop.tui.keys).items():
+        if name.endswith("_KEYS"):
+            yield from (one for one in found if isinstance(one, Binding) and one.id in {**KEYS, **VARIANTS})
+
+
+def test_no_key_has_two_meanings() -> None:
+    owner: dict[str, str] = {}
+    for name, key in {**KEYS, **VARIANTS}.items():
+        for one in key.keys.split(","):
+            assert owner.setdefault(one, name) == name
+    for binding in bindings():
+        assert binding.id is not None
+        assert {owner[one] for one in binding.key.split(",")} == {binding.id}
+        assert binding.description
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE, (60, 20), (40, 12)])
+async def test_help_and_quit_are_never_cut_and_hints_are_whole(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
+        await two(screen, hosts)
+        for key in SCREENS:
+            await screen.press(key)
+            row = screen.drawn()[-1]
+            assert row.endswith(ENDING), key
+            footer = screen.app.screen.query_one(KeyFooter)
+            shown = [footer.hints[index] for _, index in footer.placed()]
+            assert len(shown) <= 9
+            for hint in shown:
+                assert f" {hint.display} {hint.label} " in row
+
+
+def test_labels_of_keys() -> None:
+    labels = {"left_curly_bracket": "{", "full_stop": ".", "comma": ",", "left_parenthesis": "(", "plus": "+"}
+    labels |= {"question_mark": "?", "escape": "Esc", "pageup": "PgUp", "ctrl+c": "ctrl+c", "S": "S", "f2": "f2"}
+    assert {key: key_label(key) for key in labels} == labels
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"view.queues": "f2"}, "unknown action view.queues"),
+        ({"copy": "e"}, "e is both copy and edit"),
+        ({"copy": "x", "edit": "x"}, "x is both copy and edit"),
+        ({"copy": ""}, "keys.copy: no key"),
+    ],
+)
+def test_a_keymap_that_is_not_valid_is_refused_in_one_sentence(section: dict[str, str], words: str) -> None:
+    with pytest.raises(NictopError) as raised:
+        checked_keymap(section, "config.toml")
+    assert words in raised.value.message
+    assert raised.value.exit_code == 2
+
+
+async def test_keys_of_the_configuration_are_bound_and_shown() -> None:
+    keys = checked_keymap({"help": "f1", "queues": "x", "copy": "ctrl+y, c", "edit": "y"}, "config.toml")
+    async with live_screen(NARROW) as screen:
+        screen.app.set_keymap(keys)
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        assert screen.drawn()[-1].endswith("f1 Help  q Quit ")
+        assert " y Set up " in screen.drawn()[-1]
+        await screen.press("x")
+        assert tab(screen) == "queues"
+        await screen.press("2", "1", "f1")
+        assert isinstance(screen.app.screen, HelpScreen)
+
+
+# ------------------------------------------------------------------------------------------------------------ timeline
+
+
+async def test_the_timeline_is_a_pane_and_can_be_clicked() -> None:
+    async with screen_with_replay(DEMO, NARROW, start=10.0) as screen:
+        await screen.press("shift+tab")
+        line = screen.app.screen.query_one(ReplayLine)
+        assert line.has_focus
+        assert screen.drawn()[-1].startswith(" Enter Go to time")
+        row = screen.text("#replay")
+        end = max(index for index, one in enumerate(row) if one in "─━┼╋●")
+        await screen.pilot.click(ReplayLine, offset=(end, 0))
+        await screen.wait_until_shown()
+        assert screen.replay.playback.at_end
+        for key in "234567":
+            await screen.press(key)
+            assert "at the end" in screen.text("#replay"), key
+
+
+async def test_the_demo_says_what_it_is_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    notices: list[str] = []
+    monkeypatch.setattr(NictopApp, "show_notice", lambda self, text, title: notices.append(f"{title}: {text}"))
+    async with screen_with_replay(DEMO, NARROW, start=30.0, notice="A recording of two guests.") as screen:
+        assert notices == ["Demo: A recording of two guests."]
+        assert not isinstance(screen.app.screen, ModalScreen)
+        assert screen.drawn()[2].startswith(" DEVICE")
