@@ -67,8 +67,10 @@ class Glyphs:
     cost: str = "━"
     countdown: tuple[str, str] = ("█", "░")
     """Time that is left, and time that has passed."""
-    heat: str = " ·░▒▓█"
+    heat: str = "·▁▃▅▇"
     """From 0 to the maximum."""
+    bar: str = "▏▎▍▌▋▊▉█"
+    """Parts of the last cell of a bar, up to the whole cell."""
     work: str = "█▓▒▚░▞"
     """Kinds of CPU time, in the order of `nictop.tui.widgets.cpu.strip.KINDS`; in ASCII a letter of the name."""
     idle: str = "·"
@@ -101,6 +103,6 @@ ASCII = Glyphs(
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
     levels=" .:|#", zero="_", line="*", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",
-    spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=" .:+*#", work="USQITG", idle=".",
+    spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=".:+*#", bar="#", work="USQITG", idle=".",
     playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),
 )  # fmt: skip
