@@ -14,7 +14,7 @@ _TYPOGRAPHY = str.maketrans(
     {
         "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
         "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
-        "↔": "<->",
+        "←": "<-", "↔": "<->",
     }
 )  # fmt: skip
 """ASCII replacements of characters in texts; of the same width where columns depend on it."""

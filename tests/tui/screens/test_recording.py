@@ -50,7 +50,7 @@ async def name_it(screen: Screen, key: str, path: Path | str) -> None:
 
 
 def complaint(screen: Screen) -> str:
-    views = screen.app.screen.query("#entry-complaint").results(LineView)
+    views = screen.app.screen.query("#entry-error").results(LineView)
     return "".join(text for view in views for line in view.lines for text, _ in line)
 
 

@@ -292,7 +292,7 @@ async def test_go_to_a_time(one: Path) -> None:
         await screen.wait_until_shown()
         assert readings(screen) == pytest.approx(1039.85)
         await screen.press("ctrl+g", *"+900", "enter")
-        assert "is not in the recording" in screen.text("#entry-complaint")
+        assert "is not in the recording" in screen.text("#entry-error")
         await screen.press("escape", "ctrl+g", *"end", "enter")
         await screen.until(lambda: screen.replay.playback.at_end)
         assert "at the end" in screen.text("#replay")
@@ -308,7 +308,7 @@ async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "words"),
-    [("u", "asked for nothing"), ("c", "can be changed"), ("r", "a recording already"), ("t", "No traffic run")],
+    [("u", "asked for nothing"), ("c", "can be changed"), ("r", "Not available in"), ("t", "No traffic run")],
 )
 async def test_what_a_recording_cannot_do_is_said(key: str, words: str, one: Path) -> None:
     async with screen_with_replay(one) as screen:

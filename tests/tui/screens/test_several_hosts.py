@@ -356,14 +356,15 @@ async def asked(screen: Screen, hosts: ScriptedHosts, question: Question) -> asy
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        (("y", "e", "s", "enter"), "yes"),
-        (("enter",), None),
-        (("y", "enter"), None),
-        (("n", "o", "enter"), None),
-        (("y", "e", "s", "escape"), None),
+        (("right", "enter"), "yes"),
+        (("tab", "enter"), "yes"),
+        (("right", "right", "enter"), None),
+        (("left", "enter"), None),
+        (("right", "escape"), None),
+        (("y", "e", "s", "enter", "enter", "left", "enter"), None),
     ],
 )
-async def test_a_host_key_is_accepted_by_yes_and_nothing_else(keys: tuple[str, ...], answer: str | None) -> None:
+async def test_a_host_key_is_accepted_by_its_button_and_nothing_else(keys: tuple[str, ...], answer: str | None) -> None:
     async with screen_with_hosts("vm1", "pve", size=NARROW) as (screen, hosts):
         task = await asked(screen, hosts, KEY)
         assert any("SHA256:abc+/xyz" in row for row in screen.drawn())
@@ -414,7 +415,7 @@ async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> No
         first.cancel()
         await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen))
         second = await asked(screen, hosts, KEY)
-        await screen.press("enter")
+        await screen.press("escape")
         assert await second is None
 
 

@@ -67,7 +67,7 @@ class RunScreen(RunPage):
         """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
         if traffic.asks and traffic.wanted is not None and not isinstance(self.app.screen, ChangeScreen):
-            words = f"{traffic.wanted.sentence}\nnictop changes nothing itself; it looks afterwards whether it is so."
+            words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
             self.app.push_screen(ChangeScreen(words), self._answer)
 
     def _answer(self, changed: bool | None) -> None:

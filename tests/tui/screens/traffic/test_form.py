@@ -215,7 +215,7 @@ async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
         assert shown(runs) is RunScreen
         assert len(runs.generators()) == 2
         await runs.press(key)
-        await runs.pilot.press(key)
+        await runs.pilot.press("enter" if key == "q" else key)
         await runs.wait_until_ended()
         assert runs.generators() == []
 
@@ -295,7 +295,7 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
         await compare_by_hand(runs)
         for name in ("old", "new"):
             await runs.until(
-                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-lines")  # type: ignore[misc]
+                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")  # type: ignore[misc]
             )
             await runs.press("enter")
             await runs.until(lambda: not runs.nictop.traffic.asks)
