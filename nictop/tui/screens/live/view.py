@@ -63,7 +63,7 @@ class LiveView(NictopScreen, Screen[None]):
             yield DevicesView(id="body")
             yield QueueView(id="queues")
             yield CpuView(id="load")
-            yield FindingsView(id="findings")
+            yield FindingsView(clock=self.nictop.now, id="findings")
             yield OverviewView(id="overview")
         yield FindingsPanel(id="worst")
         yield ProcessorStrip(id="processors")
@@ -187,11 +187,10 @@ class LiveView(NictopScreen, Screen[None]):
         self.query_one(ProcessorStrip).show(snapshot)
 
     def _draw_findings(self) -> None:
-        """The panel, or the view that has them all."""
+        """The panel, or the view that has them all; this remembers the findings that are gone even while hidden."""
         several = self.nictop.hosts.several
-        if self.view == "findings":
-            self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
-        else:
+        self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
+        if self.view != "findings":
             self.query_one(FindingsPanel).show(self._diagnosis, several_hosts=several)
 
     @property
