@@ -175,9 +175,8 @@ RUN_PAGE_KEYS: list[BindingType] = [
 
 KEPT_KEYS: list[BindingType] = [
     Binding("enter", "open", "Open", id="kept.open", key_display="enter", tooltip="kept runs: show this one"),
-    Binding("a", "mark('A')", "A", id="kept.a", tooltip="kept runs: this set-up is A"),
-    Binding("b", "mark('B')", "B", id="kept.b", tooltip="kept runs: this set-up is B"),
-    Binding("c", "compare", "Compare", id="kept.compare", tooltip="kept runs: A against B"),
+    Binding("m", "mark", "Mark A/B", id="kept.mark", tooltip="results: mark as A, then another one as B"),
+    Binding("x", "swap", "Swap A/B", id="kept.swap", tooltip="results: B becomes A"),
     Binding("u", "update", "Update", id="kept.update", tooltip="kept runs: read the directory again"),
     Binding("escape", "dismiss", "Back", id="kept.back", key_display="esc", tooltip="kept runs: back"),
     *HELP_AND_QUIT,
@@ -200,13 +199,6 @@ KEPT_RUN_KEYS: list[BindingType] = [
         key_display="]",
         tooltip="a kept run: the next one of the same experiment",
     ),
-]
-
-COMPARISON_KEYS: list[BindingType] = [
-    Binding("escape", "dismiss", "Back", id="comparison.back", key_display="esc", tooltip="a comparison: back"),
-    Binding("x", "turn", "Exchange", id="comparison.turn", tooltip="a comparison: B against A"),
-    QUIT,
-    INTERRUPT,
 ]
 
 RECORDED_RUN_KEYS: list[BindingType] = [
@@ -267,7 +259,7 @@ MENU_LIST_KEYS: list[BindingType] = [
 
 # ------------------------------------------------------------------------------------------------------ help and README
 
-_TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS, COMPARISON_KEYS)
+_TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS)
 
 ALL_KEYS: list[BindingType] = [
     *(key for key in LIVE_KEYS if key not in REPLAY_KEYS),

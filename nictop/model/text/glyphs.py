@@ -47,8 +47,6 @@ class Glyphs:
     """Heights of a cell, from empty to full."""
     zero: str = "·"
     """A value of 0 on the base line."""
-    line: str = "⠒"
-    """A line in a legend; in charts, Unicode lines are drawn with braille dots."""
     ceiling: str = "┄"
     """A horizontal limit."""
     limit: str = "┊"
@@ -64,6 +62,9 @@ class Glyphs:
     # --------------------------------------------------------------------------------------------------------- bars
     spread: tuple[str, str, str] = ("█", "▒", "░")
     """Parts of a bar: up to the lowest run, the median, the highest."""
+    run: str = "●"
+    median: str = "◆"
+    """Marks on an axis of values."""
     cost: str = "━"
     countdown: tuple[str, str] = ("█", "░")
     """Time that is left, and time that has passed."""
@@ -101,8 +102,9 @@ ASCII = Glyphs(
     is_ascii=True,
     critical="X", warning="!", note="-", passed="+", skipped="?",
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
-    levels=" .:|#", zero="_", line="*", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
+    levels=" .:|#", zero="_", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",
-    spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=".:+*#", bar="#", work="USQITG", idle=".",
+    spread=("#", "=", "-"), run="o", median="#", cost="~", countdown=("#", "."), heat=".:+*#", bar="#", work="USQITG",
+    idle=".",
     playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),
 )  # fmt: skip

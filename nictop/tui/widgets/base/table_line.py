@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
-from nictop.model.columns.column import Column, RowT, fit_columns
+from nictop.model.columns.column import Cell, Column, RowT, fit_columns
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
+
+
+def encoded_columns(columns: Sequence[Column[RowT]], glyphs: Glyphs) -> Sequence[Column[RowT]]:
+    """The columns with their texts in this character set, in which an arrow may take more cells."""
+
+    def encoded(column: Column[RowT], row: RowT) -> Cell:
+        text, tone = column.cell(row)
+        return glyphs.encode(text), tone
+
+    if not glyphs.is_ascii:
+        return columns
+    return [replace(column, value=partial(encoded, column)) for column in columns]
 
 
 def headings(columns: Iterable[Column[RowT]]) -> str:
