@@ -88,7 +88,7 @@ async def test_the_panel_has_one_row_whatever_the_findings(size: tuple[int, int]
         await say(screen, finding(severity="critical", title="has no address"))
         assert screen.lines(FindingsPanel)[0].startswith(" ✖ ens224: has no address")
         await say(screen, *(finding(subject=f"ens{number}", title="long " * 40) for number in range(9)))
-        assert screen.lines(FindingsPanel)[0].endswith(" +8 (4) ")
+        assert screen.lines(FindingsPanel)[0].endswith(" +8 (5) ")
         assert panel.region == place
 
 
@@ -242,7 +242,7 @@ async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
         await say(screen, skipped=(Skipped(rule, "alma-load-001", "", "needs root: /dev/kmsg"),))
         await screen.press("5")
         assert any("1 skipped" in row for row in screen.drawn())
-        assert any("All checks that ran passed. Press o for skipped checks." in row for row in screen.drawn())
+        assert any("All checks that ran passed. Press s for skipped checks." in row for row in screen.drawn())
         assert any("Skipped: needs root: /dev/kmsg" in row for row in screen.drawn())
         await screen.press("s")
         assert any(f"– {rule}: needs root: /dev/kmsg" in line for line in screen.lines(FindingList))

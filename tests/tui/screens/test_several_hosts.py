@@ -226,7 +226,7 @@ async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(size: tu
             await hear(screen, hosts, name, hello(), links)
         await screen.press("0")
         table = screen.app.screen.query_one(OverviewTable)
-        assert table.border_title == "Interfaces (2) · 2 virtual hidden (o)"
+        assert table.border_title == "Interfaces (2) · 2 virtual hidden (v)"
         assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["veth0", "veth0"]
         assert any("vm1 veth0: no peer found on other hosts" in row for row in screen.drawn())
         await screen.press("v")

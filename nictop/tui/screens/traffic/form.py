@@ -125,7 +125,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
             return ("No matches",)
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
-            return ("A test needs two hosts. Press 5 to add one.", SELF_TEST_HINT)
+            return ("A test needs two hosts. Press h to add one.", SELF_TEST_HINT)
         waiting = [one.name for one in hosts if one.snapshot.inventory is None]
         if waiting:
             return (f"Reading interfaces of {', '.join(waiting[:MAX_NAMES])}…",)

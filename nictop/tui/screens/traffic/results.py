@@ -77,7 +77,7 @@ class KeptScreen(WhileOpen, Screen[None]):
 
     def _show(self, found: StoredRuns, trouble: str) -> None:
         table = self.query_one(SetUpList)
-        table.show(set_ups([kept for _, kept in found.runs]), ("No results yet. Press 6 to run a test.",))
+        table.show(set_ups([kept for _, kept in found.runs]), ("No results yet. Press Esc to start a test.",))
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
         said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []

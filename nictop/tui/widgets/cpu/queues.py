@@ -149,7 +149,7 @@ def _below(table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Sn
         lines.append(one_line(text, width, "warn" if is_uneven else ""))
     hidden = [row.queue for row in plan.rows if row not in rows and row.queue is not None]
     if hidden:
-        text = f"{len(hidden)} idle queues: {format_cpu_list(hidden)} (o shows them)"
+        text = f"{len(hidden)} idle queues: {format_cpu_list(hidden)} (i shows them)"
         lines.append(one_line(text, width, "dim"))
     age = None
     if snapshot.inventory is not None and snapshot.counters is not None:

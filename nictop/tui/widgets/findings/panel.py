@@ -1,8 +1,8 @@
 """The worst finding in one line, below every view but that of all findings.
 
- ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (4)
+ ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (5)
 
-``+5``: further findings; ``(4)``: the key that lists all of them.
+``+5``: further findings; ``(5)``: the key that lists all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nictop.rules.wording import (
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
 NOT_CHECKED_TEXT = "Checks start when the inventory has been read"
-FINDINGS_KEY = "4"
+FINDINGS_KEY = "5"
 
 
 def draw_worst_finding(

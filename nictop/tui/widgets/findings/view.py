@@ -213,7 +213,7 @@ class FindingsView(WhileOpen, Container):
             return []
         if not self._diagnosis.skipped:
             return [((" All checks passed.", ""),)]
-        texts = ["All checks that ran passed. Press o for skipped checks."]
+        texts = ["All checks that ran passed. Press s for skipped checks."]
         texts += [f"Skipped: {reason}" for reason in sorted({one.reason for one in self._diagnosis.skipped})]
         return [((f" {part}", ""),) for text in texts for part in wrap(self.glyphs.text(text), cells - 2)]
 

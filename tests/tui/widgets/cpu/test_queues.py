@@ -179,7 +179,7 @@ def test_idle_queues_are_folded_with_their_number() -> None:
     link = link_of(host)
     trends = queue_trends(link, host)
     shown = text(draw_queues(link, host, 120, 28, trends).lines)
-    assert any("63 idle queues: 0-4,6-63 (o shows them)" in line for line in shown)
+    assert any("63 idle queues: 0-4,6-63 (i shows them)" in line for line in shown)
     assert [line.split()[0] for line in shown[:5] if line.split()[0].isdecimal()] == ["5"]
 
 
