@@ -232,7 +232,7 @@ def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(s
     os.write(terminal.keyboard, b"q")
     assert terminal.end() == 0
     printed = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "client → server, TCP, 1 stream, 1 s, at 50.0 Mb/s, built-in generator" in printed
+    assert "client → server, TCP, 1 stream, 1 s, rate 50.0 Mb/s, built-in generator" in printed
     assert "goodput " in printed and "not ranked path not verified" in printed
 
 

@@ -56,7 +56,7 @@ ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
 
 RULES: dict[str, tuple[Kind, str]] = {
     "reject with icmpx type admin-prohibited": ("prohibited", "prohibited (firewall"),
-    "reject with tcp reset": ("refused", "are reset although the server listens there"),
+    "reject with tcp reset": ("refused", "are reset although the server listens"),
     "drop": ("timeout", "no answer from"),
 }
 """Rule of the server's firewall → kind of the failure, part of its sentence."""

@@ -225,10 +225,40 @@ async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(size: tu
             links = inventory(link(1, "lo", type=772, flags=0x49), link(2, "veth0", kind="veth"))
             await hear(screen, hosts, name, hello(), links)
         await screen.press("5")
-        assert screen.app.screen.query_one(OverviewTable).border_title == "All NICs: 0 · 4 virtual links: o"
-        assert any("vm1: only 2 virtual links: o shows them" in row for row in screen.drawn())
+        table = screen.app.screen.query_one(OverviewTable)
+        assert table.border_title == "Interfaces (2) · 2 virtual hidden (o)"
+        assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["veth0", "veth0"]
+        assert any("vm1 veth0: no peer found on other hosts" in row for row in screen.drawn())
         await screen.press("o")
-        assert screen.app.screen.query_one(OverviewTable).border_title == "All NICs: 4"
+        assert table.border_title == "Interfaces (4)"
+
+
+async def test_the_overview_marks_the_worst_finding_of_each_nic() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        findings = (
+            finding(host="vm2", subject="eth1", severity="critical"),
+            finding(host="vm2", subject="eth1"),
+            finding(host="vm1", subject="ens192", severity="info"),
+        )
+        ifindexes = {"eth1": 3, "ens192": 2}
+        about_links = tuple(replace(one, ifindex=ifindexes[one.subject]) for one in findings)
+        screen.nictop.diagnosis.publish(Diagnosis(about_links, ()))
+        await screen.press("5")
+        lines = screen.lines(OverviewTable)
+        assert [line[1] for line in lines] == ["·", " ", " ", "✖", " "]
+        assert "critical" in lines[3]
+        assert "info" in lines[0]
+
+
+async def test_columns_without_room_are_counted_in_the_header() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5")
+        header = next(row for row in screen.drawn() if " NIC " in row)
+        for title in ("HOST", "LINK", "RX b/s", "TX b/s", "drops", "drops/s"):
+            assert title in header
+        assert re.search(r" \+\d+▸$", header)
 
 
 async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:

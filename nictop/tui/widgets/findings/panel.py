@@ -1,8 +1,8 @@
 """The worst finding in one line, below every view but that of all findings.
 
- ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (4)
+ ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (5)
 
-``+5``: further findings; ``(4)``: the key that lists all of them.
+``+5``: further findings; ``(5)``: the key that lists all of them.
 """
 
 from __future__ import annotations
