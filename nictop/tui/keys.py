@@ -304,7 +304,7 @@ RUN_KEYS: list[BindingType] = [
 KEPT_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the result"),
     _bind("mark", "mark", "Mark A/B", "mark as A, then another one as B; both are compared"),
-    _bind("options", "options", "View", "swap A and B"),
+    _bind("options", "swap", "Swap A/B", "swap A and B"),
     _bind("back", "back", "Back", "back to Devices"),
 ]
 

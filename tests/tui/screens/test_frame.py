@@ -269,4 +269,4 @@ async def test_the_demo_says_what_it_is_once(monkeypatch: pytest.MonkeyPatch) ->
     async with screen_with_replay(DEMO, NARROW, start=30.0, notice="A recording of two guests.") as screen:
         assert notices == ["Demo: A recording of two guests."]
         assert not isinstance(screen.app.screen, ModalScreen)
-        assert screen.drawn()[2].startswith(" DEVICE")
+        assert screen.drawn()[2].startswith("   DEVICE ")

@@ -50,14 +50,14 @@ async def test_two_hosts_one_of_them_real(sshd: Sshd, tmp_path: Path) -> None:
         assert "there: unknown host key" in drawn
         assert "SHA256:" in drawn
         await press_button(screen, "Trust")
-        await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))
+        await wait_until(screen, lambda: any("Virtual interfaces ▸" in line for line in screen.lines()))
         known = tmp_path / "user" / ".ssh" / "known_hosts"
         assert public_key(sshd.host_key) in known.read_text()
         await wait_until(screen, lambda: "◌ nowhere reconnecting in" in screen.drawn()[1])
 
         sshd.stop()
         await wait_until(screen, lambda: "◌ there reconnecting" in screen.drawn()[1])
-        assert any(" lo " in line for line in screen.lines()), "its last values stay"
+        assert any("Virtual interfaces ▸" in line for line in screen.lines()), "its last values stay"
         assert app.screen.has_class("-stale")
         sshd.start()
         await wait_until(screen, lambda: "● there" in screen.drawn()[1])

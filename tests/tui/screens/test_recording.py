@@ -191,7 +191,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         screen.replay.edge()
         await screen.wait_until_shown()
         await screen.press("6")
-        await screen.until(lambda: "arrived at b" in screen.text("#run-sentences"))
+        await screen.until(lambda: "received by b" in screen.text("#run-sentences"))
         picture = screen.app.screen.run_view()  # type: ignore[attr-defined]
         assert picture.result is not None
         assert picture.result.plan == live_result.plan

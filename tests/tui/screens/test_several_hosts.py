@@ -156,8 +156,8 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
         live = screen.app.screen
         await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer; is it up?", 4.0))
         notice = screen.lines(FindingsPanel)[0].strip()
-        assert notice.startswith("vm1 does not answer; is it up? · reconnecting in ")
-        assert re.search(r"values are \d+ s old$", notice)
+        assert notice.startswith("▲ vm1 does not answer; is it up? · reconnecting in ")
+        assert re.search(r"no data for \d+ s +\(4\)$", notice)
         assert "◌ vm1 reconnecting in" in hosts_line(screen)
         assert live.has_class("-stale")
         assert any("1.00 G" in line for line in screen.lines() if "ens192" in line), "the last values stay"

@@ -22,7 +22,6 @@ from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
@@ -137,13 +136,15 @@ class KeptScreen(FramedScreen):
         self.query_one(SetUpList).mark()
         self._compare()
 
-    def action_options(self) -> None:
-        entries = (MenuEntry("Swap A and B", self.action_swap, enabled=self.query_one(SetUpList).compared is not None),)
-        self.app.push_screen(MenuScreen("Results", entries))
-
     def action_swap(self) -> None:
         self.query_one(SetUpList).swap()
         self._compare()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Two marked results can be swapped."""
+        if action == "swap":
+            return self.is_open and len(self.query_one(SetUpList).marks) == 2
+        return super().check_action(action, parameters)
 
 
 class KeptRunScreen(RunPage):

@@ -1,8 +1,8 @@
 """The first view: the table of devices, and below or beside it everything about the chosen one.
 
 Less than 120 columns: the panel is below the table, one line of it in any case. From 120 columns on it is at the right;
-where there is much room, the charts are at the left, below the table. The rows are divided anew when the user changes
-something, never because of what a host sends.
+where there is much room, the charts are at the left, below the table. The rows are divided by the number of rows in the
+table, so that a recording is drawn as the live screen was.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MIN_PANEL_ROWS = 5
 """Rows of the panel below the table: title, RX and TX with their time axis, and one line of facts."""
 MIN_TABLE_ROWS = 7
 """Rows that the table has above such a panel; with less room the panel is one line of facts."""
-MIN_LEFT_CELLS, MIN_LEFT_ROWS = 100, 12
-"""Cells and free rows below a table at the left, from which on the charts are there."""
+MIN_CELLS_FOR_LEFT, MIN_LEFT_ROWS = 160, 12
+"""Cells of the view and free rows below a table at the left, from which on the charts are there."""
 MAX_CHART_ROWS = 14
 
 
@@ -38,9 +38,10 @@ def panel_rows(needed: int, room: int) -> int:
 
 
 def left_charts(needed: int, cells: int, room: int) -> ChartShape:
-    """The charts below a table at the left that needs `needed` rows; none where the room is too small."""
+    """The charts below a table at the left that needs `needed` rows, in a view of `cells` x `room`; none where that is
+    too small."""
     free = room - needed
-    if cells < MIN_LEFT_CELLS or free < MIN_LEFT_ROWS:
+    if cells < MIN_CELLS_FOR_LEFT or free < MIN_LEFT_ROWS:
         return ChartShape(0, beside=False)
     if free < 2 * MIN_LEFT_ROWS:
         return ChartShape(min(MAX_CHART_ROWS, free - 2), beside=True)
@@ -65,7 +66,7 @@ class DevicesView(WhileOpen, Container):
 
     def show(self, snapshot: Snapshot, history: History) -> None:
         """Draw the panel; the table, which other views need too, has been drawn already."""
-        self._divide(snapshot)
+        self._divide()
         table = self.query_one(DeviceTable)
         row = table.chosen
         panel = self.query_one(LinkPanel)
@@ -78,19 +79,18 @@ class DevicesView(WhileOpen, Container):
         if self._charts.rows and row is not None:
             chart.show(_with_netdev(row, snapshot), snapshot, history, self._charts)
 
-    def _divide(self, snapshot: Snapshot) -> None:
-        """Give the table the rows that it needs, and the rest to the panel or the charts: for a host whose devices are
-        known for the first time, another size, and another choice of the user; else everything keeps its height."""
+    def _divide(self) -> None:
+        """Give the table the rows that it needs, and the rest to the panel or the charts."""
         table, left, panel = self.query_one(DeviceTable), self.query_one("#left"), self.query_one(LinkPanel)
         wide, detail = self.screen.has_class("-wide"), self.screen.has_class("-detail")
-        divided_for = (snapshot.host, table.chosen and table.chosen.key, table.virtual, self.size, wide, detail)
+        divided_for = (table.needed_rows, self.size, wide, detail)
         if divided_for == self._divided_for:
             return
         self._divided_for = divided_for
         room, needed = self.size.height, table.needed_rows
         rows = room if detail or wide else panel_rows(needed, room)
         self._charts = (
-            left_charts(needed, left.size.width, room) if wide and not detail else ChartShape(0, beside=False)
+            left_charts(needed, self.size.width, room) if wide and not detail else ChartShape(0, beside=False)
         )
         panel.set_class(rows == 1, "-line")
         panel.display = rows > 0

@@ -302,14 +302,14 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
         assert "Rolls back in" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, LiveScreen)
-        assert "keep the change?" in screen.drawn()[1]
+        assert "confirm change?" in screen.drawn()[1]
         await screen.press("f")
         assert shows(screen, HostChangeScreen)
         await screen.press("escape")
         await screen.wait_for_stage("ended")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
-        assert "change undone: f" in screen.drawn()[1]
+        assert "change rolled back (f: details)" in screen.drawn()[1]
         assert any("undone: the old values have been read back" in row for row in screen.drawn())
         await screen.press("f")
         await screen.wait_for_text("✓ undone: the old values have been read back")
@@ -349,7 +349,7 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         job, progress = screen.nictop.changes.job, screen.nictop.changes.progress
         assert job is not None
         assert progress is not None
-        assert screen.nictop.changes.start(job, progress.spec.actions) == "a change goes on already"
+        assert screen.nictop.changes.start(job, progress.spec.actions) == "another change is in progress"
         await screen.press("escape", "e")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("right", "enter")

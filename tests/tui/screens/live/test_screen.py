@@ -118,7 +118,7 @@ async def test_links_without_a_device_can_be_hidden() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), inventory(*NICS, link(5, "veth0", kind="veth")))
         assert screen.lines()[-1].strip() == "Virtual interfaces ▸ 2 hidden (o)"
-        await screen.press("v")
+        await screen.press("o", "space", "escape")
         assert any("veth0" in line for line in screen.lines())
         await screen.press("o", "space", "escape")
         assert not any("veth0" in line for line in screen.lines())
@@ -233,8 +233,6 @@ async def test_few_devices_leave_their_rows_to_the_facts() -> None:
         assert table.size.height == len(screen.lines()) + 1
         more = [link(10 + number, f"eth{number}", bus="vmbus") for number in range(40)]
         await screen.receive(inventory(*NICS, *more, time=3.0))
-        assert facts.size.height == few, "nothing changes its height by itself"
-        await screen.press("down")
         assert facts.size.height == 1 < few
 
 
@@ -374,9 +372,9 @@ async def test_queues_of_the_chosen_nic_and_its_cpus(size: tuple[int, int]) -> N
         assert any("ens256" in row for row in screen.drawn()[:3])
         assert any("3" in row.split()[:2] for row in screen.drawn()) or size[1] < 12
         await screen.press("3")
-        assert any("interrupts/s of ens256" in row for row in screen.drawn())
+        assert screen.drawn()[2].lstrip(" │").startswith("ens256 ◂▸ virtio_net · 9 interrupts")
         await screen.press("left")
-        assert any("interrupts/s of ens224" in row for row in screen.drawn())
+        assert screen.drawn()[2].lstrip(" │").startswith("ens224 ◂▸ ")
         await screen.press("escape")
         assert screen.app.screen.query_one(DeviceTable).has_focus
         assert screen.chosen() == "ens224"
@@ -420,8 +418,9 @@ async def test_idle_queues_fold_and_unfold() -> None:
             assert heard is not None
             await screen.receive(Line(counters=replace(heard, queues={2: tuple(queues)})))
         await screen.press("2")
-        assert any("idle: queues 0-6,8-11" in line for line in screen.lines(QueueView))
-        assert [line.split()[0] for line in screen.lines(QueueView) if line.split()[0].isdecimal()] == ["7"]
+        assert any("11 idle queues: 0-6,8-11" in line for line in screen.lines(QueueView))
+        rows = [line.split()[0] for line in screen.lines(QueueView) if "idle queues" not in line]
+        assert [first for first in rows if first.isdecimal()] == ["7"]
         await screen.press("o")
         assert len([line for line in screen.lines(QueueView) if line.split()[0].isdecimal()]) == 12
 

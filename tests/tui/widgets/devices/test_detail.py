@@ -119,5 +119,5 @@ def test_the_rows_are_divided_without_a_rest(room: int, needed: int) -> None:
     assert panel >= (5 if room >= 12 else 1 if room > 2 else 0)
     if room > 12 and needed <= 7:
         assert room - panel >= min(needed, 7), "the table is whole"
-    charts = left_charts(needed, 120, room)
+    charts = left_charts(needed, 200, room)
     assert charts.height <= max(0, room - needed)
