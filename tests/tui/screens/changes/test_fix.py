@@ -310,11 +310,11 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         assert "change rolled back (f: details)" in screen.drawn()[1]
-        assert any("undone: the old values have been read back" in row for row in screen.drawn())
+        assert any("rolled back: the previous values are verified" in row for row in screen.drawn())
         await screen.press("f")
-        await screen.wait_for_text("✓ undone: the old values have been read back")
-        await screen.press("enter")
-        assert "change undone" not in screen.drawn()[1]
+        await screen.wait_for_text("✓ Rolled back: the previous values are verified")
+        await press_button(screen, "Close")
+        assert "change rolled back" not in screen.drawn()[1]
 
 
 @pytest.mark.usefixtures("namespaces")
