@@ -117,7 +117,7 @@ def _why_unmanaged(device: ManagedDevice | None, networkd: NetworkdLink | None, 
         parts.append(f"NetworkManager not readable{f': {why.detail}' if why.detail else ''}")
     if networkd is not None:
         parts.append(f"systemd-networkd: {NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ''))[0]}")
-    parts += [f"{one.unit} not running" for one in inventory.stopped_managers]
+    parts += [f"{one.name} not running: unit {one.unit}" for one in inventory.stopped_managers]
     if parts:
         return "; ".join(parts)
     running = [

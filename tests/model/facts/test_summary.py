@@ -113,7 +113,9 @@ def test_a_driver_without_channels_is_named() -> None:
     ethtool = Ethtool(
         driver=DriverInfo("e1000", "7", "", ""), unreadable={"channels": Unreadable("not_offered", "EOPNOTSUPP")}
     )
-    assert facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["queues"].text == "not offered by e1000"
+    assert (
+        facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["queues"].text == "not supported by e1000"
+    )
 
 
 def test_a_link_without_an_inventory_has_no_summary() -> None:
