@@ -278,7 +278,7 @@ def test_texts_of_settings() -> None:
     assert channel_text(Channels(None, None, 1, 2, None, None, 1, 4)) == "combined 2 of 4 · other 1 of 1"
     assert channel_text(Channels(None, None, None, None, None, None, None, None)) == "none"
     rings = Rings(512, None, 512, 512, 4096, None, 4096, 4096, rx_buffer_length=2048)
-    assert ring_text(rings) == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffers of 2048 bytes"
+    assert ring_text(rings) == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffer 2048 bytes"
 
 
 def feature(name: str, *, active: bool, wanted: bool | None = None, fixed: bool = False) -> Feature:
@@ -404,24 +404,24 @@ def test_physical_function() -> None:
         ("Link", "Port", "twisted pair, internal transceiver"),
         ("Link", "Changes", "3 carrier changes"),
         ("Link", "MTU", "1500 bytes (68 to 9216)"),
-        ("Addresses", "permanent MAC", "the same"),
+        ("Addresses", "Permanent MAC", "same"),
         ("Addresses", "IPv4", "192.0.2.7/24 global"),
         ("Addresses", "Default route", "IPv4 via 192.0.2.1, metric 100"),
-        ("Driver", "driver", "igb 6.12.0"),
-        ("Driver", "firmware", "0.5, 0x80000000"),
-        ("Queues", "rings", "rx 512 of 4096 · tx 512 of 4096"),
+        ("Driver", "Driver", "igb 6.12.0"),
+        ("Driver", "Firmware", "0.5, 0x80000000"),
+        ("Queues", "Rings", "rx 512 of 4096 · tx 512 of 4096"),
         ("Queues", "RSS", "128 entries over 2 queues, even"),
         ("Offloads", "Unusual", "tcp-segmentation-offload off"),
-        ("Not told", "n/a", "needs root: module"),
-        ("Not told", "n/a", "not supported by igb: FEC"),
-        ("Not told", "n/a", "not known: pause, EEE, private flags"),
-        ("Counters", "RX", "9.41 Gb/s · 776 kpps · 1.10 GiB in 776010 packets so far"),
+        ("Not available", "n/a", "needs root: module"),
+        ("Not available", "n/a", "not supported by igb: FEC"),
+        ("Not available", "n/a", "unknown: pause, EEE, private flags"),
+        ("Counters", "RX", "9.41 Gb/s · 776 kpps · total 1.10 GiB, 776010 packets"),
         ("Counters", "Errors", "rx_errors 22 · 22.0/s"),
         ("Counters", "Errors", "rx_dropped 5 · 5.00/s"),
         ("Driver counters", "Errors", "rx_short_length_errors 22"),
-        ("PCI function", "PCIe", "2.5 GT/s ×4 (of 8 GT/s ×8) · 8.00 Gb/s each way"),
+        ("PCI function", "PCIe", "2.5 GT/s ×4 (of 8 GT/s ×8) · 8.00 Gb/s per direction"),
         ("PCI function", "NUMA node", "0"),
-        ("PCI function", "SR-IOV", "2 of 8 VFs · drivers for new VFs on"),
+        ("PCI function", "SR-IOV", "2 of 8 VFs · sriov_drivers_autoprobe on"),
     ):
         assert expected in found_facts
 
@@ -435,7 +435,7 @@ def test_virtual_function_rows() -> None:
     assert ("Virtual function", "TX rate", "max 1000 Mb/s") in handed
     elsewhere = lines(live_host(), "vf:0000:02:00.0:7")
     assert ("Virtual function", "Function", "not on this host's PCI bus") in elsewhere
-    assert ("Virtual function", "Counters", "not supported by ens224's driver") in elsewhere
+    assert ("Virtual function", "Counters", "not supported by the driver of ens224") in elsewhere
 
 
 def test_disabled_arp_and_multicast() -> None:

@@ -213,12 +213,19 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
     if any(row.has_moved for row in rows if row.queue is not None):
         notes.append(MOVED_NOTE)
     if found.busiest_share is not None and len(rows) > 2:
-        notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of packets")
+        notes.append(busiest_queue_text(found))
     notes += [f"{_interrupt_text(one)}: not a queue interrupt" for one in found.others]
     notes += [f"{_interrupt_text(one)}: not mapped to a queue" for one in found.unmapped]
     for note in notes:
         lines += [f"  {part}" for part in wrap(note, room - 2)]
     return lines
+
+
+def busiest_queue_text(found: QueueMap) -> str:
+    """``busiest queue 0: 85 % of packets``; of interrupts where the driver does not count packets per queue."""
+    packets = any(row.rx_packets is not None or row.tx_packets is not None for row in found.rows)
+    share = units.percentage(found.busiest_share)
+    return f"busiest queue {found.busiest}: {share} of {'packets' if packets else 'interrupts'}"
 
 
 def _interrupt_text(load: InterruptLoad) -> str:

@@ -14,9 +14,8 @@ from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, is_virtual, state_text
 from nictop.model.facts.facts import link_facts
-from nictop.model.text import units
 from nictop.probe.records import Link
-from nictop.report.facts.host import cpu_summary, show_json
+from nictop.report.facts.host import busiest_queue_text, cpu_summary, show_json
 from nictop.report.findings.check import checked_host, checked_host_text
 from nictop.report.html.elements import LINE_END, Html, details_element, element, join_html, table
 from nictop.rules import HostFacts
@@ -132,7 +131,7 @@ def _queues(link: Link, host: HostFacts) -> Iterator[Html]:
         f"interrupt {one.interrupt.number} ({one.interrupt.name}): not mapped to a queue" for one in found.unmapped
     ]
     if found.busiest_share is not None and len(found.rows) > 1:
-        notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of packets")
+        notes.append(busiest_queue_text(found))
     if any(NOT_OFFERED in row for row in cells):
         notes.append(f"{NOT_OFFERED}: not counted per queue by the driver")
     if any(one.interrupt.shared for one in found.total.loads):
