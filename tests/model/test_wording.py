@@ -312,7 +312,7 @@ def test_unusual_offloads_are_first() -> None:
         ("Refused", "ntuple-filters off [requested on]", "warn"),
         ("On", "rx-checksumming", "normal"),
         ("Off", "rx-vlan-offload [fixed]", "normal"),
-        ("Other, on", "hw-tc-offload", "dim"),
+        ("Also on", "hw-tc-offload", "dim"),
     ]
 
 

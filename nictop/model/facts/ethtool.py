@@ -131,7 +131,7 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
         if names:
             facts.append(Fact(on_off(active).capitalize(), ", ".join(names)))
     others = other_features(features)
-    facts.append(Fact("Other, on", ", ".join(others) or "none", "dim"))
+    facts.append(Fact("Also on", ", ".join(others) or "none", "dim"))
     return facts
 
 
