@@ -45,7 +45,7 @@ def unreachable_error(error: OSError, address: str) -> HostUnreachable:
     """The error for an OSError of connect(2) or the resolver. `address`: as the user wrote it."""
     if isinstance(error, socket.gaierror):
         return TransientError(
-            f"{address}: the name is not known here: {sanitize(error.strerror or str(error))}", "check its spelling"
+            f"{address}: cannot resolve the host name: {sanitize(error.strerror or str(error))}", "check its spelling"
         )
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
         return TransientError(

@@ -75,7 +75,7 @@ def test_terminal_control_sequences_are_removed() -> None:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (socket.gaierror(-2, "Name or service not known"), "h: the name is not known"),
+        (socket.gaierror(-2, "Name or service not known"), "h: cannot resolve the host name"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h refuses the connection"),
         (TimeoutError(errno.ETIMEDOUT, "x"), "h does not answer"),
         (OSError(errno.EHOSTUNREACH, "x"), "no way to h"),

@@ -106,5 +106,5 @@ class ProgressLines:
         result = event.run.result
         if result.failure is not None:
             return f"  failed: {clean(result.failure.sentence)}"
-        share = f", {units.percentage(result.of_ceiling)} of the ceiling" if result.of_ceiling is not None else ""
+        share = f", {units.percentage(result.of_ceiling)} of line rate" if result.of_ceiling is not None else ""
         return f"  {units.bits_per_second(result.goodput)}{share}"
