@@ -26,7 +26,7 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import absence_reason, hypervisor_text, is_virtual, on_off
+from nictop.model.text.words import absence_reason, count_noun, hypervisor_text, is_virtual, on_off
 from nictop.probe.records import VF_COUNTERS, PciFunction, Unreadable
 
 if TYPE_CHECKING:
@@ -87,7 +87,11 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     facts.append(
         Fact(
             "IOMMU",
-            _absence(unreadable, "iommu_groups") if groups is None else f"{groups} groups" if groups else "off",
+            _absence(unreadable, "iommu_groups")
+            if groups is None
+            else count_noun(groups, "group")
+            if groups
+            else "off",
         )
     )
     hello = snapshot.hello

@@ -1,15 +1,17 @@
-"""The summary of a netdev: its five most important lines.
+"""The summary of a netdev: its five most important lines, or the same in one line.
 
-Reads nothing; returns one section of unsanitized text. The sections after it have all details.
+Reads nothing; returns unsanitized text. The sections after the summary have all details.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual, state_text, times_text
+from nictop.model.text.words import Tone, absence_reason, count_noun, driver_name, is_virtual, state_text
 from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
 
 LOSS_COUNTERS = (
@@ -27,31 +29,64 @@ def summary_section(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> 
     yet."""
     if link.type == ARPHRD_VOID:
         return ()
-    facts = [_state(link), trouble_fact(link, snapshot), _addresses(link, snapshot), _driver(link, pci)]
+    facts = [_state(link), errors_fact(link, snapshot), _addresses(link, snapshot), _driver(link, pci)]
     return section(SUMMARY, [*facts, *_queues(link, pci)])
+
+
+def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tuple[Fact, ...]:
+    """The same, a few words each, the most important first. Nothing for a link without an inventory yet."""
+    if link.type == ARPHRD_VOID:
+        return ()
+    text, tone = state_text(link)
+    errors = errors_fact(link, snapshot)
+    brief = "no errors or drops" if errors.text == NO_ERRORS else errors.text.removeprefix(NONE_NOW)
+    ranked = ranked_addresses(link)
+    address = f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else "no address"
+    facts = [
+        Fact("State", text, tone),
+        Fact("MTU", f"MTU {link.mtu}"),
+        Fact("Addresses", address, _addresses(link, snapshot).tone),
+    ]
+    known, channels = driver_name(link, pci), link.ethtool.channels
+    if known is not None:
+        facts.append(Fact("Driver", known))
+    if channels is not None:
+        number = (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
+        facts.append(Fact("Queues", count_noun(number, "queue")))
+    facts.insert(1 if errors.tone == "warn" else len(facts), replace(errors, text=brief))
+    return tuple(facts)
 
 
 def _state(link: Link) -> Fact:
     text, tone = state_text(link)
-    changes = () if not link.carrier_changes else (f"carrier changed {times_text(link.carrier_changes)}",)
-    return Fact("state", " · ".join((text, f"MTU {link.mtu}", *changes)), tone)
+    why = link.ethtool.unreadable.get("settings")
+    if why is not None:
+        text = text.replace("speed unknown", f"speed {absence_reason(why, driver_name(link))}")
+    parts = [text, f"MTU {link.mtu}"]
+    if link.carrier_changes:
+        parts.append(count_noun(link.carrier_changes, "carrier change"))
+    return Fact("State", " · ".join(parts), tone)
 
 
-def trouble_fact(link: Link, snapshot: Snapshot) -> Fact:
+NO_ERRORS = "no errors, drops or missed packets"
+NONE_NOW = "none now · "
+
+
+def errors_fact(link: Link, snapshot: Snapshot) -> Fact:
     """Present losses with their rates; otherwise the losses since the driver was loaded."""
     numbers = snapshot.counters.links.get(link.ifindex) if snapshot.counters is not None else None
     numbers = numbers if numbers is not None else link.counters
     if numbers is None:
-        return Fact("trouble", "counters not read yet", "dim")
+        return Fact("Errors", "counters not read yet", "dim")
     rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
     now = _current_losses(rates)
     if now:
-        return Fact("trouble", " · ".join(now), "warn")
+        return Fact("Errors", " · ".join(now), "warn")
     total = dict(zip(LINK_COUNTERS, numbers, strict=False))
     totals = [f"{name} {units.count(total[name])}" for name, _ in LOSS_COUNTERS if total.get(name)]
     if totals:
-        return Fact("trouble", f"none now · so far {', '.join(totals)}" if rates is not None else ", ".join(totals))
-    return Fact("trouble", "none: no errors, no drops, nothing missed", "good")
+        return Fact("Errors", f"{NONE_NOW}total {', '.join(totals)}" if rates is not None else ", ".join(totals))
+    return Fact("Errors", NO_ERRORS, "good")
 
 
 def _current_losses(rates: LinkRates | None) -> list[str]:
@@ -76,7 +111,7 @@ def _addresses(link: Link, snapshot: Snapshot) -> Fact:
     if families:
         parts.append(f"default route {', '.join(families)}")
     tone: Tone = "bad" if bad else "normal" if link.addresses else "dim"
-    return Fact("addresses", " · ".join(parts) + (" · duplicate address detected" if bad else ""), tone)
+    return Fact("Addresses", " · ".join(parts) + (" · duplicate address detected" if bad else ""), tone)
 
 
 def _driver(link: Link, pci: PciFunction | None) -> Fact:
@@ -84,12 +119,12 @@ def _driver(link: Link, pci: PciFunction | None) -> Fact:
     known = driver_name(link, pci)
     if info is None:
         return Fact(
-            "driver",
+            "Driver",
             known or absence_reason(link.ethtool.unreadable.get("driver"), known),
             "normal" if known else "dim",
         )
     firmware = (f"firmware {info.firmware}",) if info.firmware.strip(" N/A") else ()
-    return Fact("driver", " · ".join((f"{info.driver or known or 'no name'} {info.version}".rstrip(), *firmware)))
+    return Fact("Driver", " · ".join((f"{info.driver or known or 'no name'} {info.version}".rstrip(), *firmware)))
 
 
 def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
@@ -104,10 +139,10 @@ def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
         rings = ethtool.rings
         parts += _ranges(("rx ring", rings.rx, rings.max_rx), ("tx ring", rings.tx, rings.max_tx))
     if parts:
-        return [Fact("queues", " · ".join(parts))]
+        return [Fact("Queues", " · ".join(parts))]
     if is_virtual(link):
         return []
-    return [Fact("queues", absence_reason(ethtool.unreadable.get("channels"), driver_name(link, pci)), "dim")]
+    return [Fact("Queues", absence_reason(ethtool.unreadable.get("channels"), driver_name(link, pci)), "dim")]
 
 
 def _ranges(*kinds: tuple[str, int | None, int | None]) -> list[str]:

@@ -107,11 +107,6 @@ def cpu_count(cpu_list: str | None) -> int | None:
     return number if number > 0 else None
 
 
-def times_text(number: int) -> str:
-    """``once``, ``3 times``"""
-    return "once" if number == 1 else f"{number} times"
-
-
 def count_noun(number: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``, ``1.23 M segments``. `plural`: if it is not the noun with an s."""
     return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"

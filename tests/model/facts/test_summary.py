@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.facts.sections import SUMMARY, Fact
-from nictop.model.facts.summary import summary_section, trouble_fact
+from nictop.model.facts.summary import errors_fact, summary_line, summary_section
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import (
     Address,
@@ -33,7 +33,7 @@ def test_five_labels_in_order_of_importance() -> None:
     host = live_host()
     (part,) = summary_section(host.links[4], None, host)
     assert part.title == SUMMARY
-    assert [fact.label for fact in part.facts] == ["state", "trouble", "addresses", "driver", "queues"]
+    assert [fact.label for fact in part.facts] == ["State", "Errors", "Addresses", "Driver", "Queues"]
 
 
 def lossy(seconds: float, **events: int) -> Snapshot:
@@ -55,20 +55,20 @@ def lossy(seconds: float, **events: int) -> Snapshot:
 )
 def test_present_losses_have_a_rate(counter: str, text: str) -> None:
     host = lossy(101.0, **{counter: 12})
-    assert trouble_fact(host.links[4], host) == Fact("trouble", text, "warn")
+    assert errors_fact(host.links[4], host) == Fact("Errors", text, "warn")
 
 
 def test_past_losses_are_not_a_warning() -> None:
     host = lossy(101.0, rx_dropped=12)
     host = advance(host, Line(counters=counters(102.0, {4: link_counters(rx_dropped=12)})))
-    assert trouble_fact(host.links[4], host) == Fact("trouble", "none now · so far rx_dropped 12")
+    assert errors_fact(host.links[4], host) == Fact("Errors", "none now · total rx_dropped 12")
 
 
 def test_a_link_without_losses_and_one_without_counters() -> None:
     host = lossy(101.0)
-    assert trouble_fact(host.links[4], host).tone == "good"
+    assert errors_fact(host.links[4], host).tone == "good"
     unread = snapshot_of(inventory(links=(make_link(4, "x"),)))
-    assert trouble_fact(unread.links[4], unread) == Fact("trouble", "counters not read yet", "dim")
+    assert errors_fact(unread.links[4], unread) == Fact("Errors", "counters not read yet", "dim")
 
 
 def test_addresses_global_first_with_the_default_routes() -> None:
@@ -79,23 +79,23 @@ def test_addresses_global_first_with_the_default_routes() -> None:
     )
     routes = (DefaultRoute("ipv4", "192.0.2.1", 100, 254), DefaultRoute("ipv4", "192.0.2.2", 200, 254))
     link = make_link(4, "ens1", addresses=addresses, default_routes=routes)
-    fact = facts(link, snapshot_of(inventory(links=(link,))))["addresses"]
+    fact = facts(link, snapshot_of(inventory(links=(link,))))["Addresses"]
     assert fact.text == "192.0.2.7/24 · 2001:db8::1/64 · fe80::1/64 · default route IPv4"
 
 
 def test_a_duplicate_address_is_shown() -> None:
     link = make_link(4, "ens1", addresses=(Address("ipv4", "192.0.2.7", 24, "global", ("dadfailed",)),))
-    fact = facts(link, snapshot_of(inventory(links=(link,))))["addresses"]
+    fact = facts(link, snapshot_of(inventory(links=(link,))))["Addresses"]
     assert fact.tone == "bad"
     assert "duplicate" in fact.text
 
 
 def test_addresses_that_could_not_be_read_are_not_none() -> None:
     link = make_link(4, "ens1")
-    assert facts(link, snapshot_of(inventory(links=(link,))))["addresses"].text == "none"
+    assert facts(link, snapshot_of(inventory(links=(link,))))["Addresses"].text == "none"
     failed = replace(inventory(links=(link,)), unreadable={"addresses": Unreadable("needs_root", "EPERM")})
     assert isinstance(failed, Inventory)
-    assert facts(link, snapshot_of(failed))["addresses"].text == "needs root"
+    assert facts(link, snapshot_of(failed))["Addresses"].text == "needs root"
 
 
 def test_present_and_maximum_queues_and_rings() -> None:
@@ -105,8 +105,8 @@ def test_present_and_maximum_queues_and_rings() -> None:
         rings=Rings(512, None, 0, 256, 4096, None, 2048, 4096),
     )
     shown_facts = facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())
-    assert shown_facts["queues"].text == "rx 2/4 · tx 1/4 · rx ring 512/4096 · tx ring 256/4096"
-    assert shown_facts["driver"].text == "vmxnet3 1.9"
+    assert shown_facts["Queues"].text == "rx 2/4 · tx 1/4 · rx ring 512/4096 · tx ring 256/4096"
+    assert shown_facts["Driver"].text == "vmxnet3 1.9"
 
 
 def test_a_driver_without_channels_is_named() -> None:
@@ -114,10 +114,39 @@ def test_a_driver_without_channels_is_named() -> None:
         driver=DriverInfo("e1000", "7", "", ""), unreadable={"channels": Unreadable("not_offered", "EOPNOTSUPP")}
     )
     assert (
-        facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["queues"].text == "not supported by e1000"
+        facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["Queues"].text == "not supported by e1000"
     )
 
 
 def test_a_link_without_an_inventory_has_no_summary() -> None:
     host = advance(live_host(), Line(link_change=LinkChange(102.0, 77, False, "new0", "up", True, 1, 1500)))
     assert summary_section(host.links[77], None, host) == ()
+
+
+def brief(link: Link, snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [(fact.text, fact.tone) for fact in summary_line(link, None, snapshot)]
+
+
+def test_one_line_has_state_address_driver_queues_and_errors() -> None:
+    host = lossy(101.0)
+    assert brief(host.links[4], host) == [
+        ("up, 1G full", "good"),
+        ("MTU 1500", "normal"),
+        ("192.0.2.7/24", "normal"),
+        ("igb", "normal"),
+        ("2 queues", "normal"),
+        ("no errors or drops", "good"),
+    ]
+
+
+def test_present_losses_follow_the_state() -> None:
+    host = lossy(101.0, rx_missed_errors=12)
+    assert brief(host.links[4], host)[1] == ("rx_missed_errors 12.0/s", "warn")
+    later = advance(host, Line(counters=counters(102.0, {4: link_counters(rx_missed_errors=12)})))
+    assert brief(later.links[4], later)[-1] == ("total rx_missed_errors 12", "normal")
+
+
+def test_a_speed_that_the_driver_does_not_report_is_said_in_words() -> None:
+    ethtool = Ethtool(driver=DriverInfo("xen", "", "", ""), unreadable={"settings": Unreadable("not_offered")})
+    link = make_link(4, "ens1", bus="xen", ethtool=ethtool)
+    assert facts(link, live_host())["State"].text == "up, speed not supported by xen · MTU 1500"
