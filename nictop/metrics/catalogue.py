@@ -163,7 +163,7 @@ METRICS: tuple[Metric, ...] = (
         "counter",
         "",
         (*LINK, "cause"),
-        "Errors and drops of physical and VF interfaces by kernel counter name.",
+        "Errors and drops by kernel counter name; not exported for virtual interfaces.",
         "RTM_GETSTATS, rtnl_link_stats64",
     ),
     Metric(
@@ -257,7 +257,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("nictop_vf_bytes", "counter", "bytes", VF, "Bytes of a VF, counted by the PF.", "IFLA_VF_STATS"),
     Metric("nictop_vf_packets", "counter", "packets", VF, "Packets of a VF, counted by the PF.", "IFLA_VF_STATS"),
-    Metric("nictop_vf_drops", "counter", "", VF, "Packets of a VF dropped by the PF.", "IFLA_VF_STATS"),
+    Metric("nictop_vf_drops", "counter", "", VF, "Dropped packets of a VF, counted by the PF.", "IFLA_VF_STATS"),
     Metric("nictop_hosts", "gauge", "", (), "Number of configured hosts.", "nictop"),
     Metric("nictop_build", "info", "", ("version",), "Build information.", "nictop"),
     Metric("nictop_scrapes", "counter", "", (), "Number of previous scrapes.", "nictop"),
