@@ -37,8 +37,8 @@ NOT_HIDDEN_NOTE = (
     "Check the report before you share it."
 )
 ALIAS_NOTE = (
-    "Equal names and addresses have equal aliases. Addresses of one subnet stay in one subnet; IPv4 addresses keep "
-    "their host part, MAC addresses their vendor prefix."
+    "The same name or address has the same alias everywhere. Addresses of one subnet stay in one subnet; IPv4 "
+    "addresses keep their host part, MAC addresses their vendor prefix."
 )
 KIND_NOUNS = {
     "host": "host name", "domain": "domain", "profile": "profile name", "machine": "VM name",
