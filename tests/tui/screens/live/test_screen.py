@@ -233,7 +233,7 @@ async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*links), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
         rows = [row.strip() for row in screen.drawn()]
-        labels = ("state ", "trouble ", "addresses ", "driver ", "queues ")
+        labels = ("State ", "Errors ", "Addresses ", "Driver ", "Queues ")
         assert [row.split()[0] + " " for row in rows if row.startswith(labels)] == list(labels)
 
 
