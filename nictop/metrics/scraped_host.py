@@ -78,7 +78,7 @@ class ScrapedHost:
             finally:
                 await session.close()
             if session.snapshot.state != "failed":
-                session.fail("the connection ended")
+                session.fail("connection closed")
             await asyncio.sleep(self._retry_seconds)
 
     def _receive(self, item: Item, _: Snapshot) -> None:

@@ -71,20 +71,20 @@ def parse_listen_address(text: str) -> ListenAddress:
     localhost), or the port is missing or not valid."""
     address, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
-        raise _invalid(text, f"{port if colon else text!r} is no port" if port else "the port is missing")
+        raise _invalid(text, f"{port if colon else text!r} is not a valid port" if port else "port missing")
     if address.startswith("[") and address.endswith("]"):
         address = address[1:-1]
     elif ":" in address:
-        raise _invalid(text, "an IPv6 address stands in brackets")
+        raise _invalid(text, "IPv6 address without brackets")
     try:
         return ListenAddress(str(ipaddress.ip_address("127.0.0.1" if address == "localhost" else address)), int(port))
     except ValueError:
-        raise _invalid(text, f"{address!r} is no numeric address") from None
+        raise _invalid(text, f"{address!r} is not an IP address") from None
 
 
 def _invalid(text: str, why: str) -> NictopError:
     return NictopError(
-        f"{text!r} cannot be listened at: {why}", f"as in --listen {DEFAULT_ADDRESS}, or --listen [::1]:9807"
+        f"invalid listen address {text!r}: {why}", f"e.g. --listen {DEFAULT_ADDRESS} or --listen [::1]:9807"
     )
 
 
@@ -160,7 +160,7 @@ class MetricsServer:
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)  # not asyncio's own text
             raise NictopError(
-                f"cannot listen at {listening}: {why}", "another one: --listen ADDRESS:PORT; port 0: any that is free"
+                f"cannot listen on {listening}: {why}", "use another one: --listen ADDRESS:PORT (port 0: any free port)"
             ) from None
         return format_address(listening.address, self._server.sockets[0].getsockname()[1])
 

@@ -144,7 +144,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     address = await server.listen(listening)
-    say(f"http://{address}/metrics of {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
+    say(f"http://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})")
     running = asyncio.ensure_future(service.run())  # ends only by cancellation or an error
     stopped = asyncio.ensure_future(stop.wait())
     try:

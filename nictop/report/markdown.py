@@ -26,11 +26,13 @@ def markdown_page(report: Report) -> str:
     for host in report.hosts:
         facts = "\n".join(fenced_block(show_text(host.snapshot, MARKDOWN_FACT_CELLS).splitlines()))
         # HTML, not Markdown: backslash escapes have no effect in it
-        parts.append(f"<details><summary>All facts of {text(host.name)}</summary>\n{facts}\n\n</details>\n")
+        parts.append(f"<details><summary>Details of {text(host.name)}</summary>\n{facts}\n\n</details>\n")
     for experiment in report.experiments:
         if experiment.comparison is not None:
             parts.append(comparison_markdown(experiment.comparison, experiment.names))
         parts.append(experiment_markdown(experiment.runs))
     if report.hidden:
-        parts.append("## Hidden\n\n" + "\n".join(f"- {escape_markdown(sentence)}" for sentence in report.hidden) + "\n")
+        parts.append(
+            "## Redaction\n\n" + "\n".join(f"- {escape_markdown(sentence)}" for sentence in report.hidden) + "\n"
+        )
     return "\n".join(parts)

@@ -16,7 +16,7 @@ from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.traffic.analysis.comparison import Comparison, compare_stored_runs
 from nictop.traffic.results.selection import SetUp, StoredRun, set_ups
 
-NO_INVENTORY_MESSAGE = "it had told nothing of its devices yet"
+NO_INVENTORY_MESSAGE = "no inventory received yet"
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def title_text(report: Report) -> str:
             names += (one.result.plan.client.host, one.result.plan.server.host)
     known = list(dict.fromkeys(clean(name)[:80] for name in names))
     more = f" and {len(known) - 4} more" if len(known) > 4 else ""
-    return (", ".join(known[:4]) + more) or "nothing"
+    return (", ".join(known[:4]) + more) or "no hosts"
 
 
 def made_at_text(report: Report) -> str:

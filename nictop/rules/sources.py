@@ -65,7 +65,7 @@ def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Un
 
 
 def reason_text(source: str, why: Unreadable) -> str:
-    """``NetworkManager (D-Bus): could not be read (its process 812 is stopped)``"""
+    """``NetworkManager (D-Bus): not readable (its process 812 is stopped)``"""
     return f"{SOURCES[source.partition('.')[0]]}: {absence_reason(why, None)}"
 
 

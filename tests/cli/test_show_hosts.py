@@ -130,8 +130,8 @@ def test_check_lists_unreachable_hosts() -> None:
 def test_check_has_no_positive_verdict_without_answers() -> None:
     silent = (UnreachableHost("vm3", GONE.sentence),)
     text = check_text((), Diagnosis((), ()), 120, silent)
-    assert text.splitlines()[-1] == "nothing was looked at: no host answered"
-    assert "**nothing was looked at: no host answered**" in check_markdown((), Diagnosis((), ()), silent)
+    assert text.splitlines()[-1] == "no checks ran: no host reachable"
+    assert "**no checks ran: no host reachable**" in check_markdown((), Diagnosis((), ()), silent)
     assert json.loads(check_json((), Diagnosis((), ()), silent))["rules"] == 0
 
 

@@ -97,4 +97,4 @@ def test_the_command_prints_the_dashboard() -> None:
 def test_an_invalid_address_is_an_error() -> None:
     done = run("metrics", "--listen", "here:1")
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("nictop: 'here:1' cannot be listened at: 'here' is no numeric address\n")
+    assert done.stderr.startswith("nictop: invalid listen address 'here:1': 'here' is not an IP address\n")

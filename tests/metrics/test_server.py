@@ -251,7 +251,7 @@ def test_addresses(word: str, address: str, port: int, loopback: bool) -> None:
 def test_invalid_addresses(word: str) -> None:
     with pytest.raises(NictopError) as error:
         parse_listen_address(word)
-    assert error.value.exit_code == 2 and "cannot be listened at" in error.value.message
+    assert error.value.exit_code == 2 and "invalid listen address" in error.value.message
 
 
 @given(word=st.text(max_size=40))
@@ -266,5 +266,5 @@ async def test_a_port_in_use_is_an_error() -> None:
     async with serving() as (address, port):
         with pytest.raises(NictopError) as error:
             await MetricsServer(metrics).listen(ListenAddress(address, port))
-        assert error.value.message == f"cannot listen at {address}:{port}: Address already in use"
+        assert error.value.message == f"cannot listen on {address}:{port}: Address already in use"
         assert error.value.exit_code == 2

@@ -157,7 +157,7 @@ def test_a_port_in_use_is_an_error_with_exit_code_2(namespace: Namespace) -> Non
         assert first.place == ("127.0.0.1", 9807)
         with Metrics("here=local", listen="127.0.0.1:9807", namespace=namespace) as second:
             assert second.process.wait(TEST_TIMEOUT) == 2
-        assert second.error_lines[0] == "nictop: cannot listen at 127.0.0.1:9807: Address already in use"
+        assert second.error_lines[0] == "nictop: cannot listen on 127.0.0.1:9807: Address already in use"
         assert first.end(signal.SIGTERM) == 0
 
 

@@ -103,7 +103,7 @@ def test_redacted(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]) 
     streams = capsys.readouterr()
     assert "198.51.100.11" not in streams.out and "77777777-7777" not in streams.out
     for told in (streams.err, streams.out):
-        assert re.search(r"Hidden: \d host names?, ", told) is not None and "3 IPv4 addresses" in told
+        assert re.search(r"Redacted: \d host names?, ", told) is not None and "3 IPv4 addresses" in told
 
 
 def test_an_unreachable_host_is_in_the_page(

@@ -74,7 +74,7 @@ def test_checks_are_skipped_when_networkmanager_does_not_respond(manager: Privat
         os.kill(manager.pid, signal.SIGCONT)
     assert done.returncode == 4, done
     assert "✓" not in done.stdout and "No problems found (" in done.stdout
-    why = f"could not be read (NetworkManager did not answer: its process {manager.pid} is stopped)"
+    why = f"not readable (NetworkManager did not answer: its process {manager.pid} is stopped)"
     assert f"skipped: NetworkManager (D-Bus): {why}" in " ".join(done.stdout.split())
     assert GENERATED in done.stdout and "no_profile_matches" in done.stdout
 

@@ -74,7 +74,7 @@ class Limit:
     bits_per_second: float
     """On the wire, with preamble and gap; for a shaper: as it counts."""
     words: str
-    """``10 GbE``, ``VF 3 is held to 1.00 Gb/s``; sanitized."""
+    """``10 GbE``, ``VF limited to 1.00 Gb/s by its PF``; sanitized."""
     end: End | None = None
     shaper: Shaper | None = None
 
@@ -141,9 +141,9 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
     """The ceiling by the lowest limit; `unknown`: the reasons when no limit is known."""
     payload, _ = payload_and_wire(framing)
     if not payload:
-        return Ceiling(None, None, f"none: MTU {framing.mtu} leaves no room for payload")
+        return Ceiling(None, None, f"none: MTU {framing.mtu} is too small for payload")
     if not limits:
-        reasons = "; ".join(dict.fromkeys(unknown)) or "no link speed is known"
+        reasons = "; ".join(dict.fromkeys(unknown)) or "link speed unknown"
         return Ceiling(None, None, f"none: {reasons}")
 
     def messages(limit: Limit) -> float:
@@ -192,7 +192,7 @@ def end_limits(
     link = snapshot.links.get(ifindex)
     host = clean(snapshot.host)
     if link is None:
-        return (), f"{host} has no such link any more"
+        return (), f"{host}: interface removed"
     device = _device(link, snapshot.links)
     end = End(snapshot.host, device.ifindex)
     limits = []
@@ -202,7 +202,7 @@ def end_limits(
         limits.append(Limit(settings.speed * 1e6, ethernet_text(settings.speed), end))
     limited = (rates or {}).get(end)
     if limited and sends:
-        limits.append(Limit(limited * 1e6, f"VF held to {units.bits_per_second(limited * 1e6)} by its host", end))
+        limits.append(Limit(limited * 1e6, f"VF limited to {units.bits_per_second(limited * 1e6)} by its PF", end))
     if sends:
         limits += _shapers(snapshot.host, link)
         limits += _shapers(snapshot.host, device) if device is not link else []
@@ -302,10 +302,10 @@ def _unknown_speed_reason(snapshot: Snapshot, link: Link) -> str:
     if link.bus is None and link.kind not in KINDS_WITH_SPEED:
         return f"{name} is virtual ({clean(link.kind or 'no PCI device')})"
     if driver in FALSE_SPEED_DRIVERS or (guest and driver in EMULATED_NIC_DRIVERS):
-        return f"{name} says a speed that {driver} makes up"
+        return f"{name} reports only a nominal speed ({driver})"
     settings = link.ethtool.settings
     if settings is None or not settings.speed:
-        return f"{name} does not know its speed" + (f" ({clean(driver)})" if driver else "")
+        return f"{name} reports no speed" + (f" ({clean(driver)})" if driver else "")
     return ""
 
 

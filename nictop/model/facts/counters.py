@@ -49,11 +49,11 @@ def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     numbers = snapshot.counters.links.get(link.ifindex) if snapshot.counters is not None else None
     numbers = numbers if numbers is not None else link.counters
     if numbers is None:
-        return [Fact("counters", "not read yet", "dim")]
+        return [Fact("Counters", "not read yet", "dim")]
     total = dict(zip(LINK_COUNTERS, numbers, strict=False))
     rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
     facts = []
-    for label, side in (("in", "rx"), ("out", "tx")):
+    for label, side in (("RX", "rx"), ("TX", "tx")):
         bits = getattr(rates, f"{side}_bits") if rates is not None else None
         packets = getattr(rates, f"{side}_packets") if rates is not None else None
         moved = units.bytes_(total.get(f"{side}_bytes"))
@@ -61,21 +61,21 @@ def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
             Fact(
                 label,
                 f"{units.bits_per_second(bits)} · {units.packets_per_second(packets)} · "
-                f"{moved} in {units.count(total.get(f'{side}_packets'))} packets so far",
+                f"total {moved}, {units.count(total.get(f'{side}_packets'))} packets",
             )
         )
-    troubles = []
+    errors = []
     for name, value in total.items():
         if value and ("err" in name or "dropped" in name or name in ("collisions", "rx_nohandler")):
             rate = getattr(rates, name.replace("rx_missed_errors", "rx_missed"), None) if rates is not None else None
-            troubles.append(_trouble_fact(name, value, rate))
-    return facts + (troubles or [Fact("trouble", "none: no errors, no drops, nothing missed", "good")])
+            errors.append(_error_fact(name, value, rate))
+    return facts + (errors or [Fact("Errors", "no errors, drops or missed packets", "good")])
 
 
-def _trouble_fact(name: str, value: int, rate: float | None) -> Fact:
+def _error_fact(name: str, value: int, rate: float | None) -> Fact:
     """The name is in the text because it is longer than the 15 cells of a label."""
     now = f" · {units.per_second(rate)}" if rate is not None else ""
-    return Fact("trouble", f"{name} {units.count(value)}{now}", "warn" if rate else "normal")
+    return Fact("Errors", f"{name} {units.count(value)}{now}", "warn" if rate else "normal")
 
 
 def _queue_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
@@ -85,7 +85,7 @@ def _queue_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
         shown = sorted(queues, key=lambda queue: -(queue.bits or 0.0))[:MAX_QUEUE_LINES]
     facts = [Fact(f"{queue.direction} {queue.queue}", _queue_text(queue), _queue_tone(queue)) for queue in shown]
     if len(queues) > len(shown):
-        facts.append(Fact("more", f"{len(queues) - len(shown)} queues with less traffic", "dim"))
+        facts.append(Fact("More", f"{len(queues) - len(shown)} queues with less traffic", "dim"))
     return facts
 
 
@@ -104,26 +104,26 @@ def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
         return []
     if names is None:
         why = absence_reason(link.ethtool.unreadable.get("driver_counter_names"), driver_name(link))
-        return [Fact("counters", why, "dim")]
+        return [Fact("Counters", why, "dim")]
     values = snapshot.counters.driver.get(link.ifindex) if snapshot.counters is not None else None
     if values is None or len(values) != len(names):
         values = link.ethtool.driver_counters
     if not names:
-        return [Fact("counters", "this driver has none of its own", "dim")]
+        return [Fact("Counters", "none in this driver", "dim")]
     if values is None or len(values) != len(names):
         return [
-            Fact("counters", absence_reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")
+            Fact("Counters", absence_reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")
         ]
     rates = snapshot.rates.driver.get(link.ifindex, ()) if snapshot.rates is not None else ()
     facts = [
-        _trouble_fact(name, values[index], rates[index] if len(rates) == len(names) else None)
+        _error_fact(name, values[index], rates[index] if len(rates) == len(names) else None)
         for index, name in enumerate(queue_names(names, values))
         if values[index] and is_error_counter(name) and not _QUEUE_HEADING.fullmatch(names[index].strip())
     ]
     if len(facts) > MAX_DRIVER_COUNTER_LINES:
         more = len(facts) - MAX_DRIVER_COUNTER_LINES
-        facts = [*facts[:MAX_DRIVER_COUNTER_LINES], Fact("more", f"{more} counters that are not zero", "dim")]
-    return facts or [Fact("trouble", f"none of {len(names)} counters speaks of trouble", "good")]
+        facts = [*facts[:MAX_DRIVER_COUNTER_LINES], Fact("More", f"{more} non-zero counters", "dim")]
+    return facts or [Fact("Errors", f"all error counters 0 ({len(names)} driver counters)", "good")]
 
 
 def is_error_counter(name: str) -> bool:

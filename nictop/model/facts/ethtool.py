@@ -49,25 +49,25 @@ def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]
     return (
         *section("Queues", _queue_facts(ethtool)),
         *section("Offloads", offload_facts(ethtool.features) if ethtool.features is not None else ()),
-        *section("Flow", _flow_facts(ethtool)),
+        *section("Link parameters", _parameter_facts(ethtool)),
         *section("Module", _module_facts(ethtool.module) if ethtool.module is not None else ()),
-        *section("Not told", missing),
+        *section("Not available", missing),
     )
 
 
 def _queue_facts(ethtool: Ethtool) -> list[Fact]:
     facts = []
     if ethtool.channels is not None:
-        facts.append(Fact("channels", channel_text(ethtool.channels)))
+        facts.append(Fact("Channels", channel_text(ethtool.channels)))
     if ethtool.rings is not None:
-        facts.append(Fact("rings", ring_text(ethtool.rings)))
+        facts.append(Fact("Rings", ring_text(ethtool.rings)))
     if ethtool.coalescing is not None:
-        facts.append(Fact("coalescing", coalescing_text(ethtool.coalescing) or "all parameters 0"))
+        facts.append(Fact("Coalescing", coalescing_text(ethtool.coalescing) or "all parameters 0"))
     if ethtool.rss is not None:
         text, tone = rss_text(ethtool.rss, receive_channels(ethtool.channels))
         facts.append(Fact("RSS", text, tone))
-        key = f", key of {ethtool.rss.key_length} bytes" if ethtool.rss.key_length else ""
-        facts.append(Fact("hash", f"{ethtool.rss.hash_function or 'function not told'}{key}"))
+        key = f", key {ethtool.rss.key_length} bytes" if ethtool.rss.key_length else ""
+        facts.append(Fact("RSS hash", f"{ethtool.rss.hash_function or 'unknown'}{key}"))
     return facts
 
 
@@ -92,7 +92,7 @@ def ring_text(rings: Rings) -> str:
     )
     parts = [_of(name, now, maximum) for name, now, maximum in kinds if now or maximum]
     if rings.rx_buffer_length:
-        parts.append(f"rx buffers of {rings.rx_buffer_length} bytes")
+        parts.append(f"rx buffer {rings.rx_buffer_length} bytes")
     if rings.tcp_data_split not in (None, "unknown"):
         parts.append(f"TCP data split {rings.tcp_data_split}")
     return " · ".join(parts) or "none"
@@ -108,7 +108,7 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
     states = offload_states(features)
     facts = [
         Fact(
-            "unusual",
+            "Unusual",
             f"{state.offload.name} {state.text}",
             "dim" if state.fixed else "warn",
         )
@@ -116,53 +116,55 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
         if state.unusual
     ]
     if not facts and states:
-        facts.append(Fact("as usual", "nothing differs", "good"))
+        facts.append(Fact("Unusual", "none", "good"))
     facts += [
-        Fact("refused", f"{state.offload.name} {state.text}", "warn")
+        Fact("Refused", f"{state.offload.name} {state.text}", "warn")
         for state in states
         if state.refused and not state.unusual
     ]
     for active in (True, False):
         names = [
-            state.offload.name + (" (fixed)" if state.fixed else "")
+            state.offload.name + (" [fixed]" if state.fixed else "")
             for state in states
             if state.active is active and not state.unusual and not state.refused
         ]
         if names:
-            facts.append(Fact(on_off(active), ", ".join(names)))
+            facts.append(Fact(on_off(active).capitalize(), ", ".join(names)))
     others = other_features(features)
-    facts.append(Fact("also on", ", ".join(others) or "nothing else", "dim"))
+    facts.append(Fact("Also on", ", ".join(others) or "none", "dim"))
     return facts
 
 
-def _flow_facts(ethtool: Ethtool) -> list[Fact]:
+def _parameter_facts(ethtool: Ethtool) -> list[Fact]:
     facts = []
     if ethtool.pause is not None:
-        facts.append(Fact("pause", pause_text(ethtool.pause)))
+        facts.append(Fact("Pause", pause_text(ethtool.pause)))
     if ethtool.fec is not None:
         facts.append(Fact("FEC", fec_text(ethtool.fec)))
     if ethtool.eee is not None:
         facts.append(Fact("EEE", eee_text(ethtool.eee)))
     if ethtool.private_flags:
         facts.append(
-            Fact("private flags", ", ".join(f"{name} {on_off(flag)}" for name, flag in ethtool.private_flags.items()))
+            Fact("Private flags", ", ".join(f"{name} {on_off(flag)}" for name, flag in ethtool.private_flags.items()))
         )
     if ethtool.settings is not None:
-        for label, modes in (("advertised", ethtool.settings.advertised), ("partner", ethtool.settings.partner)):
+        for label, modes in (("Advertised", ethtool.settings.advertised), ("Link partner", ethtool.settings.partner)):
             if modes:
                 facts.append(Fact(label, ", ".join(modes), "dim"))
     return facts
 
 
 def _module_facts(module: Module) -> list[Fact]:
-    facts = [Fact("module", module_text(module)), Fact("serial", module.serial or "none", "dim")]
+    facts = [Fact("Module", module_text(module)), Fact("Serial", module.serial or "none", "dim")]
     health = [
         f"{value:g} {unit}" for value, unit in ((module.temperature, "°C"), (module.voltage, "V")) if value is not None
     ]
-    facts.append(Fact("health", " · ".join(health) or "no diagnostics in this module", "normal" if health else "dim"))
+    facts.append(
+        Fact("Diagnostics", " · ".join(health) or "not supported by this module", "normal" if health else "dim")
+    )
     for number, text in enumerate(lane_texts(module.lanes)):
         dark = "no light" in text
         facts.append(
-            Fact(f"lane {number + 1}" if len(module.lanes) > 1 else "optics", text, "warn" if dark else "normal")
+            Fact(f"Lane {number + 1}" if len(module.lanes) > 1 else "Optics", text, "warn" if dark else "normal")
         )
     return facts

@@ -58,8 +58,8 @@ class OffloadState:
 
     @property
     def text(self) -> str:
-        """``on_off``, ``off, fixed``, ``off, though requested``."""
-        return on_off(self.active) + (", fixed" if self.fixed else ", though requested" if self.refused else "")
+        """As ethtool prints it: ``on``, ``off [fixed]``, ``off [requested on]``."""
+        return on_off(self.active) + (" [fixed]" if self.fixed else " [requested on]" if self.refused else "")
 
 
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
@@ -95,21 +95,21 @@ def pause_text(pause: Pause) -> str:
 
 
 def fec_text(fec: Fec) -> str:
-    configured = ", ".join((*(("auto",) if fec.automatic else ()), *fec.configured)) or "nothing configured"
-    return f"{fec.active or 'none'} active ({configured})"
+    configured = ", ".join((*(("auto",) if fec.automatic else ()), *fec.configured)) or "none"
+    return f"active: {fec.active or 'none'} · configured: {configured}"
 
 
 def eee_text(eee: Eee) -> str:
     if not eee.enabled:
-        return "off"
-    timer = f", tx after {eee.tx_timer} µs" if eee.tx_low_power and eee.tx_timer is not None else ""
-    return f"on, {'active' if eee.active else 'not active'}{timer}"
+        return "disabled"
+    timer = f", tx LPI after {eee.tx_timer} µs" if eee.tx_low_power and eee.tx_timer is not None else ""
+    return f"enabled, {'active' if eee.active else 'not active'}{timer}"
 
 
 def rss_text(rss: Rss, queues: int) -> tuple[str, Tone]:
-    """``128 slots over 4 queues, even``; `queues`: number of receive queues of the link, 0: not known."""
+    """``128 entries over 4 queues, even``; `queues`: number of receive queues of the link, 0: not known."""
     if not rss.indirection:
-        return "the driver does not show its table", "dim"
+        return "indirection table not reported by the driver", "dim"
     weights: dict[int, int] = {}
     for queue in rss.indirection:
         weights[queue] = weights.get(queue, 0) + 1
@@ -118,7 +118,7 @@ def rss_text(rss: Rss, queues: int) -> tuple[str, Tone]:
     over = f"{used} of {queues} queues" if idle else f"{used} queue{'' if used == 1 else 's'}"
     even = max(weights.values()) - min(weights.values()) <= 1
     spread = "" if used == 1 else ", even" if even else ", uneven"
-    return f"{len(rss.indirection)} slots over {over}{spread}", "warn" if idle or not even else "normal"
+    return f"{len(rss.indirection)} entries over {over}{spread}", "warn" if idle or not even else "normal"
 
 
 COALESCING_FIRST = ("adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames")

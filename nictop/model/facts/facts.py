@@ -26,7 +26,7 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import absence_reason, hypervisor_text, is_virtual, on_off
+from nictop.model.text.words import absence_reason, count_noun, hypervisor_text, is_virtual, on_off
 from nictop.probe.records import VF_COUNTERS, PciFunction, Unreadable
 
 if TYPE_CHECKING:
@@ -53,31 +53,30 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         sections += _vf_section(row, snapshot)
     if row.pci is not None:
         sections += pci_section(row.pci)
-    return sections or section("Device", [Fact("facts", "none known", "dim")])
+    return sections or section("Device", [Fact("Information", "none", "dim")])
 
 
 def _group_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.key == "group:pending":
         members = [link for link in snapshot.links.values() if link.type == ARPHRD_VOID]
-        text = "only name and state are known so far; the inventory that tells the rest is on its way"
+        text = "only name and state are known: inventory pending"
     else:
         members = [link for link in snapshot.links.values() if is_virtual(link)]
-        text = "no device carries them: bridge, veth, tap, tunnel, VLAN, lo"
-    number = f"{len(members)} netdev{'' if len(members) == 1 else 's'}"
-    return section("Links", [Fact("members", number), Fact("what", text, "dim")])
+        text = "interfaces without a device: bridge, veth, tap, tunnel, VLAN, lo"
+    return section("Interfaces", [Fact("Number", str(len(members))), Fact("Note", text, "dim")])
 
 
 def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
-    facts = [Fact("state", f"{snapshot.state}: {snapshot.message}" if snapshot.message else snapshot.state)]
+    facts = [Fact("State", f"{snapshot.state}: {snapshot.message}" if snapshot.message else snapshot.state)]
     if snapshot.inventory is None:
-        return section("Host", [*facts, Fact("platform", "inventory pending", "dim")])
+        return section("Host", [*facts, Fact("Platform", "inventory pending", "dim")])
     platform = snapshot.inventory.platform
     unreadable = platform.unreadable
-    facts.append(Fact("platform", hypervisor_text(platform)))
+    facts.append(Fact("Platform", hypervisor_text(platform)))
     for label, field in (
-        ("vendor", "system_vendor"),
-        ("product", "product_name"),
-        ("distribution", "distribution"),
+        ("Vendor", "system_vendor"),
+        ("Product", "product_name"),
+        ("Distribution", "distribution"),
         ("CPUs online", "online_cpus"),
         ("CPUs possible", "possible_cpus"),
         ("NUMA nodes", "numa_nodes"),
@@ -87,18 +86,24 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     groups = platform.iommu_groups
     facts.append(
         Fact(
-            "IOMMU groups",
-            _absence(unreadable, "iommu_groups") if groups is None else str(groups) if groups else "0: no IOMMU in use",
+            "IOMMU",
+            _absence(unreadable, "iommu_groups")
+            if groups is None
+            else count_noun(groups, "group")
+            if groups
+            else "off",
         )
     )
     hello = snapshot.hello
     if hello is not None:
-        facts.append(Fact("kernel", f"{hello.kernel} {hello.machine}"))
-        rights = "root" if hello.euid == 0 else f"user {hello.euid}: what needs root says so"
-        facts.append(Fact("probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
-    failed = [Fact("unreadable", f"{source}: {absence_reason(why, None)}", "warn") for source, why in _failed(snapshot)]
-    troubles = [Fact("trouble", trouble.message, "warn") for trouble in snapshot.troubles]
-    return (*section("Host", [*facts, *failed, *troubles]), *host_profile_sections(snapshot))
+        facts.append(Fact("Kernel", f"{hello.kernel} {hello.machine}"))
+        rights = "root" if hello.euid == 0 else f"user {hello.euid} (not root)"
+        facts.append(Fact("Probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
+    failed = [
+        Fact("Not readable", f"{source}: {absence_reason(why, None)}", "warn") for source, why in _failed(snapshot)
+    ]
+    errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
+    return (*section("Host", [*facts, *failed, *errors]), *host_profile_sections(snapshot))
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
@@ -118,21 +123,21 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
     link, link_tone = pcie_text(pci.link)
     capacity = pcie_capacity(pci.link) if pci.link is not None else None
     if capacity is not None:
-        link += f" · {units.bits_per_second(capacity * 1e9)} each way"
+        link += f" · {units.bits_per_second(capacity * 1e9)} per direction"
     if pci.link is None and "link" in pci.unreadable:
         link = absence_reason(pci.unreadable["link"], None)
     facts = [
-        Fact("device", pci_name(pci)),
-        Fact("address", f"{pci.address} · {_ids(pci)}"),
+        Fact("Device", pci_name(pci)),
+        Fact("Address", f"{pci.address} · {_ids(pci)}"),
         Fact("PCI driver", driver, tone),
         Fact("PCIe", link, link_tone),
     ]
     if pci.parent_link is not None:
         facts.append(Fact("PCIe slot", f"{pcie_text(pci.parent_link)[0]} at {pci.parent or 'the root bus'}"))
-    facts.append(Fact("NUMA node", _number(pci, "numa_node", "not told by the firmware")))
-    facts.append(Fact("IOMMU group", _number(pci, "iommu_group", "none: no IOMMU in use")))
+    facts.append(Fact("NUMA node", _number(pci, "numa_node", "not reported by firmware")))
+    facts.append(Fact("IOMMU group", _number(pci, "iommu_group", "none (IOMMU off)")))
     if pci.sriov is not None:
-        probing = "" if pci.sriov.autoprobe is None else f" · drivers for new VFs {on_off(pci.sriov.autoprobe)}"
+        probing = "" if pci.sriov.autoprobe is None else f" · sriov_drivers_autoprobe {on_off(pci.sriov.autoprobe)}"
         facts.append(Fact("SR-IOV", f"{pci.sriov.num_vfs} of {pci.sriov.total_vfs} VFs{probing}"))
     elif "sriov" in pci.unreadable:
         facts.append(Fact("SR-IOV", absence_reason(pci.unreadable["sriov"], pci.driver), "dim"))
@@ -140,12 +145,12 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
         number = "?" if pci.virtual_function is None else pci.virtual_function
         facts.append(Fact("SR-IOV", f"VF {number} of {pci.physical_function}"))
     else:
-        facts.append(Fact("SR-IOV", "no such capability", "dim"))
+        facts.append(Fact("SR-IOV", "not supported", "dim"))
     if pci.rdma_devices:
         facts.append(Fact("RDMA", ", ".join(pci.rdma_devices)))
     shown = {"link", "sriov", "numa_node", "iommu_group"}
     facts += [
-        Fact("unreadable", f"{name}: {absence_reason(why, pci.driver)}", "dim")
+        Fact("Not readable", f"{name}: {absence_reason(why, pci.driver)}", "dim")
         for name, why in pci.unreadable.items()
         if name not in shown
     ]
@@ -172,15 +177,13 @@ def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     """Attributes and counters of a VF as reported by its physical function."""
     facts = []
     if row.pci is None:
-        facts.append(Fact("function", "not on this host's PCI bus", "dim"))
+        facts.append(Fact("Function", "not on this host's PCI bus", "dim"))
     elif row.pci.driver == VFIO_DRIVER:
-        facts.append(Fact("function", "handed to a virtual machine or user-space driver (vfio-pci)"))
+        facts.append(Fact("Function", "assigned to a VM or user-space driver (vfio-pci)"))
     if row.vf is None:
-        why = (
-            f"{row.uplink.name} says nothing of it" if row.uplink is not None else "its physical function has no netdev"
-        )
-        return section("Virtual function", [*facts, Fact("attributes", why, "dim")])
-    facts += [Fact("attributes", vf_text(row.vf)), Fact("tx rate", vf_rate_text(row.vf))]
+        why = f"not reported by {row.uplink.name}" if row.uplink is not None else "the PF has no netdev"
+        return section("Virtual function", [*facts, Fact("Attributes", why, "dim")])
+    facts += [Fact("Attributes", vf_text(row.vf)), Fact("TX rate", vf_rate_text(row.vf))]
     if row.vf.rss_query is not None:
         facts.append(Fact("RSS query", on_off(row.vf.rss_query)))
     return section("Virtual function", [*facts, *_vf_counters(row, snapshot)])
@@ -192,16 +195,14 @@ def _vf_counters(row: Row, snapshot: Snapshot) -> list[Fact]:
     functions = snapshot.counters.vfs.get(row.uplink.ifindex, {}) if snapshot.counters is not None else {}
     numbers = functions.get(row.vf.number, row.vf.counters)
     if numbers is None:
-        return [Fact("counters", f"not offered by {row.uplink.name}'s driver", "dim")]
+        return [Fact("Counters", f"not supported by the driver of {row.uplink.name}", "dim")]
     total = dict(zip(VF_COUNTERS, numbers, strict=False))
     rates = snapshot.rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number) if snapshot.rates is not None else None
     facts = []
-    for label, side in (("in", "rx"), ("out", "tx")):
+    for label, side in (("RX", "rx"), ("TX", "tx")):
         bits = getattr(rates, f"{side}_bits") if rates is not None else None
         packets = getattr(rates, f"{side}_packets") if rates is not None else None
-        moved = (
-            f"{units.bytes_(total.get(f'{side}_bytes'))} in {units.count(total.get(f'{side}_packets'))} packets so far"
-        )
+        moved = f"total {units.bytes_(total.get(f'{side}_bytes'))}, {units.count(total.get(f'{side}_packets'))} packets"
         facts.append(Fact(label, f"{units.bits_per_second(bits)} · {units.packets_per_second(packets)} · {moved}"))
     drops = [f"{name} {units.count(total[name])}" for name in ("rx_dropped", "tx_dropped") if total.get(name)]
-    return [*facts, Fact("trouble", ", ".join(drops), "warn")] if drops else facts
+    return [*facts, Fact("Errors", ", ".join(drops), "warn")] if drops else facts

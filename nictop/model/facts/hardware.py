@@ -29,9 +29,9 @@ def pcie_capacity(link: PcieLink) -> float | None:
 def pcie_text(link: PcieLink | None) -> tuple[str, Tone]:
     """``8 GT/s ×4``, or ``8 GT/s ×4 (of 16 GT/s ×8)`` when the link runs below its maximum."""
     if link is None:
-        return "no PCI Express link of its own", "dim"
+        return "none", "dim"
     if link.speed is None and link.width is None:
-        return "not known", "dim"
+        return "unknown", "dim"
     now, maximum = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
     slower = link.speed is not None and link.max_speed is not None and link.speed < link.max_speed
     narrower = link.width is not None and link.max_width is not None and link.width < link.max_width
@@ -59,7 +59,7 @@ def pci_name(pci: PciFunction) -> str:
 def optical_power(milliwatt: float | None) -> str:
     """``-2.35 dBm (0.58 mW)``; dBm is 10 log10 of milliwatt."""
     if milliwatt is None or math.isnan(milliwatt):
-        return "not known"
+        return "unknown"
     if milliwatt <= 0:
         return "no light"
     return f"{10 * math.log10(milliwatt):.2f} dBm ({milliwatt:.2f} mW)"
@@ -67,7 +67,7 @@ def optical_power(milliwatt: float | None) -> str:
 
 def module_text(module: Module) -> str:
     """``SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC``, ``SFP+ Molex 74752-1101 · copper cable, 1 m``."""
-    name = " ".join(part for part in (module.kind, module.vendor, module.part) if part) or "module without a name"
+    name = " ".join(part for part in (module.kind, module.vendor, module.part) if part) or "unnamed module"
     medium: str = "medium unknown" if module.medium == "unknown" else module.medium
     if module.length is not None:
         medium += f" cable, {module.length:g} m"
@@ -80,7 +80,7 @@ def lane_texts(lanes: Sequence[Optics]) -> tuple[str, ...]:
     """One line per lane: received power, transmitted power, laser current."""
     return tuple(
         f"rx {optical_power(lane.rx_power)} · tx {optical_power(lane.tx_power)} · laser "
-        + (f"{lane.bias:.1f} mA" if lane.bias is not None else "current not known")
+        + (f"{lane.bias:.1f} mA" if lane.bias is not None else "current unknown")
         for lane in lanes
     )
 
@@ -97,8 +97,8 @@ def vf_text(vf: VirtualFunction) -> str:
         vlan = f"VLAN {vf.vlan}{protocol}" + (f" priority {vf.qos}" if vf.qos else "")
     parts = [address, vlan]
     for name, flag in (("spoof check", vf.spoof_check), ("trust", vf.trust)):
-        parts.append(f"{name} {on_off(flag) if flag is not None else 'not known'}")
-    parts.append(f"link {vf.link_state or 'state not known'}")
+        parts.append(f"{name} {on_off(flag) if flag is not None else 'unknown'}")
+    parts.append(f"link {vf.link_state or 'state unknown'}")
     return " · ".join(parts)
 
 
@@ -107,14 +107,14 @@ def vf_rate_text(vf: VirtualFunction) -> str:
     limits = [f"{name} {rate} Mb/s" for name, rate in (("min", vf.min_tx_rate), ("max", vf.max_tx_rate)) if rate]
     if limits:
         return ", ".join(limits)
-    return "not known" if vf.max_tx_rate is None else "no limit"
+    return "unknown" if vf.max_tx_rate is None else "no limit"
 
 
 VFIO_DRIVER = "vfio-pci"
 
 
 def driver_text(pci: PciFunction) -> tuple[str, Tone]:
-    """``igb``, ``no driver``, ``vfio-pci (user space or a virtual machine)``, with an override that is not in
+    """``igb``, ``no driver``, ``vfio-pci (VM or user-space driver)``, with an override that is not in
     effect."""
     override = ""
     if pci.driver_override and pci.driver_override != pci.driver:
@@ -124,5 +124,5 @@ def driver_text(pci: PciFunction) -> tuple[str, Tone]:
             return f"{absence_reason(pci.unreadable['driver'], None)}{override}", "dim"
         return f"no driver{override}", "warn"
     if pci.driver == VFIO_DRIVER:
-        return f"{VFIO_DRIVER} (user space or a virtual machine){override}", "normal"
+        return f"{VFIO_DRIVER} (VM or user-space driver){override}", "normal"
     return f"{pci.driver}{override}", "normal"

@@ -14,11 +14,11 @@ from nictop.model.text.words import (
     IFF_NOARP,
     IFF_PROMISC,
     absence_reason,
+    count_noun,
     driver_name,
     is_virtual,
     on_off,
     state_text,
-    times_text,
 )
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
@@ -30,7 +30,7 @@ MAX_QDISC_LINES = 4
 ADDRESS_ASSIGNMENT_TEXTS = {
     "permanent": "permanent",
     "random": "random",
-    "stolen": "taken from another link",
+    "stolen": "copied from another interface",
     "set": "set by software",
 }
 
@@ -49,26 +49,26 @@ PORT_TEXTS = {
 def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if link.type == ARPHRD_VOID:
         text, tone = state_text(link)
-        pending = Fact("the rest", "inventory pending: this link is new", "dim")
-        return section("Link", [Fact("state", text, tone), pending, Fact("MTU", f"{link.mtu} bytes")])
+        pending = Fact("Details", "inventory pending (new interface)", "dim")
+        return section("Link", [Fact("State", text, tone), pending, Fact("MTU", f"{link.mtu} bytes")])
     facts = _settings(link)
     changes = []
     if link.carrier_changes is not None:
-        changes.append(f"carrier changed {times_text(link.carrier_changes)}")
+        changes.append(count_noun(link.carrier_changes, "carrier change"))
     if link.ethtool.state is not None and link.ethtool.state.down_events is not None:
-        changes.append(f"physical link went down {times_text(link.ethtool.state.down_events)}")
-    facts.append(Fact("changes", " · ".join(changes) or absence_reason(link.unreadable.get("carrier_changes"), None)))
+        changes.append(count_noun(link.ethtool.state.down_events, "link down event"))
+    facts.append(Fact("Changes", " · ".join(changes) or absence_reason(link.unreadable.get("carrier_changes"), None)))
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))
     facts += _relations(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
-    facts.append(Fact("qdisc", f"{link.qdisc or 'none'}{length}"))
+    facts.append(Fact("Qdisc", f"{link.qdisc or 'none'}{length}"))
     for one in link.traffic_control[:MAX_QDISC_LINES]:
         place = f" (class {one.parent})" if one.parent is not None else ""
         is_impaired = impairs(one, None) and not is_virtual(link)
-        facts.append(Fact("traffic control", qdisc_text(one) + place, "warn" if is_impaired else "normal"))
+        facts.append(Fact("Traffic control", qdisc_text(one) + place, "warn" if is_impaired else "normal"))
     if link.flags & IFF_PROMISC or link.promiscuity:
-        facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
+        facts.append(Fact("Promiscuous", f"on (promiscuity {link.promiscuity})"))
     if link.type == ARPHRD_ETHER:
         facts += _switched_off(link)
     return section("Link", facts)
@@ -76,7 +76,7 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 
 def _switched_off(link: Link) -> list[Fact]:
     """ARP and multicast, if disabled; both are normally on for Ethernet, except for some kinds of virtual links."""
-    off = {"ARP": bool(link.flags & IFF_NOARP), "multicast": not link.flags & IFF_MULTICAST}
+    off = {"ARP": bool(link.flags & IFF_NOARP), "Multicast": not link.flags & IFF_MULTICAST}
     return [Fact(name, "off", "normal" if is_virtual(link) else "warn") for name, is_off in off.items() if is_off]
 
 
@@ -86,8 +86,8 @@ def _settings(link: Link) -> list[Fact]:
         why = link.ethtool.unreadable.get("settings")
         if is_virtual(link) and (why is None or why.reason == "not_offered"):
             return []  # listed with the other absent parts of a virtual link
-        return [Fact("speed", absence_reason(why, driver_name(link)), "dim")]
-    return [_speed(settings), Fact("port", _port(settings))]
+        return [Fact("Speed", absence_reason(why, driver_name(link)), "dim")]
+    return [_speed(settings), Fact("Port", _port(settings))]
 
 
 def _speed(settings: LinkSettings) -> Fact:
@@ -100,12 +100,12 @@ def _speed(settings: LinkSettings) -> Fact:
     )
     lanes = (f"{settings.lanes} lane{'' if settings.lanes == 1 else 's'}",) if settings.lanes else ()
     return Fact(
-        "speed", " · ".join((speed, duplex, negotiation, *lanes)), "warn" if settings.duplex == "half" else "normal"
+        "Speed", " · ".join((speed, duplex, negotiation, *lanes)), "warn" if settings.duplex == "half" else "normal"
     )
 
 
 def _port(settings: LinkSettings) -> str:
-    port = PORT_TEXTS.get(settings.port, settings.port) if settings.port else "not known"
+    port = PORT_TEXTS.get(settings.port, settings.port) if settings.port else "unknown"
     return f"{port}, {settings.transceiver} transceiver" if settings.transceiver else port
 
 
@@ -119,23 +119,23 @@ def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
     facts = []
     if link.kind:
         details = ", ".join(f"{name} {value}" for name, value in link.details.items())
-        facts.append(Fact("kind", f"{link.kind} ({details})" if details else link.kind))
+        facts.append(Fact("Kind", f"{link.kind} ({details})" if details else link.kind))
     if link.master is not None:
         master = snapshot.links.get(link.master)
         kind = f" ({master.kind})" if master is not None and master.kind else ""
-        facts.append(Fact("master", link_name(link.master, snapshot) + kind))
+        facts.append(Fact("Master", link_name(link.master, snapshot) + kind))
     ports = sorted(other.name for other in snapshot.links.values() if other.master == link.ifindex)
     if ports:
-        facts.append(Fact("ports", ", ".join(ports)))
+        facts.append(Fact("Ports", ", ".join(ports)))
     if link.lower is not None and link.lower != link.ifindex:
-        label = "peer" if link.kind == "veth" else "below"
+        label = "Peer" if link.kind == "veth" else "Lower device"
         if link.lower_namespace is not None:
-            facts.append(Fact(label, f"ifindex {link.lower} in network namespace {link.lower_namespace}"))
+            facts.append(Fact(label, f"ifindex {link.lower} in another network namespace, nsid {link.lower_namespace}"))
         else:
             facts.append(Fact(label, link_name(link.lower, snapshot)))
     if link.physical_port or link.switch_id:
         switch = f", switch {link.switch_id}" if link.switch_id else ""
-        facts.append(Fact("switch port", f"{link.physical_port or 'no name'}{switch}"))
+        facts.append(Fact("Switch port", f"{link.physical_port or 'unnamed'}{switch}"))
     return facts
 
 
@@ -145,24 +145,24 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     assignment = f" ({ADDRESS_ASSIGNMENT_TEXTS[link.address_assignment]})" if link.address_assignment else ""
     facts = [Fact("MAC", f"{link.address}{assignment}" if link.address else "none")]
     if link.permanent_address and link.permanent_address != link.address:
-        facts.append(Fact("permanent MAC", link.permanent_address, "warn"))
+        facts.append(Fact("Permanent MAC", link.permanent_address, "warn"))
     elif link.permanent_address:
-        facts.append(Fact("permanent MAC", "the same"))
+        facts.append(Fact("Permanent MAC", "same"))
     elif not is_virtual(link):
         facts.append(
-            Fact("permanent MAC", absence_reason(link.unreadable.get("permanent_address"), driver_name(link)), "dim")
+            Fact("Permanent MAC", absence_reason(link.unreadable.get("permanent_address"), driver_name(link)), "dim")
         )
     if link.altnames:
-        facts.append(Fact("altnames", ", ".join(link.altnames)))
+        facts.append(Fact("Altnames", ", ".join(link.altnames)))
     if link.alias:
-        facts.append(Fact("alias", link.alias))
+        facts.append(Fact("Alias", link.alias))
     failed = _source_failure(snapshot, "addresses")
-    facts += [_address(one) for one in link.addresses] or [Fact("address", failed or "none", "dim")]
+    facts += [_address(one) for one in link.addresses] or [Fact("Address", failed or "none", "dim")]
     conf = _ipv4_conf(link, snapshot)
     if conf:
-        facts.append(Fact("IPv4 and ARP", conf))
+        facts.append(Fact("IPv4 sysctls", conf))
     failed = _source_failure(snapshot, "routes")
-    facts += [_route(one) for one in link.default_routes] or [Fact("default route", failed or "none", "dim")]
+    facts += [_route(one) for one in link.default_routes] or [Fact("Default route", failed or "none", "dim")]
     return section("Addresses", facts)
 
 
@@ -190,7 +190,7 @@ def _address(address: Address) -> Fact:
 def _route(route: DefaultRoute) -> Fact:
     gateway = f"via {route.gateway}" if route.gateway else "on-link"
     table = "" if route.table == 254 else f", table {route.table}"
-    return Fact("default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}")
+    return Fact("Default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}")
 
 
 def driver_section(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
@@ -200,13 +200,13 @@ def driver_section(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
     if info is None:
         why = absence_reason(link.ethtool.unreadable.get("driver"), driver_name(link, pci))
         known = driver_name(link, pci)
-        facts = [Fact("driver", f"{known} (version {why})" if known else why)]
+        facts = [Fact("Driver", f"{known} (version {why})" if known else why)]
     else:
         facts = [
-            Fact("driver", f"{info.driver or 'no name'} {info.version}".rstrip()),
-            Fact("firmware", info.firmware or "not told by the driver", "normal" if info.firmware else "dim"),
-            Fact("bus-info", info.bus_info or "none", "normal" if info.bus_info else "dim"),
+            Fact("Driver", f"{info.driver or 'unknown'} {info.version}".rstrip()),
+            Fact("Firmware", info.firmware or "not reported by driver", "normal" if info.firmware else "dim"),
+            Fact("Bus info", info.bus_info or "none", "normal" if info.bus_info else "dim"),
         ]
     if link.bus:
-        facts.append(Fact("device", f"{link.device or 'no name'} on {link.bus}"))
+        facts.append(Fact("Device", f"{link.device or 'unnamed'} on {link.bus}"))
     return section("Driver", facts)

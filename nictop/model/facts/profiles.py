@@ -13,14 +13,14 @@ from nictop.model.managers.link_managers import LinkManager, is_managed, link_ma
 from nictop.model.managers.networkmanager_states import ip_settings_text
 from nictop.model.managers.profile_match import TYPES_OF_DEVICE, ProfileMatch, ProfileMatches, is_generated_default
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
-from nictop.model.text.words import Tone, absence_reason
+from nictop.model.text.words import Tone, absence_reason, count_noun
 from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
 
 MAX_PROFILE_LINES = 30
 """Number of listed profiles; a machine with more has them for other devices."""
 DISTRIBUTION_PATHS = ("/usr/lib/", "/lib/")
 """Directories of files that come with the distribution, not from the administrator."""
-PENDING_FACT = Fact("manager", "inventory pending", "dim")
+PENDING_FACT = Fact("Managed by", "inventory pending", "dim")
 
 
 def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -42,11 +42,11 @@ def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     """Sections for a host: the managers, and the profiles that fit no device, with the reason."""
     inventory = snapshot.inventory
     if inventory is None:
-        return section("Managers", [PENDING_FACT])
+        return section("Network managers", [PENDING_FACT])
     matches = ProfileMatches(snapshot)
     return (
-        *section("Managers", list(_managers(inventory, matches))),
-        *section("Profiles that fit no device", list(_unusable_profiles(matches))),
+        *section("Network managers", list(_managers(inventory, matches))),
+        *section("Profiles without a device", list(_unusable_profiles(matches))),
     )
 
 
@@ -54,14 +54,17 @@ def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventory: Inventory) -> list[Fact]:
-    name = f"{manager.name}, written by {manager.written_by}" if manager.written_by else manager.name
-    facts = [Fact("manager", name, "dim" if manager.name == "nobody" else "normal")]
-    if manager.state:
-        facts.append(Fact("why" if manager.name == "nobody" else "state", manager.state, manager.tone))
-    facts += [Fact("file", file) for file in manager.files[:3]]
+    if manager.name == "none":
+        facts = [Fact("Managed by", f"none ({manager.state})", "dim")]
+    else:
+        source = f" (configuration from {manager.written_by})" if manager.written_by else ""
+        facts = [Fact("Managed by", manager.name + source)]
+        if manager.state:
+            facts.append(Fact("State", manager.state, manager.tone))
+    facts += [Fact("File", file) for file in manager.files[:3]]
     device = matches.device(link)
     if device is not None and manager.name == "NetworkManager" and not device.autoconnect:
-        facts.append(Fact("autoconnect", "off for this device, until a profile is brought up by hand", "warn"))
+        facts.append(Fact("Autoconnect", "off for this device (until a profile is activated manually)", "warn"))
     why = inventory.unreadable.get("networkmanager")
     if why is not None:
         facts.append(Fact("NetworkManager", absence_reason(why, None), "warn"))
@@ -72,41 +75,41 @@ def _profile(profile: Profile, matches: ProfileMatches) -> list[Fact]:
     """All facts of the active profile."""
     origin, tone = _origin(profile)
     facts = [
-        Fact("profile", profile.id or "without a name"),
+        Fact("Profile", profile.id or "unnamed"),
         Fact("UUID", profile.uuid),
-        Fact("kept", origin, tone),
-        Fact("file", profile.filename or "none: in memory only", "normal" if profile.filename else "warn"),
-        Fact("autoconnect", _autoconnect(profile)),
+        Fact("Storage", origin, tone),
+        Fact("File", profile.filename or "none (in memory)", "normal" if profile.filename else "warn"),
+        Fact("Autoconnect", _autoconnect(profile)),
         Fact("IPv4", ip_settings_text(profile.ipv4, "ipv4")),
         Fact("IPv6", ip_settings_text(profile.ipv6, "ipv6")),
     ]
     bound = _bound_to(profile)
-    facts.append(Fact("bound to", bound or "nothing: it fits any device", "normal" if bound else "warn"))
+    facts.append(Fact("Bound to", bound or "any device", "normal" if bound else "warn"))
     if profile.controller:
         controller = matches.by_uuid.get(profile.controller)
-        facts.append(Fact("controller", controller.id if controller is not None else profile.controller))
+        facts.append(Fact("Controller", controller.id if controller is not None else profile.controller))
     if matches.ids.get(profile.id, 0) > 1:
-        facts.append(Fact("name", f"{matches.ids[profile.id]} profiles have it: use the UUID", "warn"))
+        facts.append(Fact("Name", f"not unique ({matches.ids[profile.id]} profiles): use the UUID", "warn"))
     return facts
 
 
 def _origin(profile: Profile) -> tuple[str, Tone]:
     if profile.external:
-        return "NetworkManager describes what somebody else set up", "dim"
+        return "external (configured outside NetworkManager)", "dim"
     if is_generated_default(profile):
-        return "made up by NetworkManager, as no profile fitted", "warn"
+        return "auto-generated, in memory", "warn"
     if profile.volatile:
-        return "until it goes down: it is deleted then", "warn"
+        return "in memory, deleted on deactivation", "warn"
     if profile.filename is None:
-        return "in memory only: gone at the next reboot", "warn"
+        return "in memory, lost on reboot", "warn"
     if profile.unsaved:
-        return "saved, but changed in memory since", "warn"
-    return "saved", "good"
+        return "on disk, with unsaved changes in memory", "warn"
+    return "on disk", "good"
 
 
 def _autoconnect(profile: Profile) -> str:
     if not profile.autoconnect:
-        return "no: only by hand"
+        return "no (manual activation only)"
     priority = f", priority {profile.autoconnect_priority}" if profile.autoconnect_priority else ""
     return f"yes{priority}"
 
@@ -139,19 +142,19 @@ def _others(link: Link, matches: ProfileMatches, active: Profile | None) -> Iter
         first = first and not (match.fits and not match.wait_reason)
         yield Fact(label, f'"{match.profile.id}" {text}', tone)
     if len(shown) > MAX_PROFILE_LINES:
-        yield Fact("and", f"{len(shown) - MAX_PROFILE_LINES} more", "dim")
+        yield Fact("More", f"{len(shown) - MAX_PROFILE_LINES} profiles", "dim")
     yield from _unreadable_profiles(matches)
 
 
 def _other(match: ProfileMatch, *, first: bool) -> tuple[str, str, Tone]:
     profile = match.profile
     if not match.fits:
-        return "does not fit", match.mismatch, "dim"
+        return "No match", match.mismatch, "dim"
     facts = f"{ip_settings_text(profile.ipv4, 'ipv4')}; autoconnect {_autoconnect(profile)}"
-    generated = "; made up by NetworkManager" if is_generated_default(profile) else ""
+    generated = "; auto-generated" if is_generated_default(profile) else ""
     if match.wait_reason:
-        return "fits, waits", f"{match.wait_reason}; {facts}{generated}", "normal"
-    return ("fits, first" if first else "fits"), f"{facts}{generated}", "good" if first else "normal"
+        return "Matches, waits", f"{match.wait_reason}; {facts}{generated}", "normal"
+    return ("Matches, next" if first else "Matches"), f"{facts}{generated}", "good" if first else "normal"
 
 
 def _could_concern(profile: Profile, link: Link, device: ManagedDevice | None) -> bool:
@@ -165,10 +168,10 @@ def _could_concern(profile: Profile, link: Link, device: ManagedDevice | None) -
 def _unreadable_profiles(matches: ProfileMatches) -> Iterable[Fact]:
     hidden = [one for one in matches.manager.profiles if not one.uuid] if matches.manager is not None else []
     if hidden:
-        yield Fact("not readable", f"{len(hidden)} that belong to other users", "dim")
+        yield Fact("Not readable", f"{count_noun(len(hidden), 'profile')} of other users", "dim")
     why = matches.manager.unreadable.get("profiles") if matches.manager is not None else None
     if why is not None:
-        yield Fact("profiles", absence_reason(why, None), "warn")
+        yield Fact("Profiles", absence_reason(why, None), "warn")
 
 
 # ------------------------------------------------------------------------------------------------------------ host
@@ -177,27 +180,27 @@ def _unreadable_profiles(matches: ProfileMatches) -> Iterable[Fact]:
 def _managers(inventory: Inventory, matches: ProfileMatches) -> Iterable[Fact]:
     manager = matches.manager
     if manager is not None:
-        off = "" if manager.networking_enabled else ", networking switched off"
+        off = "" if manager.networking_enabled else ", networking disabled"
         starting = ", starting" if manager.startup else ""
         tone: Tone = "warn" if off or starting else "normal"
-        yield Fact("NetworkManager", f"{manager.version or 'version not known'}{off}{starting}", tone)
+        yield Fact("NetworkManager", f"{manager.version or 'version unknown'}{off}{starting}", tone)
         devices = manager.devices.values()
         managed = [one for one in devices if one.state > 10 and not _is_external(one.active_profile, matches)]
-        yield Fact("its devices", f"{len(managed)} of {len(manager.devices)}")
+        yield Fact("Managed", f"{len(managed)} of {count_noun(len(manager.devices), 'device')}")
         yield from _exclusions(manager.configuration)
     elif "networkmanager" in inventory.unreadable:
         yield Fact("NetworkManager", absence_reason(inventory.unreadable["networkmanager"], None), "warn")
     else:
-        yield Fact("NetworkManager", "does not run", "dim")
+        yield Fact("NetworkManager", "not running", "dim")
     if inventory.networkd or inventory.services.networkd is not None:
         own = [one for one in inventory.networkd.values() if one.setup_state not in ("unmanaged", "linger")]
-        yield Fact("networkd", f"manages {len(own)} of {len(inventory.networkd)} links")
+        yield Fact("networkd", f"manages {len(own)} of {count_noun(len(inventory.networkd), 'link')}")
     files: dict[str, None] = {}
     for entry in inventory.configuration:
         if not entry.file.startswith(DISTRIBUTION_PATHS):
             files.setdefault(f"{entry.owner}: {entry.file}")
     for text in list(files)[:10]:
-        yield Fact("files", text, "dim")
+        yield Fact("Config file", text, "dim")
 
 
 def _is_external(uuid: str | None, matches: ProfileMatches) -> bool:
@@ -208,15 +211,15 @@ def _is_external(uuid: str | None, matches: ProfileMatches) -> bool:
 def _exclusions(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:
     where = configuration.origins.get("no_auto_default", "its configuration")
     if configuration.no_auto_default:
-        yield Fact("makes none for", f"{', '.join(configuration.no_auto_default)} (no-auto-default in {where})")
+        yield Fact("no-auto-default", f"{', '.join(configuration.no_auto_default)} (in {where})")
     left = (*configuration.unmanaged_devices, *configuration.device_unmanaged)
     if left:
-        yield Fact("leaves alone", ", ".join(left))
+        yield Fact("Unmanaged", ", ".join(left))
 
 
 def _unusable_profiles(matches: ProfileMatches) -> Iterable[Fact]:
     for profile in matches.profiles:
         why = matches.missing_binding(profile)
         if why:
-            yield Fact("no device", f'"{profile.id}": {why}', "warn")
+            yield Fact("No device", f'"{profile.id}": {why}', "warn")
     yield from _unreadable_profiles(matches)

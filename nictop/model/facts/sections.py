@@ -38,11 +38,11 @@ def section(title: str, facts: Sequence[Fact]) -> tuple[Section, ...]:
 
 
 def absences(names: Mapping[str, str], unreadable: Mapping[str, Unreadable], driver: str | None) -> tuple[Fact, ...]:
-    """Reasons for absent parts, one line per reason: ``not offered by veth: rings, coalescing``. `names`: field of the
-    record → its name in the text."""
+    """Reasons for absent parts, one line per reason: ``not supported by veth: rings, coalescing``. `names`: field of
+    the record → its name in the text."""
     grouped: dict[tuple[int, str], list[str]] = {}
     for field, name in names.items():
         why = unreadable.get(field)
         rank = ABSENT_ORDER.index(why.reason) if why is not None else len(ABSENT_ORDER)
         grouped.setdefault((rank, absence_reason(why, driver)), []).append(name)
-    return tuple(Fact("absent", f"{why}: {', '.join(members)}", "dim") for (_, why), members in sorted(grouped.items()))
+    return tuple(Fact("n/a", f"{why}: {', '.join(members)}", "dim") for (_, why), members in sorted(grouped.items()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
-from nictop.model.managers.networkmanager_states import ACTIVATED, FAILED, UNMANAGED, device_state_text
+from nictop.model.managers.networkmanager_states import ACTIVATED, FAILED, UNMANAGED, device_state_text, reason_text
 from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
@@ -21,16 +21,16 @@ from nictop.probe.records import ConfigurationEntry, Inventory, Link, ManagedDev
 if TYPE_CHECKING:
     from nictop.model.text.words import Tone
 
-ManagerName = Literal["NetworkManager", "systemd-networkd", "ifupdown", "network-scripts", "the kernel", "nobody"]
+ManagerName = Literal["NetworkManager", "systemd-networkd", "ifupdown", "network-scripts", "the kernel", "none"]
 
 NETWORKD_STATES: dict[str, tuple[str, Tone]] = {
     "configured": ("configured", "good"),
-    "configuring": ("being configured", "warn"),
-    "pending": ("waiting for udev", "warn"),
-    "initialized": ("not looked at yet", "warn"),
+    "configuring": ("configuring", "warn"),
+    "pending": ("pending: waiting for udev", "warn"),
+    "initialized": ("initialized, not configured yet", "warn"),
     "failed": ("failed", "bad"),
-    "linger": ("gone", "dim"),
-    "unmanaged": ("not managed: no .network file matches", "dim"),
+    "linger": ("linger: interface removed", "dim"),
+    "unmanaged": ("unmanaged: no .network file matches", "dim"),
 }
 NETPLAN_FILE_PART = "netplan-"
 """Part of the names of the files that netplan writes below /run/systemd/network."""
@@ -41,7 +41,7 @@ COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network
 
 @dataclass(frozen=True)
 class LinkManager:
-    """The manager of a link; "nobody" if it has none."""
+    """The manager of a link; "none" if it has no manager."""
 
     name: ManagerName
     state: str
@@ -54,7 +54,7 @@ class LinkManager:
 
 
 def link_manager(link: Link, inventory: Inventory, configuration: LinkConfiguration) -> LinkManager:
-    """The present manager of a link. For "nobody", `state` is the reason why no running manager has it."""
+    """The present manager of a link. For "none", `state` is the reason; it is never empty."""
     manager = inventory.networkmanager
     device = manager.devices.get(link.ifindex) if manager is not None else None
     entries = configuration.addressing(link)
@@ -76,7 +76,7 @@ def link_manager(link: Link, inventory: Inventory, configuration: LinkConfigurat
         return LinkManager(by_file, "", "normal", written_by, files)
     if link.flags & IFF_LOOPBACK:
         return LinkManager("the kernel", "", "normal")
-    return LinkManager("nobody", _why_nobody(device, networkd, inventory), "dim", written_by, files)
+    return LinkManager("none", _why_unmanaged(device, networkd, inventory), "dim", written_by, files)
 
 
 def is_managed(device: ManagedDevice) -> bool:
@@ -106,19 +106,26 @@ def _by_file(entries: tuple[ConfigurationEntry, ...], inventory: Inventory) -> M
     return None
 
 
-def _why_nobody(device: ManagedDevice | None, networkd: NetworkdLink | None, inventory: Inventory) -> str:
+def _why_unmanaged(device: ManagedDevice | None, networkd: NetworkdLink | None, inventory: Inventory) -> str:
     parts = []
     if device is not None and not is_managed(device):
-        parts.append(f"NetworkManager: {device_state_text(device.state, device.reason)}")
+        parts.append(": ".join(filter(None, ("unmanaged in NetworkManager", reason_text(device.reason)))))
     elif device is not None:
-        parts.append("NetworkManager only looks on: somebody else set it up")
+        parts.append("configured outside NetworkManager")
     elif "networkmanager" in inventory.unreadable:
         why = inventory.unreadable["networkmanager"]
-        parts.append(f"NetworkManager could not be asked{f': {why.detail}' if why.detail else ''}")
+        parts.append(f"NetworkManager not readable{f': {why.detail}' if why.detail else ''}")
     if networkd is not None:
         parts.append(f"systemd-networkd: {NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ''))[0]}")
-    parts += [f"{one.name} does not run (unit {one.unit})" for one in inventory.stopped_managers]
-    return "; ".join(parts) or "no manager of networks runs here that knows it"
+    parts += [f"{one.name} not running: unit {one.unit}" for one in inventory.stopped_managers]
+    if parts:
+        return "; ".join(parts)
+    running = [
+        name
+        for name, runs in (("NetworkManager", inventory.networkmanager), ("networkd", inventory.services.networkd))
+        if runs is not None
+    ]
+    return f"not known to {' or '.join(running)}" if running else "no NetworkManager or networkd"
 
 
 def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
@@ -140,7 +147,7 @@ def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     elif not inventory.networkd and not inventory.configuration:
         return units.UNKNOWN, "dim"
     found = link_manager(link, inventory, configuration)
-    if found.name in ("nobody", "the kernel", "NetworkManager"):
+    if found.name in ("none", "the kernel", "NetworkManager"):
         return units.UNKNOWN, "dim"
     name = found.written_by if found.written_by == "netplan" else COLUMN_NAMES.get(found.name, found.name)
     return name, "bad" if found.tone == "bad" else "warn" if found.tone == "warn" else "normal"

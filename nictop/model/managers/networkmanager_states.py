@@ -14,132 +14,138 @@ USER_REQUESTED = 39
 
 STATE_TEXTS = {
     0: "unknown",
-    UNMANAGED: "not managed",
-    UNAVAILABLE: "not available",
+    UNMANAGED: "unmanaged",
+    UNAVAILABLE: "unavailable",
     DISCONNECTED: "disconnected",
-    40: "connecting: preparing",
+    40: "connecting: prepare",
     50: "connecting: configuring",
-    60: "connecting: waiting for a password",
-    IP_CONFIG: "connecting: waiting for an address",
-    80: "connecting: checking the address",
-    90: "connecting: starting what depends on it",
+    60: "connecting: need authentication",
+    IP_CONFIG: "connecting: getting IP configuration",
+    80: "connecting: checking IP connectivity",
+    90: "connecting: starting secondary connections",
     ACTIVATED: "connected",
-    DEACTIVATING: "disconnecting",
+    DEACTIVATING: "deactivating",
     FAILED: "failed",
 }
+"""As nmcli prints them."""
 
 REASON_TEXTS = {
-    1: "reason unknown",
+    1: "unknown error",
     2: "now managed",
-    3: "something told NetworkManager not to manage it",
-    4: "the device could not be made ready",
-    5: "no address could be had",
-    6: "the address has expired",
-    7: "a password was needed and not given",
-    8: "the 802.1X supplicant disconnected",
-    9: "the 802.1X supplicant could not be configured",
-    10: "the 802.1X supplicant failed",
-    11: "802.1X authentication took too long",
-    12: "PPP did not start",
-    13: "PPP disconnected",
+    3: "now unmanaged",
+    4: "device could not be readied for configuration",
+    5: "no IP configuration: no address available or timeout",
+    6: "IP configuration no longer valid",
+    7: "secrets required, but not provided",
+    8: "802.1X supplicant disconnected",
+    9: "802.1X supplicant configuration failed",
+    10: "802.1X supplicant failed",
+    11: "802.1X authentication timed out",
+    12: "PPP service failed to start",
+    13: "PPP service disconnected",
     14: "PPP failed",
-    15: "the DHCP client did not start",
-    16: "the DHCP client reported an error",
-    17: "the DHCP client failed",
-    18: "the sharing service did not start",
-    19: "the sharing service failed",
-    20: "AutoIP did not start",
-    21: "AutoIP reported an error",
-    22: "AutoIP failed",
-    23: "the line is busy",
+    15: "DHCP client failed to start",
+    16: "DHCP client error",
+    17: "DHCP client failed",
+    18: "shared connection service failed to start",
+    19: "shared connection service failed",
+    20: "AutoIP service failed to start",
+    21: "AutoIP service error",
+    22: "AutoIP service failed",
+    23: "line busy",
     24: "no dial tone",
-    25: "the modem found no carrier",
-    26: "dialling took too long",
-    27: "dialling failed",
-    28: "the modem could not be initialised",
-    29: "the access point name could not be selected",
-    30: "the modem is not looking for networks",
-    31: "registration in the mobile network was denied",
-    32: "registration in the mobile network took too long",
-    33: "registration in the mobile network failed",
-    34: "the PIN check failed",
-    35: "firmware of the device may be missing",
-    36: "the device was removed",
+    25: "modem: no carrier",
+    26: "dialing timed out",
+    27: "dialing failed",
+    28: "modem initialization failed",
+    29: "failed to select the APN",
+    30: "not searching for networks",
+    31: "network registration denied",
+    32: "network registration timed out",
+    33: "network registration failed",
+    34: "PIN check failed",
+    35: "device firmware may be missing",
+    36: "device removed",
     37: "NetworkManager went to sleep",
-    38: "its profile was deleted or disappeared",
-    39: "disconnected by hand",
-    40: "the carrier changed",
-    41: "an existing set-up was taken over",
-    42: "the supplicant is available now",
-    43: "the modem was not found",
-    44: "Bluetooth failed",
+    38: "active profile disappeared",
+    39: "disconnected by user",
+    40: "carrier changed",
+    41: "existing connection assumed",
+    42: "supplicant now available",
+    43: "modem not found",
+    44: "Bluetooth connection failed or timed out",
     45: "no SIM card",
-    46: "the SIM card needs its PIN",
-    47: "the SIM card needs its PUK",
-    48: "the wrong SIM card",
-    49: "the InfiniBand device cannot do connected mode",
-    50: "something that it depends on failed",
-    51: "the RFC 2684 bridge failed",
-    52: "ModemManager is not available",
-    53: "the Wi-Fi network was not found",
-    54: "a connection that depends on it failed",
-    55: "DCB or FCoE could not be set up",
-    56: "teamd could not be controlled",
-    57: "the modem failed or went away",
-    58: "the modem is ready now",
-    59: "the SIM PIN is wrong",
-    60: "another activation was asked for",
-    61: "the device below changed",
-    62: "the device below is managed differently now",
-    63: "the Open vSwitch database could not be reached",
-    64: "its address is in use by another machine",
-    65: "this way of getting addresses is not supported",
-    66: "SR-IOV could not be set up",
-    67: "the Wi-Fi peer was not found",
-    68: "the dispatcher of the device reported an error",
-    69: "not managed by default",
-    70: "made by somebody else, and down",
-    71: "udev has not announced it",
+    46: "SIM PIN required",
+    47: "SIM PUK required",
+    48: "wrong SIM card",
+    49: "InfiniBand device does not support connected mode",
+    50: "dependency of the connection failed",
+    51: "RFC 2684 bridge failed",
+    52: "ModemManager unavailable",
+    53: "Wi-Fi network not found",
+    54: "secondary connection failed",
+    55: "DCB or FCoE setup failed",
+    56: "teamd control failed",
+    57: "modem failed or no longer available",
+    58: "modem now available",
+    59: "SIM PIN incorrect",
+    60: "new activation was enqueued",
+    61: "parent device changed",
+    62: "management of the parent device changed",
+    63: "Open vSwitch database connection failed",
+    64: "duplicate IP address detected",
+    65: "IP method not supported",
+    66: "SR-IOV configuration failed",
+    67: "Wi-Fi P2P peer not found",
+    68: "device handler (dispatcher) failed",
+    69: "unmanaged by default",
+    70: "created outside NetworkManager and down",
+    71: "not initialized by udev",
     72: "NetworkManager is quitting",
-    73: "networking is switched off, or the machine sleeps",
-    74: "unmanaged-devices or managed=0 in NetworkManager's configuration",
-    75: "told so with nmcli device set … managed no",
-    76: "told so by a settings plugin, such as keyfile.unmanaged-devices or NM_CONTROLLED=no",
-    77: "told so by udev: NM_UNMANAGED",
-    78: "networking is switched off",
-    79: "the modem has no operator code",
+    73: "networking disabled or system suspended",
+    74: "unmanaged-devices or managed=0 in the NetworkManager configuration",
+    75: "nmcli device set … managed no",
+    76: "settings plugin, e.g. keyfile.unmanaged-devices or NM_CONTROLLED=no",
+    77: "udev property NM_UNMANAGED",
+    78: "networking disabled",
+    79: "modem: no operator code",
 }
-"""0 means "no reason" and has no text."""
+"""Shorter than those of nmcli. 0 means "no reason" and has no text."""
 
 
 def device_state_text(state: int, reason: int) -> str:
-    """``failed (no address could be had)``; only the state when there is no reason."""
+    """``failed (DHCP client error)``; only the state when there is no reason."""
     text = STATE_TEXTS.get(state, f"state {state}")
-    why = "" if reason == 0 else REASON_TEXTS.get(reason, f"reason {reason}")
+    why = reason_text(reason)
     return f"{text} ({why})" if why else text
+
+
+def reason_text(reason: int) -> str:
+    """``DHCP client error``; "" when there is no reason."""
+    return "" if reason == 0 else REASON_TEXTS.get(reason, f"reason {reason}")
 
 
 METHOD_TEXTS = {
     "auto": "DHCP",
     "manual": "static",
-    "disabled": "off",
-    "ignore": "not touched",
+    "disabled": "disabled",
+    "ignore": "ignored",
     "link-local": "link-local only",
-    "shared": "shared to others",
+    "shared": "shared to other computers",
     "dhcp": "DHCPv6",
 }
 
 
 def ip_settings_text(settings: IpSettings, family: str) -> str:
-    """``static 192.0.2.10/24, gateway 192.0.2.1`` · ``DHCP`` · ``off``. `family`: ipv4 or ipv6."""
-    text = METHOD_TEXTS.get(settings.method, settings.method) or "no method"
+    """``static 192.0.2.10/24, gateway 192.0.2.1`` · ``DHCP`` · ``disabled``. `family`: ipv4 or ipv6."""
+    text = METHOD_TEXTS.get(settings.method, settings.method) or "method unknown"
     if family == "ipv6" and settings.method == "auto":
-        text = "router advertisements, DHCPv6"
+        text = "auto (RA, DHCPv6)"
     parts = [" ".join((text, ", ".join(settings.addresses))).strip()]
     if settings.gateway:
         parts.append(f"gateway {settings.gateway}")
     if settings.never_default:
-        parts.append("never the default route")
+        parts.append("never default route")
     if settings.route_metric is not None:
         parts.append(f"metric {settings.route_metric}")
     return ", ".join(parts)

@@ -182,13 +182,13 @@ class ProfileMatches:
     def _wait_reason(self, profile: Profile, link: Link, device: ManagedDevice | None) -> str:
         elsewhere = [name for name in self.active_on.get(profile.uuid, ()) if name != link.name]
         if elsewhere and profile.multi_connect != MULTI_CONNECT_MULTIPLE:
-            return f"is up on {', '.join(elsewhere)}"
+            return f"is active on {', '.join(elsewhere)}"
         if not profile.autoconnect:
             return AUTOCONNECT_OFF
         if profile.permissions:
-            return f"waits for a login of {', '.join(profile.permissions)}"
+            return f"waits for login of {', '.join(profile.permissions)}"
         if profile.controller and not self._has_controller(profile.controller):
-            return f"waits for {profile.controller}, which it is a port of"
+            return f"waits for its controller {profile.controller}"
         if device is not None and is_disconnected_by_user(device):
             return DISCONNECTED_MANUALLY
         return ""
@@ -202,9 +202,9 @@ class ProfileMatches:
         if profile.external or profile.type not in (ETHERNET, INFINIBAND):
             return ""
         if profile.interface_name and profile.interface_name not in self.names:
-            return f"no interface is called {profile.interface_name}"
+            return f"interface {profile.interface_name} does not exist"
         if profile.mac_address and profile.mac_address not in self.addresses:
-            return f"no interface has the MAC address {profile.mac_address}"
+            return f"no interface has MAC address {profile.mac_address}"
         return ""
 
 
@@ -233,11 +233,11 @@ def is_generated_default(profile: Profile) -> bool:
 def mismatch_reason(profile: Profile, link: Link, device: ManagedDevice | None, command_line: Iterable[str]) -> str:
     """Why a profile does not fit a link; "" when it does."""
     if profile.interface_name and profile.interface_name != link.name:
-        also = ", which is only an altname of it" if profile.interface_name in link.altnames else ""
-        return f"is for interface {profile.interface_name}{also}"
+        also = " (an altname; profiles match the name only)" if profile.interface_name in link.altnames else ""
+        return f"is bound to {profile.interface_name}{also}"
     accepted = TYPES_OF_DEVICE.get(device.type) if device is not None else None
     if accepted is not None and profile.type not in accepted:
-        return f"is of type {profile.type}, the device needs {accepted[0]}"
+        return f"is of type {profile.type}, device needs {accepted[0]}"
     if profile.match_interface_names and not fits_patterns(profile.match_interface_names, link.name):
         return f"match.interface-name is {' '.join(profile.match_interface_names)}"
     if profile.match_drivers and not fits_patterns(profile.match_drivers, kernel_driver(link)):
@@ -251,11 +251,11 @@ def mismatch_reason(profile: Profile, link: Link, device: ManagedDevice | None, 
 
 def _address_mismatch(profile: Profile, permanent: str | None) -> str:
     if permanent is None:
-        return "is for a MAC address, and this link has none" if profile.mac_address else ""
+        return "is bound to a MAC address; this interface has none" if profile.mac_address else ""
     if profile.mac_address and profile.mac_address != permanent:
-        return f"is for MAC address {profile.mac_address}"
+        return f"is bound to MAC {profile.mac_address}"
     if permanent in profile.mac_address_denylist:
-        return "its denylist of MAC addresses has this one"
+        return "excludes this MAC address (mac-address-denylist)"
     return ""
 
 

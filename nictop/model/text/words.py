@@ -35,19 +35,19 @@ def absence_reason(why: Unreadable | None, driver: str | None) -> str:
     """Why a value is absent. `driver`: name of the kernel driver, or kind of the virtual link, that does not offer
     it."""
     if why is None:
-        return "not known"
+        return "unknown"
     detail = f" ({why.detail})" if why.detail else ""
     if why.reason == "not_offered":
-        return f"not offered by {driver}" if driver else "not offered by the driver"
+        return f"not supported by {driver}" if driver else "not supported by the driver"
     if why.reason == "needs_root":
         return "needs root"
     if why.reason == "missing":
-        return "not on this kernel"
+        return "not available on this host"
     if why.reason == "malformed":
-        return f"not understood{detail}"
+        return f"invalid data{detail}"
     if why.reason == "vanished":
-        return "the device went away"
-    return NOT_READ_YET if why.detail == NOT_READ_YET else f"could not be read{detail}"
+        return "device removed"
+    return NOT_READ_YET if why.detail == NOT_READ_YET else f"not readable{detail}"
 
 
 def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None) -> str:
@@ -105,11 +105,6 @@ def cpu_count(cpu_list: str | None) -> int | None:
             return None
         number += int(last) - int(first) + 1 if dash else 1
     return number if number > 0 else None
-
-
-def times_text(number: int) -> str:
-    """``once``, ``3 times``"""
-    return "once" if number == 1 else f"{number} times"
 
 
 def count_noun(number: int, noun: str, plural: str = "") -> str:

@@ -133,8 +133,8 @@ def show_text(snapshot: Snapshot, width: int) -> str:
             lines += ["", *_fact_lines(row, snapshot, width)]
     virtual = sum(1 for row in rows if row.link is not None and is_virtual(row.link))
     if virtual:
-        links = f"{virtual} virtual link{'' if virtual == 1 else 's'}"
-        lines += ["", *wrap(f"{links} above; --format json tells all of them.", width)]
+        links = f"{virtual} virtual interface{'' if virtual == 1 else 's'}"
+        lines += ["", *wrap(f"{links} in the table above; details: --format json", width)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -174,7 +174,7 @@ def cpu_summary(snapshot: Snapshot) -> str:
         for kind in kinds
     )
     busiest = max(cpus, key=lambda cpu: cpus[cpu].busy)
-    return f"{mean} · busiest CPU{busiest} {units.percentage(cpus[busiest].busy)}"
+    return f"{mean} · busiest CPU {busiest} {units.percentage(cpus[busiest].busy)}"
 
 
 def _has_device(row: Row) -> bool:
@@ -207,18 +207,25 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
     lines = ["queues", *(f"  {' '.join(cells)}" for cells in ([column.heading for column in columns], *table))]
     notes = []
     if any(cell.strip() == NOT_OFFERED for cells in table for cell in cells):
-        notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")
+        notes.append(f"{NOT_OFFERED}: not counted per queue by the driver")
     if any(one.interrupt.shared for one in found.total.loads):
         notes.append("*: serves several queues")
     if any(row.has_moved for row in rows if row.queue is not None):
         notes.append(MOVED_NOTE)
     if found.busiest_share is not None and len(rows) > 2:
-        notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of all")
-    notes += [f"{_interrupt_text(one)}: no queue" for one in found.others]
+        notes.append(busiest_queue_text(found))
+    notes += [f"{_interrupt_text(one)}: not a queue interrupt" for one in found.others]
     notes += [f"{_interrupt_text(one)}: not mapped to a queue" for one in found.unmapped]
     for note in notes:
         lines += [f"  {part}" for part in wrap(note, room - 2)]
     return lines
+
+
+def busiest_queue_text(found: QueueMap) -> str:
+    """``busiest queue 0: 85 % of packets``; of interrupts where the driver does not count packets per queue."""
+    packets = any(row.rx_packets is not None or row.tx_packets is not None for row in found.rows)
+    share = units.percentage(found.busiest_share)
+    return f"busiest queue {found.busiest}: {share} of {'packets' if packets else 'interrupts'}"
 
 
 def _interrupt_text(load: InterruptLoad) -> str:

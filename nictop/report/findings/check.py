@@ -35,13 +35,13 @@ from nictop.rules.wording import (
     verdict_text,
 )
 
-FINDING_LABEL_CELLS = 6
-NO_HOST_ANSWERED = "nothing was looked at: no host answered"
+FINDING_LABEL_CELLS = 8
+NO_HOST_ANSWERED = "no checks ran: no host reachable"
 
 
 @dataclass(frozen=True)
 class CheckedHost:
-    """A host that was looked at."""
+    """A host whose data was checked."""
 
     host: str
     """Name under which it is watched."""
@@ -150,14 +150,14 @@ def check_text(
 
 
 def checked_host_text(host: CheckedHost) -> str:
-    """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not as root``"""
+    """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not root``"""
     parts = [host.host, host.platform]
     if host.kernel:
         parts.append(f"Linux {host.kernel}")
     if host.seconds:
         parts.append(f"rates over {units.duration(host.seconds)}")
     if not host.root:
-        parts.append("not as root")
+        parts.append("not root")
     return " · ".join(clean(part) for part in parts)
 
 
@@ -177,7 +177,7 @@ def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -
     yield from _labelled(f"{mark} {word}", title, room, indent=0, label_cells=len(word) + 2)
     for number, one in enumerate(finding.evidence):
         text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
-        yield from _labelled("" if number else "seen", text, room)
+        yield from _labelled("" if number else "evidence", text, room)
     yield from _labelled("why", finding.why, room)
     for fix in finding.fixes:
         yield from _fix_lines(finding, fix, room)
@@ -185,12 +185,12 @@ def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -
 
 
 def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
-    yield from _labelled("type" if fix.commands else "do", f"{fix.title} ({place_text(finding, fix)})", room)
+    yield from _labelled("fix", f"{fix.title} ({place_text(finding, fix)})", room)
     yield from _command_lines(fix.commands, fix, room)
     if fix.note:
         yield from _labelled("", fix.note, room)
     if fix.undo:
-        yield from _labelled("", "to undo it:", room)
+        yield from _labelled("", "undo:", room)
         yield from _command_lines(fix.undo, fix, room)
 
 
@@ -206,7 +206,7 @@ def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
         number = len({one.rule for one in skipped})
         yield from _labelled("", f"{number} skipped: {reason}", room, indent=0, label_cells=1)
     if diagnosis.skipped:
-        yield from _labelled("", "nictop check --skipped lists them", room, indent=0, label_cells=1)
+        yield from _labelled("", "list: nictop check --skipped", room, indent=0, label_cells=1)
 
 
 def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:

@@ -63,7 +63,7 @@ def _finding(finding: Finding, several: bool) -> Iterator[str]:
     yield escape_markdown(finding.why)
     if finding.evidence:
         yield ""
-        yield "| seen | value | read from |"
+        yield "| evidence | value | source |"
         yield "|---|---|---|"
         for one in finding.evidence:
             yield f"| {escape_markdown(one.what)} | {escape_markdown(one.value)} | {escape_markdown(one.source)} |"
@@ -82,7 +82,7 @@ def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
         yield escape_markdown(fix.note)
     if fix.undo:
         yield ""
-        yield "To undo it:"
+        yield "Undo:"
         yield from fenced_block(map(str, fix.undo))
 
 

@@ -26,8 +26,8 @@ def rule_named(name: str) -> Rule:
     if rule is not None:
         return rule
     similar = [one for one in RULES if name and name in one] or get_close_matches(name, RULES, n=5, cutoff=0.5)
-    hint = f"perhaps {', '.join(similar[:5])}" if similar else "nictop check --explain lists all rules"
-    raise UnknownRule(f"there is no rule {name!r}", hint)
+    hint = f"did you mean {', '.join(similar[:5])}?" if similar else "nictop check --explain lists all rules"
+    raise UnknownRule(f"unknown rule: {name!r}", hint)
 
 
 def rule_page(rule: Rule, room: int) -> str:
@@ -42,7 +42,10 @@ def rule_page(rule: Rule, room: int) -> str:
             lines += wrap(" ".join(paragraph.split()), room)
         lines.append("")
     if rule.yields_to:
-        lines += [*wrap(f"Says nothing where one of these has found the cause: {', '.join(rule.yields_to)}.", room), ""]
+        lines += [
+            *wrap(f"Not reported if one of these rules has found the cause: {', '.join(rule.yields_to)}.", room),
+            "",
+        ]
     return "\n".join(lines[:-1]) + "\n"
 
 

@@ -148,7 +148,7 @@ def _axes(axes: _Axes, with_cpus: bool) -> Iterator[Html]:
     if _tenths(axes.start) < 0 < axes.end:
         x, y = axes.point(0, 0)
         yield element("line", x1=x, y1=MARGIN_TOP, x2=x, y2=y, class_="axis")
-        yield _label("counted from here", x + 3, MARGIN_TOP - 3)
+        yield _label("measurement starts", x + 3, MARGIN_TOP - 3)
 
 
 def _tenths(time: float) -> float:
@@ -160,9 +160,9 @@ def _legend(result: Result, flows: Sequence[Flow], drawn: float | None, loads: S
     for number, flow in enumerate(flows):
         yield f"{'green line' if number else 'area'}: goodput {flow.sender} → {flow.receiver}"
     if drawn is not None:
-        yield f"dashed line: ceiling {units.bits_per_second(drawn)}"
+        yield f"dashed line: line rate {units.bits_per_second(drawn)}"
     elif result.ceiling is not None and result.ceiling.goodput is not None:
-        yield f"ceiling {units.bits_per_second(result.ceiling.goodput)}: beyond the chart"
+        yield f"line rate {units.bits_per_second(result.ceiling.goodput)}: above the chart"
     for number, load in enumerate(loads):
         yield f"{'dotted' if number else 'solid'} line, right axis: hottest CPU of {load.host}"
 
@@ -182,11 +182,11 @@ def bar_chart(bars: Sequence[Bar], title: str, ceiling: float | None = None) -> 
     max_value = max(*known, drawn or 0.0)
     height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
     parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, max_value)]
-    legend = ["bar: median; line: lowest to highest run; dots: each run"]
+    legend = ["bar: median; line: min to max; dots: runs"]
     if drawn is not None:
         x = _bar_end(drawn, max_value)
         parts.append(element("line", x1=x, y1=2, x2=x, y2=height - 2, class_="ceiling"))
-        legend.append(f"dashed line: ceiling {units.bits_per_second(drawn)}")
+        legend.append(f"dashed line: line rate {units.bits_per_second(drawn)}")
     return _figure(parts, height, title, legend)
 
 
@@ -199,7 +199,7 @@ def _bar(bar: Bar, number: int, max_value: float) -> Iterator[Html]:
     middle = y + BAR_HEIGHT / 2
     yield _label(shorten_label(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
     if bar.value is None or not _is_number(bar.value):
-        yield _label("no run came to its end", BAR_LABEL_WIDTH, middle + 4)
+        yield _label("no run completed", BAR_LABEL_WIDTH, middle + 4)
         return
     end = _bar_end(bar.value, max_value)
     yield element(

@@ -48,7 +48,7 @@ def _finding(finding: Finding, several: bool) -> Html:
 
 def _evidence(finding: Finding) -> Iterator[Html]:
     if finding.evidence:
-        yield table(("seen", "value", "read from"), ((one.what, one.value, one.source) for one in finding.evidence))
+        yield table(("evidence", "value", "source"), ((one.what, one.value, one.source) for one in finding.evidence))
 
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
@@ -57,7 +57,7 @@ def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
     if fix.note:
         yield element("p", fix.note)
     if fix.undo:
-        yield element("p", "To undo it:")
+        yield element("p", "Undo:")
         yield from command_block([str(step) for step in fix.undo])
 
 
@@ -74,4 +74,6 @@ def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:
             for one in diagnosis.skipped
         )
         number = len({one.rule for one in diagnosis.skipped})
-        yield details_element(f"Skipped checks: {number}", join_html([table(("rule", "about", "why"), rows)], LINE_END))
+        yield details_element(
+            f"Skipped checks: {number}", join_html([table(("rule", "subject", "reason"), rows)], LINE_END)
+        )

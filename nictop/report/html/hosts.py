@@ -14,9 +14,8 @@ from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, is_virtual, state_text
 from nictop.model.facts.facts import link_facts
-from nictop.model.text import units
 from nictop.probe.records import Link
-from nictop.report.facts.host import cpu_summary, show_json
+from nictop.report.facts.host import busiest_queue_text, cpu_summary, show_json
 from nictop.report.findings.check import checked_host, checked_host_text
 from nictop.report.html.elements import LINE_END, Html, details_element, element, join_html, table
 from nictop.rules import HostFacts
@@ -41,7 +40,7 @@ def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
         element("p", f"CPU: {cpu_summary(snapshot)}"),
         *(_facts(row, host, open_=row.link is not None and row.link.ifindex in subjects) for row in _described(rows)),
         *_virtual_links(rows),
-        details_element("All facts as data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
+        details_element("All data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
         id_=f"host-{number}",
     )
 
@@ -94,8 +93,8 @@ def _described(rows: tuple[Row, ...]) -> Iterator[Row]:
 def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
     number = sum(1 for row in rows if row.link is not None and is_virtual(row.link))
     if number:
-        links = f"{number} virtual link{'' if number == 1 else 's'}"
-        yield element("p", f"{links} in the tree; the data below tells all of them.", class_="dim")
+        links = f"{number} virtual interface{'' if number == 1 else 's'}"
+        yield element("p", f"{links} in the table above; details are in the JSON data below.", class_="dim")
 
 
 def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:
@@ -127,14 +126,14 @@ def _queues(link: Link, host: HostFacts) -> Iterator[Html]:
     used = [number for number, column in enumerate(zip(*cells, strict=True)) if any(column)]
     yield element("h4", "Queues")
     yield table((QUEUE_COLUMNS[number].title for number in used), ([row[number] for number in used] for row in cells))
-    notes = [f"interrupt {one.interrupt.number} ({one.interrupt.name}): no queue" for one in found.others]
+    notes = [f"interrupt {one.interrupt.number} ({one.interrupt.name}): not a queue interrupt" for one in found.others]
     notes += [
         f"interrupt {one.interrupt.number} ({one.interrupt.name}): not mapped to a queue" for one in found.unmapped
     ]
     if found.busiest_share is not None and len(found.rows) > 1:
-        notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of all")
+        notes.append(busiest_queue_text(found))
     if any(NOT_OFFERED in row for row in cells):
-        notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")
+        notes.append(f"{NOT_OFFERED}: not counted per queue by the driver")
     if any(one.interrupt.shared for one in found.total.loads):
         notes.append("*: serves several queues")
     if any(row.has_moved for row in shown if row.queue is not None):

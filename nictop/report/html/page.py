@@ -48,7 +48,7 @@ def _body(report: Report) -> Iterator[Html]:
     for number, experiment in enumerate(report.experiments, 1):
         yield experiment_html(experiment, number)
     if report.hidden:
-        yield element("footer", element("h2", "Hidden"), *(element("p", sentence) for sentence in report.hidden))
+        yield element("footer", element("h2", "Redaction"), *(element("p", sentence) for sentence in report.hidden))
 
 
 def _contents(report: Report) -> Iterator[Html]:

@@ -32,19 +32,19 @@ Field = tuple[str, str]
 """(record, field)"""
 
 NOT_HIDDEN_NOTE = (
-    'Not hidden: names of interfaces and profiles of the same name, "Wired connection 1" and the like, PCI addresses, '
-    "hardware, drivers, versions, times and what was measured. "
-    "Read it before it leaves your hands."
+    "Not redacted: interface names and profiles with the same name, default profile names such as "
+    '"Wired connection 1", PCI addresses, hardware, drivers, versions, times and measured values. '
+    "Check the report before you share it."
 )
 ALIAS_NOTE = (
-    "The same name has the same alias everywhere, and so has the same address; addresses of one subnet still are in "
-    "one and keep their last part, MAC addresses keep their vendor."
+    "The same name or address has the same alias everywhere. Addresses of one subnet stay in one subnet; IPv4 "
+    "addresses keep their host part, MAC addresses their vendor prefix."
 )
 KIND_NOUNS = {
-    "host": "host name", "domain": "domain", "profile": "profile name", "machine": "name of a virtual machine",
+    "host": "host name", "domain": "domain", "profile": "profile name", "machine": "VM name",
     "user": "user name", "alias": "interface alias", "serial": "serial number",
-    "switch": "switch id or hash of a machine id",
-    "digest": "id of 32 digits", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 address", "MAC": "MAC address",
+    "switch": "switch ID or machine ID hash",
+    "digest": "32-digit ID", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 address", "MAC": "MAC address",
 }  # fmt: skip
 PREFIX_LENGTH = re.compile(r"/(\d{1,2})(?!\d)")
 
@@ -81,7 +81,7 @@ class Redaction:
             for kind, word in KIND_NOUNS.items()
             if (number := counted.get(kind, 0))
         ]
-        return (f"Hidden: {', '.join(parts) or 'nothing was there to hide'}.", ALIAS_NOTE, NOT_HIDDEN_NOTE)
+        return (f"Redacted: {', '.join(parts) or 'nothing'}.", ALIAS_NOTE, NOT_HIDDEN_NOTE)
 
     # ----------------------------------------------------------------------------------------------------- values
 
@@ -162,12 +162,8 @@ class Redaction:
 
 
 def _plural(word: str) -> str:
-    if word.startswith("name of a "):
-        return f"names of {word.removeprefix('name of a ')}s"
     if " or " in word:
-        return "switch ids and hashes of machine ids"
-    if word.startswith("id of"):
-        return word.replace("id", "ids", 1)
+        return "switch IDs or machine ID hashes"
     return f"{word}es" if word.endswith("s") else f"{word}s"
 
 

@@ -58,10 +58,10 @@ def test_text_has_evidence_reason_and_commands() -> None:
     lines = [line.strip() for line in text.splitlines()]
     assert lines[0].startswith("vmware-guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 10.0 s")
     assert '▲ warning ens224: uses the auto-generated profile "Wired connection 1"' in lines
-    assert any(line.startswith("seen") and "Wired connection 1" in line for line in lines)
-    assert any(line.startswith("type") and line.endswith("survives a reboot)") for line in lines)
+    assert any(line.startswith("evidence") and "Wired connection 1" in line for line in lines)
+    assert any(line.startswith("fix") and line.endswith("survives a reboot)") for line in lines)
     assert any(line.startswith("nmcli con mod uuid 7777") for line in lines)
-    assert "to undo it:" in lines
+    assert "undo:" in lines
     assert lines[-1] == f"1 warning ({len(RULES)} checks)"
     assert text.endswith("\n") and not text.endswith("\n\n")
 
@@ -115,7 +115,7 @@ def test_markdown_has_sections_and_fences() -> None:
     assert '### ▲ warning: ens224: uses the auto-generated profile "Wired connection 1"' in text
     assert "```\nnmcli con mod uuid 7777" in text
     assert text.count("```") % 2 == 0
-    assert "| seen | value | read from |" in text
+    assert "| evidence | value | source |" in text
 
 
 def test_hostile_text_is_escaped_in_markdown() -> None:
@@ -255,8 +255,8 @@ def test_this_host_with_the_real_probe() -> None:
         (("check", "--watch", "0.5"), "'0.5' is not a number of seconds from 1 to 60"),
         (("check", "--format", "xml"), "invalid choice: 'xml'"),
         (("check", "--fail-on", "never"), "invalid choice: 'never'"),
-        (("check", "--explain", "profile_is_generate"), "perhaps profile_is_generated"),
-        (("check", "--explain", "\x1b[2Jzzzz"), "there is no rule"),
+        (("check", "--explain", "profile_is_generate"), "did you mean profile_is_generated?"),
+        (("check", "--explain", "\x1b[2Jzzzz"), "unknown rule"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,17 +54,17 @@ def test_text_has_tree_rates_and_facts() -> None:
     assert lines[0] == "alma-load-001 · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 1.00 s"
     (pf,) = [line.split() for line in lines if line.startswith("│ ├ ens224 ")]
     assert pf[3:] == ["▲", "1G", "–", "igb", "9.41", "G", "21.3", "M", "776", "k", "40.0", "k", "5", "5.00"]
-    assert "  rings           rx 512 of 4096 · tx 512 of 4096" in lines
-    assert "  absent          needs root: module" in lines
-    assert "5 virtual links above; --format json tells all of them." in lines
+    assert "  Rings           rx 512 of 4096 · tx 512 of 4096" in lines
+    assert "  n/a             needs root: module" in lines
+    assert "5 virtual interfaces in the table above; details: --format json" in lines
     assert sum(line == "=" * 6 for line in lines) == 2, "ens224 and ens256 have a chapter each"
 
 
 def test_functions_are_described_once() -> None:
     """The facts of a netdev include its PCI function; a function without a netdev has its own section."""
     text = show_text(live_host(), 100)
-    assert text.count("  address         0000:02:00.0 ·") == 1
-    assert text.count("  address         0000:04:00.0 ·") == 1
+    assert text.count("  Address         0000:02:00.0 ·") == 1
+    assert text.count("  Address         0000:04:00.0 ·") == 1
 
 
 @pytest.mark.parametrize("room", [-5, 0, 40, 60, 80, 120, 200, 1000])
@@ -124,8 +124,8 @@ def test_text_has_the_queues() -> None:
     assert second == ["1", "rx", "0", "n/a", "n/a", "–", "42", "0", "2", "0-3"]
     assert total[:3] == ["all", "900", "k"]
     assert f"  {MOVED_NOTE}" in text
-    assert "  busiest queue 0: 100 % of all" in text
-    assert "  interrupt 40 (ens224): no queue" in text
+    assert "  busiest queue 0: 100 % of packets" in text
+    assert "  interrupt 40 (ens224): not a queue interrupt" in text
     assert "  interrupt 43 (ev\\x1b[2J" in text
 
 

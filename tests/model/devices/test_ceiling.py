@@ -85,7 +85,7 @@ def test_a_large_datagram_is_fragmented() -> None:
 
 def test_no_ceiling_without_room_for_payload() -> None:
     found = ceiling([Limit(1e9, "1 GbE")], Framing(48, 4))
-    assert (found.goodput, found.sentence) == (None, "none: MTU 48 leaves no room for payload")
+    assert (found.goodput, found.sentence) == (None, "none: MTU 48 is too small for payload")
 
 
 @given(
@@ -134,11 +134,11 @@ def test_the_speed_of_a_device_limits_its_vlans() -> None:
 @pytest.mark.parametrize(
     ("link", "why"),
     [
-        (nic(speed=None, driver="virtio_net"), "a: ens4 does not know its speed (virtio_net)"),
-        (nic(driver="vmxnet3"), "a: ens4 says a speed that vmxnet3 makes up"),
-        (nic(speed=1000, driver="e1000"), "a: ens4 says a speed that e1000 makes up"),
+        (nic(speed=None, driver="virtio_net"), "a: ens4 reports no speed (virtio_net)"),
+        (nic(driver="vmxnet3"), "a: ens4 reports only a nominal speed (vmxnet3)"),
+        (nic(speed=1000, driver="e1000"), "a: ens4 reports only a nominal speed (e1000)"),
         (nic(bus=None, kind="veth"), "a: ens4 is virtual (veth)"),
-        (nic(5), "a has no such link any more"),
+        (nic(5), "a: interface removed"),
     ],
 )
 def test_an_unknown_speed_is_not_a_limit(link: Link, why: str) -> None:

@@ -113,7 +113,9 @@ def test_a_driver_without_channels_is_named() -> None:
     ethtool = Ethtool(
         driver=DriverInfo("e1000", "7", "", ""), unreadable={"channels": Unreadable("not_offered", "EOPNOTSUPP")}
     )
-    assert facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["Queues"].text == "not offered by e1000"
+    assert (
+        facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["Queues"].text == "not supported by e1000"
+    )
 
 
 def test_a_link_without_an_inventory_has_no_summary() -> None:
@@ -147,4 +149,4 @@ def test_present_losses_follow_the_state() -> None:
 def test_a_speed_that_the_driver_does_not_report_is_said_in_words() -> None:
     ethtool = Ethtool(driver=DriverInfo("xen", "", "", ""), unreadable={"settings": Unreadable("not_offered")})
     link = make_link(4, "ens1", bus="xen", ethtool=ethtool)
-    assert facts(link, live_host())["State"].text == "up, speed not offered by xen · MTU 1500"
+    assert facts(link, live_host())["State"].text == "up, speed not supported by xen · MTU 1500"

@@ -34,7 +34,7 @@ def test_networkmanager_state() -> None:
     assert (result.name, result.state, result.tone) == ("NetworkManager", "connected", "good")
     failed = {"ens224": {"state": 120, "reason": 5, "active_profile": None}}
     result = managed({"base": "vmware-guest", "networkmanager": {"devices": failed}}, "ens224")
-    assert (result.state, result.tone) == ("failed (no address could be had)", "bad")
+    assert (result.state, result.tone) == ("failed (no IP configuration: no address available or timeout)", "bad")
 
 
 def test_networkd_with_netplan() -> None:
@@ -42,7 +42,7 @@ def test_networkd_with_netplan() -> None:
     assert (result.name, result.written_by, result.state) == ("systemd-networkd", "netplan", "configured, routable")
     assert result.files == ("/etc/netplan/50-cloud-init.yaml:3",)
     port = managed({"base": "hyperv-guest"}, "enP30832s1")
-    assert (port.name, port.state) == ("nobody", "systemd-networkd: not managed: no .network file matches")
+    assert (port.name, port.state) == ("none", "systemd-networkd: unmanaged: no .network file matches")
 
 
 def test_ifupdown_by_configuration() -> None:
@@ -56,18 +56,18 @@ def test_ifcfg_counts_only_without_networkmanager() -> None:
     assert managed(without, "ens224").name == "network-scripts"
     networkmanager = {"devices": {"ens224": {"state": 10, "reason": 76, "active_profile": None}}}
     left = managed({**without, "networkmanager": {**networkmanager, "profiles": {}}}, "ens224")
-    assert left.name == "nobody" and "NM_CONTROLLED=no" in left.state
+    assert left.name == "none" and "NM_CONTROLLED=no" in left.state
 
 
 def test_unmanaged_link_has_a_reason() -> None:
     unread = {"networkmanager": {"reason": "failed", "detail": "no answer within 2 s"}}
     result = managed({"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224")
-    assert (result.name, result.state) == ("nobody", "NetworkManager could not be asked: no answer within 2 s")
+    assert (result.name, result.state) == ("none", "NetworkManager not readable: no answer within 2 s")
     result = managed({"base": "vmware-guest", "networkmanager": None}, "ens224")
-    assert result.state == "no manager of networks runs here that knows it"
+    assert result.state == "no NetworkManager or networkd"
     stopped = {"stopped_managers": [{"name": "NetworkManager", "unit": "disabled"}]}
     without = {"base": "vmware-guest", "networkmanager": None, "services": {"networkmanager": None}}
-    assert managed({**without, **stopped}, "ens224").state == "NetworkManager does not run (unit disabled)"
+    assert managed({**without, **stopped}, "ens224").state == "NetworkManager not running: unit disabled"
 
 
 def test_texts_of_states_and_reasons_are_unique() -> None:
@@ -105,28 +105,28 @@ def test_profile_panel_of_a_link() -> None:
     case = next(one for one in cases if one["case"].startswith("a profile of one's own fits and lost"))
     host = host_facts(case["hosts"][0])
     result = facts(profile_sections(host.links_by_name["ens224"], host.snapshot))
-    assert ("Manager", "state", "connecting: waiting for an address") in result
-    assert ("Active profile", "profile", "Wired connection 1") in result
-    assert ("Active profile", "kept", "made up by NetworkManager, as no profile fitted") in result
-    assert ("Active profile", "autoconnect", "yes, priority -999") in result
+    assert ("Manager", "State", "connecting: getting IP configuration") in result
+    assert ("Active profile", "Profile", "Wired connection 1") in result
+    assert ("Active profile", "Storage", "auto-generated, in memory") in result
+    assert ("Active profile", "Autoconnect", "yes, priority -999") in result
     others = [text for title, _, text in result if title == "Other profiles"]
     assert others[0].startswith('"lab" is not activated automatically') and "static 198.51.100.11/24" in others[0]
-    assert '"ens192" is for interface ens192' in others
+    assert '"ens192" is bound to ens192' in others
 
 
 def test_a_host_lists_profiles_that_fit_no_device() -> None:
     stray = {"id": HOSTILE, "interface_name": "ens37"}
     host = host_facts({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})
     result = facts(host_profile_sections(host.snapshot))
-    assert ("Profiles that fit no device", "no device", f'"{HOSTILE}": no interface is called ens37') in result
-    assert ("Managers", "its devices", "2 of 2") in result
+    assert ("Profiles without a device", "No device", f'"{HOSTILE}": interface ens37 does not exist') in result
+    assert ("Network managers", "Managed", "2 of 2 devices") in result
 
 
 def test_a_host_without_managers() -> None:
     host = host_facts({"base": "hypervisor"})
     result = facts(host_profile_sections(host.snapshot))
-    assert ("Managers", "NetworkManager", "does not run") in result
-    assert ("Managers", "files", "ifupdown: /etc/network/interfaces") in result
+    assert ("Network managers", "NetworkManager", "not running") in result
+    assert ("Network managers", "Config file", "ifupdown: /etc/network/interfaces") in result
 
 
 @given(

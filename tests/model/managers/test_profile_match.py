@@ -55,12 +55,12 @@ def matches(
     [
         ({}, ""),
         ({"interface_name": "ens224"}, ""),
-        ({"interface_name": "ens37"}, "is for interface ens37"),
-        ({"interface_name": "enp19s0"}, "is for interface enp19s0, which is only an altname of it"),
-        ({"type": "bridge"}, "is of type bridge, the device needs 802-3-ethernet"),
+        ({"interface_name": "ens37"}, "is bound to ens37"),
+        ({"interface_name": "enp19s0"}, "is bound to enp19s0 (an altname; profiles match the name only)"),
+        ({"type": "bridge"}, "is of type bridge, device needs 802-3-ethernet"),
         ({"mac_address": MAC}, ""),
-        ({"mac_address": "00:50:56:99:99:99"}, "is for MAC address 00:50:56:99:99:99"),
-        ({"mac_address_denylist": (MAC,)}, "its denylist of MAC addresses has this one"),
+        ({"mac_address": "00:50:56:99:99:99"}, "is bound to MAC 00:50:56:99:99:99"),
+        ({"mac_address_denylist": (MAC,)}, "excludes this MAC address (mac-address-denylist)"),
         ({"match_interface_names": ("ens*", "!ens225")}, ""),
         ({"match_interface_names": ("!ens*",)}, "match.interface-name is !ens*"),
         ({"match_drivers": ("igb",)}, ""),
@@ -92,8 +92,8 @@ def test_a_device_without_any_address_fits_no_profile_with_one() -> None:
     [
         ({}, ""),
         ({"autoconnect": False}, "is not activated automatically: connection.autoconnect is no"),
-        ({"permissions": ("bob",)}, "waits for a login of bob"),
-        ({"controller": "bond7"}, "waits for bond7, which it is a port of"),
+        ({"permissions": ("bob",)}, "waits for login of bob"),
+        ({"controller": "bond7"}, "waits for its controller bond7"),
     ],
 )
 def test_fitting_profiles_that_are_not_activated(fields: dict[str, Any], waits: str) -> None:
@@ -104,7 +104,7 @@ def test_fitting_profiles_that_are_not_activated(fields: dict[str, Any], waits: 
 def test_a_profile_that_is_active_elsewhere_waits() -> None:
     one = profile()
     other = {9: replace(DEVICE, interface="ens256", active_profile="u")}
-    assert matches(one, more=other).match(one, NIC).wait_reason == "is up on ens256"
+    assert matches(one, more=other).match(one, NIC).wait_reason == "is active on ens256"
     several = replace(one, multi_connect=3)
     assert matches(several, more=other).match(several, NIC).wait_reason == ""
 
@@ -126,9 +126,9 @@ def test_order_of_networkmanager() -> None:
 
 def test_missing_bindings() -> None:
     found = matches()
-    assert found.missing_binding(profile(interface_name="ens37")) == "no interface is called ens37"
+    assert found.missing_binding(profile(interface_name="ens37")) == "interface ens37 does not exist"
     assert found.missing_binding(profile(mac_address="02:00:00:00:00:99")) == (
-        "no interface has the MAC address 02:00:00:00:00:99"
+        "no interface has MAC address 02:00:00:00:00:99"
     )
     assert found.missing_binding(profile(interface_name="ens224", mac_address=MAC)) == ""
     assert found.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it creates its device

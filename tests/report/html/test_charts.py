@@ -39,7 +39,7 @@ def test_an_axis_that_begins_a_moment_before_what_counts_begins_at_zero() -> Non
     points = tuple(IntervalPoint(time + 0.99792, Interval(time, time + 1, 1e9, False)) for time in range(10))
     chart = run_chart(result(1.0, flows=(flow(1.0, points=points),)))
     assert ">0 s<" in chart and ">10 s<" in chart
-    assert "ms" not in chart and "counted from here" not in chart
+    assert "ms" not in chart and "measurement starts" not in chart
 
 
 def shapes(chart: str, class_: str) -> list[ElementTree.Element]:
@@ -69,7 +69,7 @@ def test_the_area_is_the_goodput_and_the_line_the_ceiling() -> None:
     assert float(ceiling.get("y1", "")) == pytest.approx(
         CHART_HEIGHT - MARGIN_BOTTOM - 0.941 * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), abs=0.1
     )
-    assert "10.0 Gb/s" in chart and "dashed line: ceiling 9.41 Gb/s" in chart
+    assert "10.0 Gb/s" in chart and "dashed line: line rate 9.41 Gb/s" in chart
 
 
 def steady(rate: float) -> Result:
@@ -90,14 +90,14 @@ def test_each_end_has_its_cpu_line() -> None:
 
 
 def test_the_omitted_time_is_marked() -> None:
-    assert "counted from here" in run_chart(full_result(5.0))
-    assert "counted from here" not in run_chart(steady(1e9))
+    assert "measurement starts" in run_chart(full_result(5.0))
+    assert "measurement starts" not in run_chart(steady(1e9))
 
 
 def test_a_much_higher_ceiling_is_only_in_the_legend() -> None:
     far = replace(full_result(0.1), ceiling=Ceiling(9.41e9, 8e5, "far"))
     chart = run_chart(far)
-    assert shapes(chart, "ceiling") == [] and "ceiling 9.41 Gb/s: beyond the chart" in chart
+    assert shapes(chart, "ceiling") == [] and "line rate 9.41 Gb/s: above the chart" in chart
 
 
 def test_a_second_direction_is_a_line() -> None:
@@ -137,7 +137,7 @@ def test_bars_are_as_long_as_their_values() -> None:
         (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH) / 2, abs=0.1
     )
     assert len(shapes(chart, "dot")) == 3 and len(shapes(chart, "spread")) == 1 and len(shapes(chart, "ceiling")) == 1
-    assert "no run came to its end" in chart
+    assert "no run completed" in chart
 
 
 @given(st.lists(st.tuples(st.text(max_size=60), st.none() | ANY, ANY), max_size=5), st.none() | ANY)

@@ -202,7 +202,7 @@ def test_a_host_without_an_inventory_is_listed_with_the_reason() -> None:
     snapshot, window = captured_guest("virtio-4-queues", "guest")
     report = report_of([(replace(snapshot, inventory=None), window)], wall=WALL)
     assert report.hosts == ()
-    assert "guest · unreachable: it had told nothing of its devices yet" in Outline(html_page(report)).words
+    assert "guest · unreachable: no inventory received yet" in Outline(html_page(report)).words
 
 
 # -------------------------------------------------------------------------------------------------------- Markdown
@@ -230,7 +230,7 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
         elif not fence:
             outside.append(line)
     summaries = [line for line in outside if line.startswith("<details><summary>")]
-    assert summaries == [f"<details><summary>All facts of {text(HOSTILE)}</summary>"]
+    assert summaries == [f"<details><summary>Details of {text(HOSTILE)}</summary>"]
     prose = re.sub(r"\\.", "", "\n".join(outside))
     prose = re.sub(r"(`+).*?\1", "", prose)
     assert not fence

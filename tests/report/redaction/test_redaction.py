@@ -107,11 +107,11 @@ def test_no_hidden_value_is_in_the_page() -> None:
 
 def test_the_page_lists_what_was_hidden_and_what_was_not() -> None:
     page, _ = redacted_report()
-    said = re.search(r"Hidden: ([^.]*)\.", page)
+    said = re.search(r"Redacted: ([^.]*)\.", page)
     assert said is not None
     for kind in ("host names", "1 profile name", "UUIDs", "IPv4 addresses", "MAC addresses", "1 user name", "domain"):
         assert kind in said[1], said[1]
-    assert "Not hidden: names of interfaces" in page
+    assert "Not redacted: interface names" in page
 
 
 def test_an_object_has_the_same_alias_in_every_text() -> None:

@@ -390,8 +390,8 @@ async def test_the_facts_of_the_link_name_its_manager_and_profile() -> None:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         await screen.press("right")
         facts = screen.lines(FactsView)
-        assert any(line.split()[:2] == ["manager", "NetworkManager"] for line in facts)
-        assert any(line.split()[:1] == ["profile"] and "Wired connection 1" in line for line in facts)
+        assert any(line.split()[:3] == ["Managed", "by", "NetworkManager"] for line in facts)
+        assert any(line.split()[:1] == ["Profile"] and "Wired connection 1" in line for line in facts)
 
 
 async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_what_the_driver_does_not_tell_is_said_with_the_reason() -> None:
     link = link_of(guest)
     bare = replace(link, ethtool=replace(link.ethtool, channels=None, rings=None))
     first = text(draw_queues(bare, guest, 120, 28, queue_trends(bare, guest)).lines)[0]
-    assert "channels not known" in first and "ring not known" in first
+    assert "channels unknown" in first and "ring unknown" in first
 
 
 def test_80_columns_have_shares_trends_interrupts_cpu_and_drops() -> None:

@@ -80,7 +80,7 @@ def test_the_ceiling_is_a_line_at_its_height_with_its_words() -> None:
 
 def test_without_a_ceiling_the_reason_stands_there_and_no_line() -> None:
     shown = drawn(replace(run_view(flow(steady(GIGABIT))), ceiling=NO_CEILING))
-    assert "line rate none: ens4 does not know its speed (virtio_net)" in shown[1]
+    assert "line rate none: ens4 reports no speed (virtio_net)" in shown[1]
     assert not any("┄" in row for row in shown)
 
 
