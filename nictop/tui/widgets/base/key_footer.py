@@ -59,12 +59,12 @@ class KeyFooter(Widget, can_focus=False):
     DEFAULT_CSS = """
     KeyFooter { dock: bottom; height: 1; color: $footer-foreground; background: $footer-background; }
     KeyFooter > .key-footer--key {
-        color: $footer-key-foreground; background: $footer-key-background; text-style: bold;
+        color: $text-primary; background: $footer-key-background; text-style: bold;
     }
     KeyFooter > .key-footer--label {
         color: $footer-description-foreground; background: $footer-description-background;
     }
-    KeyFooter > .key-footer--hover { color: $footer-key-foreground; background: $block-hover-background; }
+    KeyFooter > .key-footer--hover { color: $text-primary; background: $block-hover-background; }
     """
 
     hints: reactive[tuple[KeyHint, ...]] = reactive((), init=False)
