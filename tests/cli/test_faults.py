@@ -96,7 +96,7 @@ def test_an_internal_error_of_a_command_has_its_own_exit_code(
     monkeypatch.setattr(cli, "_run", fails)
     assert main(["check"]) == EXIT_FAULT
     said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("nictop: stopped by a fault of nictop itself (ZeroDivisionError)\n")
+    assert said.out == "" and said.err.startswith("nictop: internal error: ZeroDivisionError\n")
     assert "Traceback" not in said.err and "\x1b" not in said.err
 
 

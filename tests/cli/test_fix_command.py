@@ -165,7 +165,7 @@ def logged(state: Path) -> list[dict[str, object]]:
 @needs_networkmanager
 def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("apply this on local? [yes/no]")
+        fixing.until("Apply on local? [yes/no]")
         assert profile(sick) == "Wired connection 1", "nothing is done before a yes"
         fixing.answer("yes")
         fixing.until("keep it? [yes/no]")
@@ -231,7 +231,7 @@ def test_where_nobody_can_answer_nothing_is_done(sick: PrivateNetworkManager, tm
             fixing.process.stdin.close()
             fixing.process.stdin = None
         assert fixing.end()[0] == 1
-    assert "nobody answers: no" in fixing.said and picture(sick) == before
+    assert "no answer: taken as no" in fixing.said and picture(sick) == before
 
 
 @needs_networkmanager
@@ -387,7 +387,7 @@ def test_over_ssh_a_lost_connection_takes_it_back(
     before = picture(sick)
     words = ("--allow-changes", "--keep-within", "600", "--fill", FILL)
     with Fixing(sick, tmp_path, "fix", "far", RULE, *words) as fixing:
-        fixing.until("apply this on far?")
+        fixing.until("Apply on far?")
         fixing.answer("yes")
         fixing.until("keep it?")
         for pid in far.sessions() if who == "session" else far.probes():
@@ -414,8 +414,8 @@ def test_a_script_needs_no_permission_and_does_the_same(sick: PrivateNetworkMana
 def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     for words, said in (
         ((), "nictop only reads local"),
-        (("--dry-run",), "<ADDRESS/PREFIX> is still to be filled in"),
-        (("--allow-changes", "--dry-run"), "<ADDRESS/PREFIX> is still to be filled in"),
+        (("--dry-run",), "value of <ADDRESS/PREFIX> missing"),
+        (("--allow-changes", "--dry-run"), "value of <ADDRESS/PREFIX> missing"),
         (("--allow-changes", "--dry-run", "--fill", "ADDRESS/PREFIX=x"), "not an address"),
         (("--allow-changes", "--dry-run", "--number", "99"), "this finding has"),
     ):
@@ -473,11 +473,11 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ("words", "code", "said"),
     [
         (("fix",), 2, "required"),
-        (("fix", "local", "no_such_rule"), 2, "there is no rule no_such_rule"),
+        (("fix", "local", "no_such_rule"), 2, "unknown rule: no_such_rule"),
         (("fix", "local", RULE), 2, "unless that is allowed"),
         (("fix", "local", RULE, "--keep-within", "4"), 2, "5 to 600"),
         (("fix", "local", RULE, "--fill", "x"), 2, "NAME=VALUE"),
-        (("fix", "local", RULE, "--dry-run", "--script"), 2, "leave one of them away"),
+        (("fix", "local", RULE, "--dry-run", "--script"), 2, "omit one of them"),
         (("fix", "a b", RULE), 2, "is no host"),
         (("fix", "127.0.0.1:1", RULE, "--allow-changes"), 3, "127.0.0.1"),
         (("changes", "--last", "0"), 2, "no number"),

@@ -158,12 +158,12 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
     [
         ((), "CLIENT and SERVER are missing"),
         (("vm1",), "SERVER is missing"),
-        (("vm1", "--self-test"), "--self-test has its ends by itself"),
+        (("vm1", "--self-test"), "--self-test takes no hosts"),
         (("--self-test", "--client-nic", "lo"), "nobody observes it: --client-nic"),
         (("--self-test", "--server-address", "192.0.2.1"), "nobody observes it: --server-address"),
         (("--self-test", "--observe", "local"), "nobody observes it: --observe"),
         (("vm1", "vm2", "--list"), "--list lists what is kept"),
-        (("--list", "--format", "markdown"), "--list has no Markdown"),
+        (("--list", "--format", "markdown"), "--list does not support --format markdown"),
         (("vm1", "vm2", "--time", "x"), "--time: 'x' is no whole number"),
         (("vm1", "vm2", "--length", "9M"), "nor does the built-in one (length is 9437184"),
         (("vm1", "vm2", "--generator", "iperf3", "--length", "2M"), "iperf3 sends messages of up to 1048576 bytes"),
@@ -173,7 +173,7 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
         (("vm1", "vm2", "--reverse", "--bidirectional"), "not allowed with argument"),
         (("vm1", "vm2", "--repeat", "0"), "repeat is 0, not from 1 to 1000"),
         (("vm1", "vm2", "--sweep", "moon=1,2"), "'moon' cannot be varied"),
-        (("vm1", "vm2", "--compare", "mss=100,200,300"), "--compare: 3 values of mss, not two"),
+        (("vm1", "vm2", "--compare", "mss=100,200,300"), "--compare needs two values of mss, not 3"),
         (
             ("vm1", "vm2", "--sweep", "mss=100", "--compare", "mss=100,200"),
             "a sweep and a comparison are two experiments",
@@ -192,7 +192,7 @@ def test_words_that_make_no_sense_give_a_sentence(state: Path, arguments: tuple[
 def test_a_host_that_is_not_there_gives_3(state: Path) -> None:
     done = asked(state, "local", "nobody@127.0.0.1:1", "--plain")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "127.0.0.1 port 1 refuses the connection" in done.stderr
+    assert "127.0.0.1 port 1: connection refused" in done.stderr
 
 
 @needs_namespaces

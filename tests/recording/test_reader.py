@@ -84,7 +84,7 @@ def test_recorded_guests_are_restored_line_by_line(tmp_path: Path) -> None:
 
 
 def test_states_requests_and_clocks_are_restored_without_pongs(tmp_path: Path) -> None:
-    lost = SourceState("lost", "it has fallen silent", 3.5)
+    lost = SourceState("lost", "no more data from it", 3.5)
     ask = Request(watch=(2, 3), traffic=TrafficRequest("run-1", "stop"))
     clock = Line(clock=Clock(9.0, -3.5, 0.001))
     items: list[TimedItem] = [("a", hello(), 1.0), ("a", ask, 2.0), ("a", clock, 3.0), ("a", lost, 4.0)]
@@ -215,7 +215,7 @@ def test_after_a_damaged_frame_reading_continues_at_the_next_key_frame(tmp_path:
     with Recording.open(str(tmp_path / "r")) as recording:
         read = read_all(recording, "a")
     message = [line.trouble.message for line in lines_of(read) if line.trouble is not None]
-    assert message == ["the recording is damaged here: something is missing"]
+    assert message == ["the recording is damaged here: data is missing"]
     numbers = [one.time for one in read if isinstance(one.item, Line) and one.item.counters is not None]
     assert len(numbers) < 420 and numbers[-1] == items[-1][2]
     known = [item for _, item, _ in items]

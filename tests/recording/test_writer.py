@@ -137,7 +137,7 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
         received = lines_of(read_all(recording, "a"))
         assert recording.closed and recording.damage_count == 0
     messages = [line.trouble.message for line in received if line.trouble is not None]
-    assert messages and messages[0].endswith("lines are missing in the recording here: there was no room to write")
+    assert messages and messages[0].endswith("lines are missing in the recording here: the disk was too slow or full")
     assert sum(int(sentence.split()[0]) for sentence in messages) == recorder.dropped
     assert hello() in received
     assert [line.counters.time for line in received if line.counters is not None][-20:] == list(range(1040, 1060))
@@ -188,7 +188,7 @@ async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     recorder.record("a", hello(), 3.0)
     await recorder.close()
     assert recorder.dropped == 1
-    assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: there was no room to write"]
+    assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: the disk was too slow or full"]
 
 
 def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:

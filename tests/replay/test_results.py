@@ -48,7 +48,7 @@ def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(room, "MAX_RECORDED_RUNS", 1)
     found = told.__wrapped__()
     assert [one.result.plan.streams for one in found.runs] == [4]
-    assert found.missing == ("only the last 1 of 2 runs in the recording are told",)
+    assert found.missing == ("only the last 1 of 2 tests in the recording are shown",)
 
 
 @pytest.mark.parametrize("form", ["html", "markdown"])

@@ -76,11 +76,11 @@ def test_terminal_control_sequences_are_removed() -> None:
     ("error", "text"),
     [
         (socket.gaierror(-2, "Name or service not known"), "h: the name is not known"),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h refuses the connection"),
-        (TimeoutError(errno.ETIMEDOUT, "x"), "h does not answer"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h: connection refused"),
+        (TimeoutError(errno.ETIMEDOUT, "x"), "h: connection timed out"),
         (OSError(errno.EHOSTUNREACH, "x"), "no way to h"),
         (ConnectionResetError(errno.ECONNRESET, "x"), "h has broken off"),
-        (OSError("Multiple exceptions: \x1b[2J"), "h cannot be reached: Multiple exceptions: [2J"),
+        (OSError("Multiple exceptions: \x1b[2J"), "cannot connect to h: Multiple exceptions: [2J"),
     ],
 )
 def test_every_connection_error_has_a_message_and_a_hint(error: OSError, text: str) -> None:

@@ -51,8 +51,8 @@ class PlannedAction:
     persistent: bool = False
     """It remains after a reboot of the host."""
     disturbs: tuple[str, ...] = ()
-    """What it may interrupt, as sentences without a full stop: ``resets ens256: no traffic for a moment``, ``the
-    default route goes over ens192``, ``this very SSH connection goes over ens192``, ``an SSH
+    """What it may interrupt, as sentences without a full stop: ``resets ens256: short traffic interruption``, ``the
+    default route goes over ens192``, ``this SSH connection goes over ens192``, ``an SSH
     connection goes over ens192`` (of another user, or one that is not in the environment of the probe)."""
 
 

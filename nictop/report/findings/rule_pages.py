@@ -27,7 +27,7 @@ def rule_named(name: str) -> Rule:
         return rule
     similar = [one for one in RULES if name and name in one] or get_close_matches(name, RULES, n=5, cutoff=0.5)
     hint = f"perhaps {', '.join(similar[:5])}" if similar else "nictop check --explain lists all rules"
-    raise UnknownRule(f"there is no rule {name!r}", hint)
+    raise UnknownRule(f"unknown rule: {name!r}", hint)
 
 
 def rule_page(rule: Rule, room: int) -> str:

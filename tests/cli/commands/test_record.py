@@ -122,7 +122,7 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
 def test_exit_code_3_without_a_reachable_host(tmp_path: Path) -> None:
     done = nictop("record", str(tmp_path / "r"), "dead=127.0.0.1:1", "--time", "5")
     assert done.returncode == 3
-    assert "no host was reached" in done.stderr and "refuses the connection" in done.stderr
+    assert "no host could be reached" in done.stderr and "refuses the connection" in done.stderr
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == ("dead",) and lines_of(read_all(recording, "dead")) == []
 
@@ -209,12 +209,12 @@ def test_check_at_a_time_of_a_recording(file: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--at", "+9999"], "+9999 is not in the recording"),
-        (["--at", "yesterday"], "'yesterday' is no moment"),
+        (["--at", "+9999"], "+9999 is outside the recording"),
+        (["--at", "yesterday"], "invalid time 'yesterday'"),
         (["--at", "25:00:00"], "is no moment"),
         (["--at", "1999-01-01"], "is not in the recording"),
         (["--at", "+1e9"], "is no moment"),
-        (["other"], "a recording stands alone"),
+        (["other"], "a recording cannot be combined with hosts or another recording"),
     ],
 )
 def test_an_invalid_time_is_a_usage_error(
@@ -227,7 +227,7 @@ def test_an_invalid_time_is_a_usage_error(
 
 def test_a_time_without_a_recording_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--at", "end"]) == 2
-    assert "--at wants a recording" in capsys.readouterr().err
+    assert "--at needs a recording" in capsys.readouterr().err
     assert main(["show", f"{tmp_path}/none"]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().err
     (tmp_path / "text").write_text("hello")

@@ -205,7 +205,7 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
         guards = set(processes_in(host)) - {first.probe.process.pid, second.probe.process.pid}
         for step in ("prepare", "apply"):
             text = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
-            assert any(f"another change of {LINK} is under way: process {pid} of " in text for pid in guards), text
+            assert any(f"another change of {LINK} is in progress: process {pid} of " in text for pid in guards), text
         assert "another change under way" in refused(first, "prepare", actions=ADDRESS)
         other_link = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
         second.apply(other_link)
@@ -353,7 +353,7 @@ def test_deleting_the_address_of_the_ssh_connection(
         change = ChangeClient(probe)
         with pinging(probe):
             shown = change.prepare(actions)
-            assert shown.needs_second_yes and "this very SSH connection goes over far" in shown.plan[1].disturbs
+            assert shown.needs_second_yes and "this SSH connection goes over far" in shown.plan[1].disturbs
             change.request("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
             wait_for_address_message(address_events, RTM_DELADDR, "192.0.2.2")
             wait_for_address_message(address_events, RTM_NEWADDR, "192.0.2.2")

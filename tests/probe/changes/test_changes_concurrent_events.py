@@ -77,7 +77,7 @@ def undo_by_rescue(change: ChangeClient, host: Namespace) -> None:
     """By the process that replaces a killed guard."""
     (guard,) = guards_in(host)
     os.kill(guard, signal.SIGKILL)
-    assert change.wait_for("undone").text == "the guard was killed"
+    assert change.wait_for("undone").text == "the rollback process was killed"
 
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["renamed", "names swapped"])
@@ -114,7 +114,7 @@ def test_removed_link_is_reported_and_its_successor_untouched(host: Namespace) -
         change.request("undo")
         change.wait_for("undoing")
         line = change.wait_for("failed")
-        assert f"the interface that was {LINK} is not there any more" in line.text
+        assert f"interface {LINK} no longer exists" in line.text
         assert read_state(host) == new
     wait_for_no_process_left(host)
 
@@ -224,7 +224,7 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
             os.kill(guard, signal.SIGKILL)
             wait_until_locked(process)
             change.probe.process.send_signal(signal.SIGCONT)
-            assert change.wait_for("undone").text == "the guard was killed"
+            assert change.wait_for("undone").text == "the rollback process was killed"
             assert read_state(host) == old
             change.request("prepare", actions=ADDRESS)
             assert "is under way" in change.wait_for("refused").text, "a second change is still refused"

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(why_no_networkmanager() is not None, reason=str(
 
 @contextmanager
 def managed_host() -> Iterator[PrivateNetworkManager]:
-    """A NetworkManager that has generated a profile for the NIC, which gets no DHCP answer."""
+    """A NetworkManager that has generated profile for the NIC, which gets no DHCP answer."""
     with private_networkmanager(NIC) as one:
         one.wait_for(lambda: one.active_profile(NIC, "Id") == GENERATED_PROFILE)
         yield one
@@ -122,7 +122,7 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
             "ipv6.method auto"
         )
         assert modify.after.startswith(f"connection.id {NIC} ")
-        assert up.disturbs == (f"sets {NIC} up anew: no traffic for a moment",) and not up.persistent
+        assert up.disturbs == (f"reconfigures {NIC}: short traffic interruption",) and not up.persistent
         assert mtu.undo
         change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
         change.wait_for("applied")
@@ -210,7 +210,7 @@ def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, o
         change.wait_for("applying")
         manager.wait_for(lambda: activation_path(manager) not in ("", earlier))
         with stopped_networkmanager(manager):
-            assert change.wait_for("failed").text == "NetworkManager has ended in the middle of the change"
+            assert change.wait_for("failed").text == "NetworkManager stopped during the change"
         assert change.wait_for_end() == "undone"
     assert read_managed_state(manager) == old
 
@@ -225,7 +225,7 @@ def test_new_profile_of_the_same_name_changes_the_plan(manager: PrivateNetworkMa
             change.request("apply", actions=add, fingerprint=shown.fingerprint, keep_within=60)
             assert "has changed since" in change.wait_for("refused").text
             uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "added").strip()
-            assert change.prepare(add).plan[0].before == f"a profile of this name: {uuid}"
+            assert change.prepare(add).plan[0].before == f"existing profile of this name: {uuid}"
         finally:
             manager.nmcli("con", "delete", "added")
 

@@ -264,7 +264,7 @@ def test_lock_is_exclusive_and_released_with_its_last_holder(subject: Iterator[s
     (name,) = subject
     held = locks.acquire([name, f"{name} b"])
     with pytest.raises(
-        ValueError, match=rf"another change of {name} is under way: process {os.getpid()} of \w+, this one"
+        ValueError, match=rf"another change of {name} is in progress: process {os.getpid()} of \w+, this one"
     ):
         locks.acquire([name])
     with pytest.raises(ValueError, match=f"another change of {name} b"):
@@ -328,7 +328,7 @@ def test_program_failure_and_timeout_are_reported(tmp_path: Path, monkeypatch: p
 
 
 def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the connection is gone, the guard does not wait for the end of DHCP."""
+    """When connection lost, the guard does not wait for the end of DHCP."""
     pid = tmp_path / "pid"
     program = tmp_path / "nmcli"
     program.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec /bin/sleep 600\n")
@@ -337,7 +337,7 @@ def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkey
 
     def on_poll() -> None:
         if pid.exists():
-            raise RolledBack("the connection is gone")
+            raise RolledBack("connection lost")
 
     with pytest.raises(RolledBack):
         apply.run_program(["nmcli", "con", "up", "x"], (), on_poll)

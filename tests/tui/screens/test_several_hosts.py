@@ -152,9 +152,9 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         live = screen.app.screen
-        await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer; is it up?", 4.0))
+        await hear(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0))
         banner = str(live.query_one("#banner", Static).content)
-        assert banner.startswith("vm1 does not answer; is it up? · reconnecting in ")
+        assert banner.startswith("vm1: connection timed out; is it up? · reconnecting in ")
         assert re.search(r"values are \d+ s old$", banner)
         assert "◌ vm1 reconnecting in" in first_line(screen)
         assert live.has_class("-stale")
@@ -304,7 +304,7 @@ async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pyt
         assert [source.name for source in hosts.sources] == ["vm1", "pve"]
         await hear(screen, hosts, "pve", hello(), nics("eno1"))
         await screen.press("a", *"vm1", "enter")
-        assert any("a host called vm1 is watched already" in row for row in screen.drawn())
+        assert any("a host with the label vm1 is already watched" in row for row in screen.drawn())
         await screen.press("escape", "escape", "right_square_bracket")
         assert screen.chosen() == "eno1"
 
@@ -325,7 +325,7 @@ async def test_a_host_is_removed_and_the_last_one_stays() -> None:
 async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer", 30.0))
+        await hear(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out", 30.0))
         await screen.press("h", "r")
         await wait_until(screen, lambda: len([one for one in hosts.sources if one.name == "vm1"]) == 2)
         assert hosts.sources[0].closed
@@ -338,7 +338,7 @@ async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
 # ------------------------------------------------------------------------------------------------------------ questions
 
 KEY = Question("host_key", "pve", "The host key of pve is not known.", secret=False, fingerprint="SHA256:abc+/xyz")
-PASSWORD = Question("password", "vm1", "Password of root on vm1")
+PASSWORD = Question("password", "vm1", "Password for root on vm1")
 
 
 async def asked(screen: Screen, hosts: ScriptedHosts, question: Question) -> asyncio.Task[str | None]:

@@ -158,7 +158,7 @@ async def test_a_python_that_is_too_old(tmp_path: Path, python: str) -> None:
         assert "is too old: nictop needs 3.9 or later" in message and "install" in message
         assert os.path.basename(python).removeprefix("python") in message
         server.set_python("/nowhere")
-        assert "there is no python3" in await failure(SshSource(server.target(), 0.1))
+        assert "python3 not found on the host" in await failure(SshSource(server.target(), 0.1))
     finally:
         server.stop()
 
