@@ -197,7 +197,7 @@ def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:
     for one in planned:
         for name in one.links:
             with contextlib.suppress(ValueError):  # a modem is a device of NetworkManager's, and no link
-                subjects.add("link {read_ifindex(name)}")
+                subjects.add(f"link {read_ifindex(name)}")
         if one.operation.uses_networkmanager:
             subjects.add("networkmanager")
         elif not one.links:
