@@ -1,4 +1,4 @@
-"""What a fix means as actions of the probe: argv that its grammar takes, or the reason why it must be typed by hand.
+"""The actions of the probe that carry out a fix: argv that its grammar takes, or why the user must run it.
 
 Pure. The probe runs no shell: it carries out those commands that `nictop.probe.changes.grammar.actions` allows.
 ``echo TEXT > FILE`` and ``sysctl -w`` become writes. A placeholder (``<ADDRESS/PREFIX>``) follows the name of a
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import PLACEHOLDER, Command, Step, echo
+from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote
 from nictop.rules.wording import PLACE_TEXTS
 
 Action = tuple[str, ...]
@@ -44,19 +44,19 @@ class Actions:
 
 
 @dataclass(frozen=True)
-class ByHand:
+class ManualOnly:
     """A fix that the probe cannot carry out."""
 
     why: str
-    """A sentence, for example ``it is typed on the ESXi host``. It may contain what the host has sent."""
+    """For example ``it runs on the ESXi host``. It may contain what the host has sent."""
 
 
-def actions_of(fix: Fix) -> Actions | ByHand:
+def actions_of(fix: Fix) -> Actions | ManualOnly:
     """The actions of a fix of the host that the finding is about."""
     if fix.where != "here":
-        return ByHand(f"it is typed {PLACE_TEXTS[fix.where]}")
+        return ManualOnly(f"it runs {PLACE_TEXTS[fix.where]}")
     if not fix.commands:
-        return ByHand("there is no command for it")
+        return ManualOnly("it has no command")
     actions: list[Action] = []
     blanks: dict[str, None] = {}
     for step in fix.commands:
@@ -65,10 +65,10 @@ def actions_of(fix: Fix) -> Actions | ByHand:
             names = {index: action[index][1:-1] for index in range(len(action)) if _is_blank(action, index)}
             unknown = [name for name in names.values() if name not in BLANKS]
             if unknown:
-                return ByHand(f"<{unknown[0]}> is something that only you know")
+                return ManualOnly(f"the value of <{unknown[0]}> is unknown")
             parse_action(tuple(BLANKS[names[i]].example if i in names else text for i, text in enumerate(action)))
         except ValueError as error:
-            return ByHand(f"{step}: {error}")
+            return ManualOnly(f"{step}: {error}")
         actions.append(action)
         blanks |= dict.fromkeys(names.values())
     return Actions(tuple(actions), tuple(blanks))
@@ -77,16 +77,16 @@ def actions_of(fix: Fix) -> Actions | ByHand:
 def _action(step: Step) -> Action:
     """Raises ValueError."""
     if not isinstance(step, Command):
-        raise ValueError("it takes a shell: it is more than one simple command")
+        raise ValueError("it needs a shell")
     argv = step.argv
     if step.write_to is not None:
         if len(argv) != 2 or argv[0] != "echo":
-            raise ValueError("it takes a shell: something else than echo TEXT writes the file")
+            raise ValueError("it needs a shell to write the file")
         return ("write", step.write_to, argv[1])
     if argv[:2] == ("sysctl", "-w") and len(argv) == 3:
         found = SYSCTL.fullmatch(argv[2])
         if found is None:
-            raise ValueError("this setting is not one of those that nictop writes")
+            raise ValueError("nictop does not write this setting")
         return ("write", f"/proc/sys/{found[1].replace('.', '/')}", found[2])
     return argv
 
@@ -102,8 +102,8 @@ def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
     that is none of its `blanks` and for a value that is not valid."""
     for name in values:
         if name not in actions.blanks:
-            requested = ", ".join(f"<{blank}>" for blank in actions.blanks) or "nothing"
-            raise NictopError(f"<{clean(name)}> is not asked for: {requested} is")
+            requested = ", ".join(f"<{blank}>" for blank in actions.blanks) or "none"
+            raise NictopError(f"no blank <{clean(name)}> in this fix; blanks: {requested}")
     checked = {name: BLANKS[name].checked(text.strip()) for name, text in values.items()}
     filled = tuple(tuple(_filled(action, index, checked) for index in range(len(action))) for action in actions.actions)
     return replace(actions, actions=filled, blanks=tuple(one for one in actions.blanks if one not in checked))
@@ -112,6 +112,28 @@ def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
 def _filled(action: Action, index: int, values: Mapping[str, str]) -> str:
     text = action[index]
     return values.get(text[1:-1], text) if _is_blank(action, index) else text
+
+
+def with_values(steps: Iterable[Step], values: Mapping[str, str]) -> tuple[Step, ...]:
+    """The same commands with `values` (name of a placeholder without brackets → text) put in, to be shown and copied;
+    placeholders without a value stay."""
+
+    def filled(text: str) -> str:
+        return PLACEHOLDER.sub(lambda found: values.get(found[0][1:-1]) or found[0], text)
+
+    def filled_word(word: str) -> str:
+        """Of a shell line: quoted there."""
+        value = values.get(word[2:-2]) if word[:2] == "'<" and word[-2:] == ">'" else None
+        return shell_quote(value) if value else filled(word)
+
+    result: list[Step] = []
+    for step in steps:
+        if isinstance(step, Command):
+            path = None if step.write_to is None else filled(step.write_to)
+            result.append(Command(tuple(map(filled, step.argv)), path))
+        else:
+            result.append(ManualStep(tuple(map(filled_word, step.words))))
+    return tuple(result)
 
 
 def command_of(action: Action) -> Command:
@@ -139,7 +161,7 @@ class Blank:
         try:
             return self.check(text)
         except ValueError:
-            raise NictopError(f"{clean(text)!r} is not {self.what}", f"for example {self.example}") from None
+            raise NictopError(f'"{clean(text)}" is not {self.what}', f"e.g. {self.example}") from None
 
 
 def _interface(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Guided set-ups: what a NIC is to do → commands, their undo, how they are made persistent, and the check of the goal.
+"""Guided set-up of a NIC: the commands, their rollback, how they are made persistent, and the check of the result.
 
-Pure. Each yields a `GuidedChange`, whose fix is carried out like that of a finding (`actions`, `change`, `script`).
-Raises NictopError, with a sentence and what to do next, for what this host or this NIC does not support.
+Pure. Each function returns a `GuidedChange`, whose fix is applied like that of a finding (`actions`, `session`,
+`script`). Raises NictopError for what this host or this NIC does not support.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from nictop.rules.fixes.persistence import ethtool_fixes
 
 VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 """The rule whose fixes create VFs at every boot."""
+LASTING_AFFINITY = "Use an irqbalance policy script, or a systemd unit that runs these commands at boot."
 
 
 @dataclass(frozen=True)
 class GuidedChange:
-    """A set-up that can be carried out. Texts may contain what the host has sent."""
+    """A set-up that can be applied. Texts may contain what the host has sent."""
 
     title: str
     subject: str
     fix: Fix
     lasting: tuple[Fix, ...]
-    """Fixes that make it persistent, if `fix` is not; by hand, or as a change of their own."""
+    """Fixes that make it persistent, if `fix` is not; applied as changes of their own, or by the user."""
     proof: Callable[[Snapshot], GoalCheck]
     """Checks a snapshot whose inventory was read after the change."""
 
 
 def give_address(host: HostFacts, link: Link, request: AddressRequest) -> GuidedChange:
-    """An address for a NIC that NetworkManager manages: its profile is renamed and bound to it, or one is made. On a
-    host without NetworkManager: until the next reboot, and what makes it last."""
+    """Set the address of a NIC in its NetworkManager profile, which is renamed and bound to it, or in a new profile. On
+    a host without NetworkManager: until reboot, with the fixes that make it persistent."""
     check_address(host, link, request)
     lasting: tuple[Fix, ...] = ()
     if host.inventory.networkmanager is None:
-        fix, how = address_now(link, request), "until the next reboot"
+        fix, how = address_now(link, request), "until reboot"
         lasting = address_files(host, link, request)
     else:
         fix, name = address_fix(host, link, request)
-        how = f"by the profile {name}"
+        how = f"profile {name}"
 
     def proof(snapshot: Snapshot) -> GoalCheck:
         now = snapshot.links.get(link.ifindex)
@@ -65,22 +66,22 @@ def give_address(host: HostFacts, link: Link, request: AddressRequest) -> Guided
         text = f"{link.name} has {', '.join(of_family) or 'no address'}"
         return GoalCheck(found and not unwanted, text + (", and a default route" if routed else ""))
 
-    return GuidedChange(f"give {link.name} an address, {how}", link.name, fix, lasting, proof)
+    return GuidedChange(f"set IP address of {link.name} ({how})", link.name, fix, lasting, proof)
 
 
 def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:
-    """That many queues in each direction, as ``ethtool -L`` sets them."""
+    """Set the number of queues in each direction (``ethtool -L``)."""
     channels = link.ethtool.channels
     if channels is None:
-        raise NictopError(f"the driver of {clean(link.name)} does not let the number of queues be set")
+        raise NictopError(f"{clean(link.name)}: the driver does not support setting the number of queues")
     max_queues = channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
     if not 1 <= queues <= max_queues:
         raise NictopError(
-            f"{clean(link.name)} can have 1 to {max_queues} queues", "the hypervisor decides how many it offers"
+            f"{clean(link.name)} supports 1 to {max_queues} queues", "the driver or hypervisor sets the maximum"
         )
     values = ["combined", str(queues)] if channels.max_combined else ["rx", str(queues), "tx", str(queues)]
     if receive_queues(link) == queues:
-        raise NictopError(f"{clean(link.name)} has {queues} queues already")
+        raise NictopError(f"{clean(link.name)} already has {queues} queues")
     now, lasting = ethtool_fixes(host, link, ["-L", *values])
 
     def proof(snapshot: Snapshot) -> GoalCheck:
@@ -88,34 +89,34 @@ def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:
         number = receive_queues(found) if found is not None else 0
         return GoalCheck(number == queues, f"{link.name} has {number} receive queues")
 
-    return GuidedChange(f"use {queues} queues of {link.name}", link.name, now, (lasting,), proof)
+    return GuidedChange(f"set {queues} queues on {link.name}", link.name, now, (lasting,), proof)
 
 
 def make_vfs(host: HostFacts, function: PciFunction, number: int) -> GuidedChange:
-    """That many virtual functions of a physical function that has none."""
+    """Create virtual functions on a physical function that has none."""
     sriov = function.sriov
     if sriov is None or not sriov.total_vfs:
-        raise NictopError(f"{clean(function.address)} offers no virtual functions")
+        raise NictopError(f"{clean(function.address)} does not support VFs")
     if sriov.num_vfs:
-        why = f"{clean(function.address)} has {sriov.num_vfs} virtual functions: all would go before others are made"
-        raise NictopError(why, "take them away by hand first, when no guest has one")
+        why = f"{clean(function.address)} already has {sriov.num_vfs} VFs; another number removes all of them first"
+        raise NictopError(why, "remove them first, when no guest uses one: echo 0 > sriov_numvfs")
     if not 1 <= number <= sriov.total_vfs:
-        raise NictopError(f"{clean(function.address)} can have 1 to {sriov.total_vfs} virtual functions")
+        raise NictopError(f"{clean(function.address)} supports 1 to {sriov.total_vfs} VFs")
     path = f"/sys/bus/pci/devices/{function.address}/sriov_numvfs"
-    fix = Fix("here", f"make {number} now", (echo(number, path),), False, (echo(0, path),))
+    fix = Fix("here", f"Create {number} VFs", (echo(number, path),), False, (echo(0, path),))
 
     def proof(snapshot: Snapshot) -> GoalCheck:
         found = next((one for one in snapshot.pci if one.address == function.address), None)
         there = found.sriov.num_vfs if found is not None and found.sriov is not None else 0
         seen = len(found.sriov.virtual_functions) if found is not None and found.sriov is not None else 0
-        return GoalCheck(there == number == seen, f"{function.address} has {there} virtual functions")
+        return GoalCheck(there == number == seen, f"{function.address} has {there} VFs")
 
-    title = f"make {number} virtual functions of {function.address}"
+    title = f"create {number} VFs on {function.address}"
     return GuidedChange(title, function.address, fix, _lasting_vfs(host, function, number), proof)
 
 
 def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[Fix, ...]:
-    """The fixes that `VF_PERSISTENCE_RULE` will suggest once they are there."""
+    """The fixes that `VF_PERSISTENCE_RULE` will suggest once the VFs exist."""
     assert function.sriov is not None
     made = replace(function, sriov=replace(function.sriov, num_vfs=number))
     snapshot = host.snapshot
@@ -129,19 +130,19 @@ def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[F
 
 
 def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> GuidedChange:
-    """The interrupts of each queue of a NIC to one of these CPUs after the other (`interrupt_cpus`)."""
+    """Set the affinity of the interrupts of a NIC to these CPUs, one after the other (`interrupt_cpus`)."""
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
     if not wanted or not set(wanted) <= set(online):
-        raise NictopError(f"these are not CPUs of this host: it has {format_cpu_list(online) or 'told none'}")
+        raise NictopError(f"not CPUs of this host; online: {format_cpu_list(online) or 'unknown'}")
     places = interrupt_cpus(host, link, wanted)
     if not places:
-        raise NictopError(f"{clean(link.name)} has no interrupts of its own that could be moved")
+        raise NictopError(f"{clean(link.name)} has no dedicated interrupts whose affinity can be set")
     running = host.inventory.services.irqbalance is not None
-    note = "irqbalance runs, and may move them again: stop it first." if running else ""
+    note = "irqbalance is running and may change the affinity again: stop it first." if running else ""
     fix = Fix(
         "here",
-        "give each interrupt a processor",
+        "Set the affinity of each IRQ",
         affinity_commands(places),
         False,
         affinity_undo(host, link, places),
@@ -151,10 +152,10 @@ def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> Guide
     def proof(snapshot: Snapshot) -> GoalCheck:
         seen = {one.number: one for one in snapshot.inventory.interrupts} if snapshot.inventory is not None else {}
         there = [number for number, cpu in places.items() if _goes_to(seen.get(number), cpu)]
-        return GoalCheck(len(there) == len(places), f"{len(there)} of {len(places)} interrupts go where they were sent")
+        return GoalCheck(len(there) == len(places), f"affinity set for {len(there)} of {len(places)} IRQs")
 
-    lasting = Fix("here", "keep it", (), True, (), "irqbalance with a policy script, or a unit that runs this at boot.")
-    title = f"spread the interrupts of {link.name} over CPU {format_cpu_list(wanted)}"
+    lasting = Fix("here", "Make persistent", (), True, (), LASTING_AFFINITY)
+    title = f"set IRQ affinity of {link.name} to CPUs {format_cpu_list(wanted)}"
     return GuidedChange(title, link.name, fix, (lasting,), proof)
 
 

@@ -1,4 +1,4 @@
-"""An address for a NIC, by NetworkManager: its profile, the properties that are set in it, and their undo. Pure."""
+"""Set the address of a NIC in NetworkManager: the profile, its properties, and their rollback. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nictop.rules.fixes.profiles import AUTOCONNECT_PRIORITY, NMCLI_KEYWORDS, SE
 
 @dataclass(frozen=True)
 class AddressRequest:
-    """How a NIC is to get its address."""
+    """The requested address of a NIC."""
 
     address: str | None
     """``192.0.2.10/24``, or of IPv6; None: by DHCP."""
@@ -27,7 +27,7 @@ class AddressRequest:
     default_route: bool = False
     """This NIC may have one: by its gateway, or as DHCP sets it."""
     new_profile: bool = False
-    """Make one, even if there is one that could be used."""
+    """Create a profile even if there is one that could be used."""
 
 
 def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, str]:
@@ -45,11 +45,11 @@ def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[F
         command("nmcli", "con", "up", *which, "ifname", link.name),
     )
     undo = (command("nmcli", "con", "mod", *which, *before, *old), command("nmcli", "con", "up", *which))
-    return Fix("here", "set it in the profile that runs the NIC", lines, True, undo), name
+    return Fix("here", "Set it in the active profile", lines, True, undo), name
 
 
 def own_profile(host: HostFacts, link: Link) -> Profile | None:
-    """The profile of this NIC and no other: the one that is up on it, or that would be. None: one must be made."""
+    """The profile of this NIC alone: the active one, or the one that would be activated. None: there is none."""
     active = host.profiles.active(link)
     candidates = [active] if active is not None else []
     candidates += [one.profile for one in host.profiles.fitting(link)]
@@ -68,16 +68,16 @@ def own_profile(host: HostFacts, link: Link) -> Profile | None:
 
 
 def check_address(host: HostFacts, link: Link, request: AddressRequest) -> None:
-    """Raises NictopError for a NIC that can have no address, or not this one."""
+    """Raises NictopError if the NIC cannot have an address, or not this one."""
     name = clean(link.name)
     manager = host.inventory.networkmanager
     device = manager.devices.get(link.ifindex) if manager is not None else None
     if manager is not None and (device is None or not device.managed):
         raise NictopError(f"NetworkManager does not manage {name}", f"nmcli device set {name} managed yes")
     if link.type != ARPHRD_ETHER:
-        raise NictopError(f"{name} is no Ethernet interface")
+        raise NictopError(f"{name} is not an Ethernet interface")
     if link.master is not None:
-        raise NictopError(f"{name} is a port of another interface", "give that one the address")
+        raise NictopError(f"{name} is a port of another interface", "set the address on that interface")
     _settings(request)
 
 
@@ -86,7 +86,7 @@ def _settings(request: AddressRequest) -> tuple[str, list[str]]:
     never = ["no" if request.default_route else "yes"]
     if request.address is None:
         if request.gateway:
-            raise NictopError("with DHCP the gateway comes from the server", "leave the gateway away")
+            raise NictopError("DHCP provides the gateway", "omit the gateway")
         values = ["ipv4.method", "auto", "ipv4.addresses", "", "ipv4.gateway", ""]
         return "ipv4", [*values, "ipv4.never-default", *never]
     try:
@@ -99,18 +99,18 @@ def _settings(request: AddressRequest) -> tuple[str, list[str]]:
     network = interface.network
     ends = (network.network_address, network.broadcast_address)
     if interface.version == 4 and network.prefixlen < 31 and interface.ip in ends:
-        raise NictopError(f"{clean(request.address)} is the network or its broadcast address, not one of a host")
+        raise NictopError(f"{clean(request.address)} is a network or broadcast address, not a host address")
     if gateway is not None and not request.default_route:
-        raise NictopError("a gateway is for the default route", "ask for the default route too, or leave it away")
+        raise NictopError("a gateway needs a default route", "set a default route, or omit the gateway")
     if gateway is not None and gateway not in network:
-        raise NictopError(f"the gateway {gateway} is not in {network}")
+        raise NictopError(f"gateway {gateway} is not in {network}")
     family = f"ipv{interface.version}"
     values = [f"{family}.method", "manual", f"{family}.addresses", request.address]
     return family, [*values, f"{family}.gateway", request.gateway, f"{family}.never-default", *never]
 
 
 def _bound(link: Link, profile: Profile, name: str) -> tuple[list[str], list[str]]:
-    """(What gives a profile its name and its interface, what it has now)."""
+    """(Properties that set name and interface of a profile, the same properties with their current values)."""
     now: list[str] = []
     before: list[str] = []
     for key, new, old in (
@@ -149,4 +149,4 @@ def _new(host: HostFacts, link: Link, family: str, settings: list[str]) -> tuple
     active = host.profiles.active(link)
     if active is not None and not active.external:
         undo.append(command("nmcli", "con", "up", "uuid", active.uuid))
-    return Fix("here", "make a profile for it", lines, True, tuple(undo)), name
+    return Fix("here", "Create a profile", lines, True, tuple(undo)), name

@@ -1,5 +1,6 @@
-"""An address for a NIC of a host without NetworkManager: ``ip`` sets it now, the file of whoever configures the host
-makes it last. Pure. Sources: ip-address(8), systemd.network(5), netplan(5), netplan-set(8), interfaces(5).
+"""Set the address of a NIC on a host without NetworkManager: temporarily with ``ip``, permanently in the file of the
+network manager that configures the host. Pure. Sources: ip-address(8), systemd.network(5), netplan(5), netplan-set(8),
+interfaces(5).
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from nictop.rules.fixes.persistence import SAFE_NAME
 
 
 def address_now(link: Link, request: AddressRequest) -> Fix:
-    """Until the next reboot. A DHCP client and routes are nothing that nictop carries out: these are typed."""
+    """Until reboot. nictop does not apply a DHCP client or routes: the user runs these."""
     if request.address is None:
         ask, release = command("dhclient", "-v", link.name), command("dhclient", "-r", link.name)
-        return Fix("here", "request one by DHCP now", (ask,), False, (release,))
+        return Fix("here", "Temporary: request an address by DHCP", (ask,), False, (release,))
     lines = [command("ip", "address", "add", request.address, "dev", link.name)]
     if request.gateway:
         lines.append(command("ip", "route", "add", "default", "via", request.gateway, "dev", link.name))
     undo = command("ip", "address", "del", request.address, "dev", link.name)
-    return Fix("here", "set it now", tuple(lines), False, (undo,))
+    return Fix("here", "Temporary: set the address", tuple(lines), False, (undo,))
 
 
 def address_files(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, ...]:
-    """What makes it last, by each of the usual managers, that of this host first."""
+    """Persistent settings for each of the usual network managers, that of this host first."""
     if not SAFE_NAME.fullmatch(link.name):
         return ()
     fixes = {
@@ -40,7 +41,7 @@ def address_files(host: HostFacts, link: Link, request: AddressRequest) -> tuple
 
 
 def _owner(host: HostFacts) -> str:
-    """Who configures the host; "": nothing that is known here."""
+    """The network manager that configures the host; "": none of these."""
     inventory = host.inventory
     owners = {one.owner for one in inventory.configuration}
     if "netplan" in owners:
@@ -59,7 +60,7 @@ def _networkd(link: Link, request: AddressRequest) -> Fix:
     file = f"/etc/systemd/network/10-{link.name}.network"
     reload = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
     undo = (command("rm", file), *reload)
-    return Fix("here", "by systemd-networkd", (print_lines(lines, file), *reload), True, undo)
+    return Fix("here", "Permanent: systemd-networkd", (print_lines(lines, file), *reload), True, undo)
 
 
 def _netplan(link: Link, request: AddressRequest) -> Fix:
@@ -71,8 +72,8 @@ def _netplan(link: Link, request: AddressRequest) -> Fix:
         values += ["dhcp4=false", f"addresses=[{request.address}]"]
         values += [f'routes=[{{"to":"default","via":"{request.gateway}"}}]'] if request.gateway else []
     commands: Sequence[Command] = [command("netplan", "set", f"{key}.{value}") for value in values]
-    note = "netplan get shows what is set there before."
-    return Fix("here", "by netplan", (*commands, command("netplan", "apply")), True, (), note)
+    note = "netplan get shows the current settings."
+    return Fix("here", "Permanent: netplan", (*commands, command("netplan", "apply")), True, (), note)
 
 
 def _ifupdown(host: HostFacts, link: Link, request: AddressRequest) -> Fix:
@@ -85,6 +86,6 @@ def _ifupdown(host: HostFacts, link: Link, request: AddressRequest) -> Fix:
         lines += [f"    gateway {request.gateway}"] if request.gateway else []
     file = f"/etc/network/interfaces.d/{link.name}"
     stanzas = [one for one in host.inventory.configuration if one.owner == "ifupdown" and link.name in one.names]
-    note = f"{stanzas[0].file} has a stanza for it: take that one away first." if stanzas else ""
+    note = f"{stanzas[0].file} already has a stanza for this interface: remove it first." if stanzas else ""
     commands = (print_lines(lines, file), command("ifup", link.name))
-    return Fix("here", "by ifupdown", commands, True, (command("ifdown", link.name), command("rm", file)), note)
+    return Fix("here", "Permanent: ifupdown", commands, True, (command("ifdown", link.name), command("rm", file)), note)

@@ -1,4 +1,4 @@
-"""What is to be done on a host: a fix of a finding, or a guided set-up. Pure."""
+"""A change to apply on a host: a fix of a finding, or a guided set-up. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_KEEP_WITHIN = 30.0
 
 @dataclass(frozen=True)
 class ChangeSpec:
-    """What is to be changed on one host, and why."""
+    """The actions to apply on one host, and the check of the result."""
 
     host: str
     """Name under which it is watched."""
@@ -26,18 +26,18 @@ class ChangeSpec:
     title: str = ""
     """That of the fix."""
     finding: Finding | None = None
-    """It is checked whether it is still there after the change; None: the change is not a fix of a finding."""
+    """Checked again after the change; None: the change is not a fix of a finding."""
     keep_within: float = DEFAULT_KEEP_WITHIN
-    """Seconds from "applied" until the host undoes it, `MIN_KEEP_WITHIN` to `MAX_KEEP_WITHIN`."""
+    """Seconds from "applied" until the host rolls back, `MIN_KEEP_WITHIN` to `MAX_KEEP_WITHIN`."""
     undo: tuple[str, ...] = ()
-    """Shell lines of the fix that restore the old state after the change was kept; for the log."""
+    """Shell lines that restore the previous state after the change was confirmed; for the log."""
     proof: Callable[[Snapshot], GoalCheck] | None = None
-    """Checks each inventory that was read after the change; None: there is no goal to check."""
+    """Checks each inventory that was read after the change; None: there is nothing to check."""
 
 
 @dataclass(frozen=True)
 class ChangeJob:
-    """One fix of one host, and the check whether it has helped. Texts may contain what a host has sent."""
+    """A fix for one host, and the check of its result. Texts may contain what a host has sent."""
 
     host: str
     """Name under which it is watched."""
@@ -48,7 +48,7 @@ class ChangeJob:
     lasting: tuple[Fix, ...] = ()
     """Fixes that make it persistent, if `fix` is not."""
     finding: Finding | None = None
-    """That it fixes; None: it is a guided set-up."""
+    """The finding that it fixes; None: it is a guided set-up."""
     proof: Callable[[Snapshot], GoalCheck] | None = None
     """Checks a snapshot whose inventory was read after the change; None: the rule of the finding does."""
 
@@ -61,11 +61,11 @@ class ChangeJob:
         return cls(host, job.title, job.subject, job.fix, job.lasting, proof=job.proof)
 
     def lasting_job(self, fix: Fix) -> ChangeJob:
-        """One of `lasting`, as a job of its own."""
+        """A job that applies one of `lasting`."""
         return ChangeJob(self.host, fix.title, self.subject, fix)
 
     def spec(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
-        """`actions`: those of the fix, with everything filled in."""
+        """`actions`: those of the fix, with all blanks filled in."""
         return ChangeSpec(
             self.host, tuple(actions), self.title, self.finding, keep_within, tuple(map(str, self.fix.undo)), self.proof
         )

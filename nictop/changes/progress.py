@@ -1,4 +1,4 @@
-"""The state of a change as one value that screens draw. Pure: events in, the next value out."""
+"""The state of a change as one value that screens draw. Pure: each event yields the next value."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nictop.changes.job import ChangeSpec
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]
-"""preparing: the host reads the present values. disconnected: the connection is lost, and the host undoes the change by
-itself."""
+"""preparing: the host reads the current values. disconnected: the connection is lost; the host rolls back
+automatically."""
 
 
 @dataclass(frozen=True)
 class ChangeProgress:
-    """One change so far."""
+    """State of one change."""
 
     spec: ChangeSpec
     stage: Stage = "preparing"
@@ -39,31 +39,31 @@ class ChangeProgress:
     decision: Decision | Literal[""] = ""
     """The last one of the user."""
     deadline: float | None = None
-    """When the host undoes it by itself, seconds of this machine's CLOCK_MONOTONIC; None: it is not applied."""
+    """When the host rolls back, seconds of this machine's CLOCK_MONOTONIC; None: it is not applied."""
     read_back: bool = False
     """The host has sent an inventory that it read after the change."""
     verdict: Verdict | None = None
-    """Of the rule after the change; None: none yet."""
+    """Result of the rule after the change; None: none yet."""
     proof: GoalCheck | None = None
-    """Of a guided set-up after the change; None: none yet, or the job is a fix."""
+    """Result of a guided set-up after the change; None: none yet, or the job is a fix."""
     troubles: tuple[str, ...] = ()
-    """Errors, and why it is undone."""
+    """Errors, and why it is rolled back."""
     outcome: Outcome | None = None
     """None: it has not ended."""
     text: str = ""
-    """How it ended; "" where `outcome` is enough."""
+    """Details of the outcome; "" if there are none."""
 
     def decided(self, decision: Decision | Literal[""]) -> ChangeProgress:
         return replace(self, decision=decision)
 
     @property
     def is_under_way(self) -> bool:
-        """The host has applied something that is not kept yet."""
+        """The host has applied something that is not confirmed yet."""
         return self.stage in ("applying", "applied", "undoing", "disconnected")
 
     @property
     def is_applied(self) -> bool:
-        """It may be kept, or undone."""
+        """It is applied, and the user may keep it or undo it."""
         return self.stage == "applied" and self.decision == "apply"
 
     def after(self, event: Event) -> ChangeProgress:

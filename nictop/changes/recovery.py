@@ -18,7 +18,7 @@ from nictop.wire.source import SourceState
 
 DISCONNECTED_STATES = ("lost", "failed")
 REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
-READ_BACK_TEXT = "read back after the connection had been lost"
+READ_BACK_TEXT = "read after the connection was lost"
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ async def wait_for_outcome(
 ) -> ChangeEnded:
     """Wait for the host, and request its plan (`prepare`) until that shows the old or the new values, or time is up."""
     limit = max(time.monotonic(), lost.due) + limits.settle
-    reason = "it has not come back"
+    reason = "the host did not reconnect"
     while True:
         if not await _is_live(inbox, limit):
-            return ChangeEnded("unknown", f"{reason}; what was not kept it undoes by itself")
+            return ChangeEnded("unknown", f"{reason}; it rolls back what was not confirmed")
         await prepare()
         line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":
             ended = outcome_of(lost, line.plan, time.monotonic() > lost.due + limits.rollback)
             if ended is not None:
                 return ended
-            reason = "it has the new values, or neither the old nor the new ones"
+            reason = "the values are the new ones, or neither the previous nor the new ones"
         elif line is not None:
             reason = line.text
         if time.monotonic() >= limit:

@@ -1,8 +1,8 @@
-"""A change of a watched host: plan → apply → prove → keep or undo; for the command line and the screens alike.
+"""A change of a watched host: plan, apply, verify, keep or undo; for the command line and the screens.
 
 `ChangeSession.events` yields the events of the change; between two of them the user decides (`apply`, `keep`, `undo`).
-The host undoes by itself what it was not requested to keep. This side only sends requests; the outcome is known from
-values that were read back on the host. What was changed is written to the `audit_log`.
+The host rolls back what it was not requested to keep. This side only sends requests; the outcome is known from values
+that were read back on the host. What was changed is written to the `audit_log`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ChangeSession:
         limits: ChangeTimeouts | None = None,
     ) -> None:
         if not MIN_KEEP_WITHIN <= spec.keep_within <= MAX_KEEP_WITHIN:
-            raise NictopError(f"a change waits {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds to be kept")
+            raise NictopError(f"the time to confirm a change is {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds")
         self.progress = ChangeProgress(spec)
         self.id = uuid4().hex[:16]
         self.outcome: Outcome | None = None
@@ -102,7 +102,7 @@ class ChangeSession:
     # ------------------------------------------------------------------------------------------------- decisions
 
     def apply(self, *, twice: bool = False) -> None:
-        """Apply it, if it is prepared. `twice`: the second question was answered with yes, too."""
+        """Apply it, if it is prepared. `twice`: the second question was confirmed, too."""
         if self.progress.stage == "prepared":
             self._twice = twice
             self._decide("apply")
@@ -139,7 +139,7 @@ class ChangeSession:
         finally:
             unsubscribe()
             if self.outcome is None:
-                self._log_end(ChangeEnded("unknown", "nictop was left before the end: the host undoes it by itself"))
+                self._log_end(ChangeEnded("unknown", "nictop quit before it was confirmed: the host rolls back"))
                 if self._logged:
                     await self._send("undo")
 
@@ -161,7 +161,7 @@ class ChangeSession:
         while True:
             item = await self._inbox.next(deadline)
             if item is None:
-                return ChangeEnded("unreachable", f"no answer from the probe within {self._limits.reply:g} s")
+                return ChangeEnded("unreachable", f"no reply from the probe within {self._limits.reply:g} s")
             if isinstance(item, SourceState) and item.state in DISCONNECTED_STATES:
                 return ChangeEnded("unreachable", item.message)
             if item == "undo":
@@ -183,7 +183,7 @@ class ChangeSession:
             if item != "apply":
                 continue
             if self.progress.needs_second_yes and not self._twice:
-                return ChangeEnded("refused", "it needs a second yes")
+                return ChangeEnded("refused", "it needs a second confirmation")
             try:
                 self._begun = time.time()
                 self._log(self._entry("begun"))
@@ -202,7 +202,7 @@ class ChangeSession:
                 yield ChangeEnded("failed", self._error)
                 return
             if item is None or (isinstance(item, SourceState) and item.state in DISCONNECTED_STATES):
-                text = item.message if isinstance(item, SourceState) else "the host does not say how it has ended"
+                text = item.message if isinstance(item, SourceState) else "no reply from the host about the result"
                 yield ConnectionLost(text)
                 yield await self._recover()
                 return
@@ -251,7 +251,7 @@ class ChangeSession:
         return [] if outcome is None else [ChangeEnded(outcome, self._error or line.text)]
 
     def _begin_watching(self, line: ChangeLine, now: float) -> None:
-        """It was applied: watch the host from now on."""
+        """It was applied: check the host from now on."""
         host_deadline = line.time + self.spec.keep_within if line.deadline is None else line.deadline
         self._deadline = now + host_deadline - line.time
         snapshot = self._inbox.snapshot

@@ -26,49 +26,54 @@ from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 
 STATE_TEXTS: dict[State, str] = {
-    "begun": "begun; its end was not heard",
+    "begun": "started, result unknown",
     "kept": "kept",
-    "undone": "undone",
+    "undone": "rolled back",
     "refused": "refused",
-    "cancelled": "not done",
-    "unreachable": "not done",
+    "cancelled": "not applied",
+    "unreachable": "not applied, host unreachable",
     "failed": "failed",
-    "unknown": "end not known",
+    "unknown": "result unknown",
 }
 OUTCOME_TEXTS: dict[Outcome, str] = {
-    "kept": "kept: the new values stay",
-    "undone": "undone: the old values have been read back",
-    "refused": "refused, and nothing was changed",
-    "cancelled": "nothing was changed",
-    "unreachable": "not reached, and nothing was changed",
+    "kept": "confirmed: the new values are kept",
+    "undone": "rolled back: the previous values are verified",
+    "refused": "refused, nothing changed",
+    "cancelled": "cancelled, nothing changed",
+    "unreachable": "host unreachable, nothing changed",
     "failed": "failed",
-    "unknown": "how it has ended is not known",
+    "unknown": "result unknown",
 }
-CHECKPOINT_TEXT = "by NetworkManager's checkpoint"
+LABEL_INDENT, LABEL_CELLS = "     ", 13
+VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS
+WARNING_LABEL = "warning"
+CHECKPOINT_TEXT = "NetworkManager checkpoint"
 
 
 def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False) -> Iterator[str]:
-    """What would be done, or (`done`) has been, action by action, in lines of about `cells` cells."""
-    before, after = ("was", "is") if done else ("now", "then")
+    """The actions with their current and new values, in lines of about `cells` cells. `done`: they are applied."""
+    before, after = ("previous", "current") if done else ("current", "new")
     for number, one in enumerate(plan, 1):
         yield from _indented(f"{number}. ", command_lines(command_of(one.words), cells - 3))
-        yield from _labelled(before, one.before or "nothing", cells)
-        yield from _labelled(after, one.after if one.before != one.after else "the same", cells)
+        yield from _labelled(before, one.before or "none", cells)
+        yield from _labelled(after, one.after if one.before != one.after else "unchanged", cells)
         for text in one.disturbs:
-            yield from _labelled("mind", text, cells)
-        yield from _labelled("lasts", "survives a reboot" if one.persistent else "until the next reboot", cells)
+            yield from _labelled(WARNING_LABEL, text, cells)
+        yield from _labelled("persistence", "survives a reboot" if one.persistent else "until reboot", cells)
         yield from _undo_lines(one, cells)
 
 
 def _undo_lines(one: PlannedAction | LoggedAction, cells: int) -> Iterator[str]:
     if not one.undo and one.words[:1] == ("nmcli",):
-        yield from _labelled("undo", CHECKPOINT_TEXT, cells)
+        yield from _labelled("rollback", CHECKPOINT_TEXT, cells)
     for words in one.undo:
-        yield from _indented("     undo     ", command_lines(command_of(words), cells - 14))
+        yield from _indented(
+            f"{LABEL_INDENT}{'rollback':{LABEL_CELLS}}", command_lines(command_of(words), cells - VALUE_COLUMN)
+        )
 
 
 def _labelled(label: str, text: str, cells: int) -> Iterator[str]:
-    return _indented(f"     {label:9}", wrap(text, cells - 14))
+    return _indented(f"{LABEL_INDENT}{label:{LABEL_CELLS}}", wrap(text, cells - VALUE_COLUMN))
 
 
 def _indented(first: str, lines: Iterable[str]) -> Iterator[str]:
@@ -77,29 +82,29 @@ def _indented(first: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def event_text(event: Event, now: float) -> str:
-    """What happened, in a line; `now`: CLOCK_MONOTONIC. "" for the plan, which has lines of its own."""
+    """One line about an event; `now`: CLOCK_MONOTONIC. "" for the plan, which has lines of its own."""
     if isinstance(event, Prepared):
         return ""
     if isinstance(event, Applying):
         return "applying"
     if isinstance(event, Applied):
         seconds = max(0.0, event.deadline - now)
-        return f"applied, and read back; the host takes it back by itself in {seconds:.0f} s"
+        return f"applied and verified; rolls back in {seconds:.0f} s unless confirmed"
     if isinstance(event, ReadBack):
-        return "the host still answers"
+        return "host still reachable"
     if isinstance(event, Undoing):
-        return f"undoing: {clean(event.text)}" if event.text else "undoing"
+        return f"rolling back: {clean(event.text)}" if event.text else "rolling back"
     if isinstance(event, StepFailed):
         return clean(event.text)
     if isinstance(event, ConnectionLost):
-        return f"lost: {clean(event.text)}; the host takes it back by itself"
+        return f"connection lost: {clean(event.text)}; the host rolls back automatically"
     if isinstance(event, ChangeEnded):
         return OUTCOME_TEXTS[event.outcome] + (f": {clean(event.text)}" if event.text else "")
     if isinstance(event, GoalCheck):
-        return f"{'proven' if event.proven else 'not proven yet'}: {clean(event.text)}"
+        return f"{'verified' if event.proven else 'not verified yet'}: {clean(event.text)}"
     if event.text:
-        return f"whether the finding is gone cannot be told: {clean(event.text)}"
-    return "the finding is gone" if event.gone else "the finding is still there"
+        return f"finding could not be checked again: {clean(event.text)}"
+    return "finding resolved" if event.gone else "finding still present"
 
 
 def log_lines(log: ChangeLog, cells: int) -> Iterator[str]:
@@ -107,9 +112,9 @@ def log_lines(log: ChangeLog, cells: int) -> Iterator[str]:
     for change in reversed(log.changes):
         yield from _logged_lines(change, cells)
     if log.cut:
-        yield "older changes are further up in the file"
+        yield "older changes: see the file"
     if log.unreadable:
-        yield f"{log.unreadable} lines of the log make no sense, or are of a newer nictop"
+        yield f"{log.unreadable} lines of the log are invalid or from a newer nictop"
 
 
 def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
@@ -120,11 +125,11 @@ def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
         yield from _indented("  ", wrap(change.title, cells - 2))
     for one in change.actions:
         yield from _indented("  ", command_lines(command_of(one.words), cells - 2))
-        yield from _indented("     ", wrap(f"{one.before or 'nothing'} → {one.after}", cells - 5))
+        yield from _indented("     ", wrap(f"{one.before or 'none'} → {one.after}", cells - 5))
         if change.state == "kept" and not change.undo:
             yield from _undo_lines(one, cells)
     if change.state == "kept" and change.undo:
-        yield "  to undo it:"
+        yield "  rollback:"
         for line in change.undo:
             yield from _indented("     ", command_lines(stored_line(line), cells - 5, cut=False))
     if change.text:
@@ -136,4 +141,4 @@ def _time_text(seconds: float) -> str:
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (ValueError, OverflowError, OSError):
-        return "at no time"
+        return "invalid time"

@@ -243,11 +243,11 @@ class HostSession:
         return "overloaded" if state == "live" and self.overloaded else state
 
     def status_text(self, now: float, interval: float) -> str:
-        """``live``, ``overloaded``, ``connecting``, ``silent for 8 s``, ``reconnecting in 4 s``, ``reconnecting``,
+        """``live``, ``overloaded``, ``connecting``, ``no data for 8 s``, ``reconnecting in 4 s``, ``reconnecting``,
         ``failed``."""
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
-            return f"silent for {whole_seconds(age or 0.0)}"
+            return f"no data for {whole_seconds(age or 0.0)}"
         if status == "lost" and self.retry_at is not None:
             return f"reconnecting in {whole_seconds(max(0.0, self.retry_at - now))}"
         if status == "lost" or (status == "connecting" and age is not None):
@@ -255,11 +255,11 @@ class HostSession:
         return status
 
     def age_text(self, now: float, interval: float) -> str:
-        """``values are 12 s old``; "" while they are new, or if there are none."""
+        """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing was received."""
         age = self.age(now)
-        if age is None or self.status(now, interval) in ("live", "overloaded"):
+        if age is None or self.status(now, interval) in ("live", "overloaded", "silent"):
             return ""
-        return f"values are {whole_seconds(age)} old"
+        return f"no data for {whole_seconds(age)}"
 
     def notice(self, now: float, interval: float) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old the values are; for a

@@ -181,6 +181,20 @@ def additional_hosts(line: str, known: Iterable[Host], environment: Mapping[str,
     return wanted
 
 
+def host_argument(host: Host, configuration: Configuration) -> str:
+    """The argument of a command line that means this host: its label if that does, else with its address."""
+    try:
+        if requested_hosts([host.label], configuration) == (host,):
+            return host.label
+    except NictopError:
+        pass  # the label is not an address
+    address = f"[{host.address}]" if ":" in host.address and host.port is not None else host.address
+    user = f"{host.user}@" if host.user is not None else ""
+    port = f":{host.port}" if host.port is not None else ""
+    label = f"{host.label}=" if host.label != host.address else ""
+    return f"{label}{user}{address}{port}"
+
+
 def _expand(word: str, configuration: Configuration, groups: tuple[str, ...], expanded: set[str]) -> Iterable[Host]:
     """The hosts of an argument or of a member of a group. `groups`: the groups that it is nested in. Groups in
     `expanded` are skipped: their hosts are known."""

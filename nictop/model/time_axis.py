@@ -83,12 +83,17 @@ def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
 
 
 def clock_text(snapshot: Snapshot, here: LocalClock) -> str:
-    """``time of day 3.20 s ahead · clock known to 410 µs``; a difference below the uncertainty counts as equal."""
-    lead, clock = wall_clock_lead(snapshot, here), clock_of(snapshot, here)
-    if lead is None or clock is None:
-        return "clock not compared yet"
-    uncertainty = axis_time(clock, here.monotonic + clock.offset).uncertainty
-    known = f"clock known to {units.duration(uncertainty)}" if uncertainty else "same clock"
-    if abs(lead.time) <= max(lead.uncertainty, MIN_LEAD_SECONDS):
-        return f"time of day equal · {known}"
-    return f"time of day {units.duration(abs(lead.time))} {'ahead' if lead.time > 0 else 'behind'} · {known}"
+    """Time of day of the host compared with that of this machine: ``clock offset +3.20 s ± 410 µs``, ``clock offset
+    0 s ± 410 µs`` if the difference is below the uncertainty."""
+    lead = wall_clock_lead(snapshot, here)
+    if lead is None:
+        return "clock offset not measured yet"
+    if not lead.uncertainty and abs(lead.time) <= MIN_LEAD_SECONDS:
+        return "clock offset 0 s (same clock)"
+    uncertainty = lead.uncertainty
+    if uncertainty < abs(lead.time) <= MIN_LEAD_SECONDS:
+        uncertainty = MIN_LEAD_SECONDS
+    offset = "0 s"
+    if abs(lead.time) > uncertainty:
+        offset = ("+" if lead.time > 0 else "-") + units.duration(abs(lead.time))
+    return f"clock offset {offset} ± {units.duration(uncertainty)}" if uncertainty else f"clock offset {offset}"

@@ -1,4 +1,4 @@
-"""The result of a rule: a finding with its evidence and what to type, or why the rule was skipped.
+"""The result of a rule: a finding with its evidence and fixes, or why the rule was skipped.
 
 Texts are raw: names from a host are unchanged in them, and are cleaned where they are shown
 (`nictop.model.facts.clean`). Commands are data (`nictop.rules.fixes.commands`).
@@ -20,42 +20,42 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 WhereToType = Literal[
     "here", "peer", "hypervisor", "esxi", "proxmox", "libvirt", "ahv", "hyperv", "azure", "cloud", "firmware", "switch"
 ]
-"""Where a fix is typed. here: on the host that the finding is about. peer: on the other watched host of a pair.
-hypervisor: a Linux host below this guest, whatever manages it. firmware: set-up of the machine or of the NIC."""
+"""Where a fix is applied. here: on the host of the finding. peer: on the other watched host of a pair.
+hypervisor: the Linux host of this guest, whatever manages it. firmware: setup of the machine or of the NIC."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One value that was seen."""
+    """One value that shows the problem."""
 
     what: str
     """``receive ring``"""
     value: str
-    """As a person reads it: ``256 of 4096``."""
+    """As displayed: ``256 of 4096``."""
     source: str
     """Where it was read: ``ethtool -g ens192``, ``/sys/class/net/ens224/carrier``, ``NetworkManager: Device.State``."""
 
 
 @dataclass(frozen=True)
 class Fix:
-    """One way to repair it."""
+    """One way to fix it."""
 
     where: WhereToType
     title: str
-    """What it does, in a few words: ``rename the profile to the interface``."""
+    """What it does, imperative: ``Rename the profile to ens224``."""
     commands: tuple[Step, ...]
-    """To be typed one after another. Empty: there is no command for it, `note` says what to do."""
+    """To be run one after another. Empty: there is no command for it, `note` describes the manual steps."""
     persistent: bool | None = None
-    """True: survives a reboot. False: until the next one. None: not a question here."""
+    """True: survives a reboot. False: until the next one. None: does not apply."""
     undo: tuple[Step, ...] = ()
-    """What restores the old state, to be typed one after another."""
+    """Commands that restore the old state, to be run one after another."""
     note: str = ""
-    """What to know before typing."""
+    """What to know before running the commands."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or worth knowing, with one subject."""
+    """A problem, or something worth knowing, of one subject."""
 
     rule: str
     """Name of the rule's function; "" as the function yields it, filled in by `nictop.rules.registry`."""
@@ -65,7 +65,7 @@ class Finding:
     subject: str
     """Interface name, PCI address, ``CPU 3``, name of a profile, or "" for the host itself."""
     title: str
-    """One line that reads on from the subject: ``is run by "Wired connection 1", a profile NetworkManager made up``."""
+    """State of the subject, shown after it: ``no DHCP reply yet; auto-generated profile "Wired connection 1"``."""
     evidence: tuple[Evidence, ...]
     why: str
     """Why it matters, one to three sentences."""

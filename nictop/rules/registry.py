@@ -1,8 +1,8 @@
 """How a function becomes a rule, and how all rules are evaluated.
 
-A rule is a pure generator of findings and skips. Its name says what it finds, its docstring is the explanation that
-the user reads (``nictop check --explain RULE``): first what is wrong, then how nictop knows, what excludes false
-alarms, and the source.
+A rule is a pure generator of findings and skips. Its name is the problem that it finds, its docstring is the
+explanation that the user reads (``nictop check --explain RULE``): first what is wrong, then how it is detected, what is
+not reported, and the source.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RuleOptions(TypedDict, total=False):
 
 
 def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[HostRule], HostRule]:
-    """Mark a function as a rule about each host by itself."""
+    """Mark a function as a rule that checks one host at a time."""
 
     def mark(function: HostRule) -> HostRule:
         def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
@@ -99,8 +99,8 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
 
 
 def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
-    """Mark a function as a rule about several hosts together; it is evaluated once, with all of them whose `needs`
-    could be read."""
+    """Mark a function as a rule that compares hosts; it is evaluated once, with all of them whose `needs` could be
+    read."""
 
     def mark(function: PairRule) -> PairRule:
         def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
@@ -144,7 +144,7 @@ def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule
             continue
         yield from found
         return
-    reason = f"the rule took more than {RULE_SECONDS * 1e3:.0f} ms of CPU time and was interrupted"
+    reason = f"check stopped: more than {RULE_SECONDS * 1e3:.0f} ms of CPU time"
     for host in hosts:
         yield Skipped(rule.name, host.name, "", reason)
 
@@ -179,7 +179,7 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
                 yield replace(one, rule=rule.name)
     except Exception as error:
         name = known[0].name if len(known) == 1 else ""
-        yield Skipped(rule.name, name, "", f"the rule failed: {type(error).__name__}: {error}")
+        yield Skipped(rule.name, name, "", f"check failed: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
@@ -216,14 +216,14 @@ def diagnosis_steps(
                 (findings if isinstance(outcome, Finding) else skipped).append(outcome)  # type: ignore[arg-type]
             yield
     found = {(finding.rule, finding.host, finding.subject) for finding in findings}
-    kept = [
+    remaining = [
         finding
         for finding in findings
         if not any((better, finding.host, finding.subject) in found for better in RULES[finding.rule].yields_to)
     ]
     order = {rule.name: number for number, rule in enumerate(chosen)}
-    kept.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
-    return Diagnosis(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(skipped)))
+    remaining.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
+    return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)))
 
 
 def has_platform(snapshot: Snapshot) -> bool:

@@ -26,7 +26,7 @@ SOURCES: dict[str, str] = {
     "interrupts": "interrupts (/proc/irq)",
     "threads": "processes and threads (/proc)",
     "services": "running daemons (/proc)",
-    "stopped_managers": "unit files, and profiles on disk of a NetworkManager that does not run",
+    "stopped_managers": "unit files, and profiles on disk if NetworkManager is not running",
     "platform": "platform (DMI, CPUs, NUMA)",
     "settings": "kernel settings (sysctl, cpufreq, command line, routing rules)",
     "networkmanager": "NetworkManager (D-Bus)",
@@ -40,13 +40,13 @@ SOURCES: dict[str, str] = {
 """Name → text for the user."""
 
 PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links", "qdiscs": "links"}
-"""Source → the one that it cannot be read without."""
+"""Source → the source that it is a part of: unreadable if that one is."""
 
 UNKNOWN_REASONS = ("needs_root", "malformed", "failed")
 """Reasons for which a field is unknown: the driver or the kernel may have it."""
 
 FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",)}
-"""Family → drivers of the links that its rules are about, where they are about no others."""
+"""Family → drivers of the links that its rules check, if these are the only ones."""
 
 
 def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Unreadable]]:

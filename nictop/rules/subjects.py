@@ -82,37 +82,37 @@ def hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fi
     fixes: dict[WhereToType, Fix] = {
         "proxmox": Fix(
             "proxmox",
-            f"offer {queues} queues",
+            f"Set {queues} queues",
             (command("qm", "set", "<ID>", "--net<N>", f"virtio={address},bridge=<BRIDGE>,queues={queues}"),),
             persistent=True,
-            note=f"<N>: that of the line net<N> with {address} in qm config <ID>. This replaces the whole line: repeat "
-            "what else it says (tag, firewall, mtu). Then stop and start the VM.",
+            note=f"<N> is the number of the net<N> line with {address} in `qm config <ID>`. The command replaces the "
+            "whole line: repeat its other options (tag, firewall, mtu). Then stop and start the VM.",
         ),
         "libvirt": Fix(
             "libvirt",
-            f"offer {queues} queues",
+            f"Set {queues} queues",
             (command("virsh", "edit", "<DOMAIN>"),),
             persistent=True,
-            note=f"In the <interface> with {address}: <driver name='vhost' queues='{queues}'/>. "
-            "Then shut the VM down and start it.",
+            note=f"In the <interface> with {address}, set <driver name='vhost' queues='{queues}'/>. "
+            "Then shut down and start the VM.",
         ),
         "ahv": Fix(
             "ahv",
-            f"offer {queues} queues",
+            f"Set {queues} queues",
             (command("acli", "vm.nic_update", "<VM>", address, f"queues={queues}"),),
             persistent=True,
-            note="With the VM off.",
+            note="The VM must be powered off.",
         ),
         "hypervisor": Fix(
             "hypervisor",
-            f"offer {queues} queues",
+            f"Set {queues} queues",
             (),
             persistent=True,
-            note="KubeVirt: spec.domain.devices.networkInterfaceMultiqueue: true. oVirt: a vNIC profile with the "
-            "custom property queues.",
+            note="KubeVirt: set spec.domain.devices.networkInterfaceMultiqueue: true. oVirt: set the custom property "
+            "queues in the vNIC profile.",
         ),
         "cloud": Fix(
-            "cloud", "another type of instance", (), note="The provider sets the number of queues by instance type."
+            "cloud", "Change the instance type", (), note="The number of queues depends on the instance type."
         ),
     }
     return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)

@@ -27,22 +27,22 @@ class SeverityLabel:
 SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
     "critical": SeverityLabel("critical", "bad"),
     "warning": SeverityLabel("warning", "warn"),
-    "info": SeverityLabel("note", "normal"),
+    "info": SeverityLabel("info", "normal"),
 }
 SKIPPED_LABEL = "skipped"
 """Label of a check that could not be made."""
 
 PLACE_TEXTS: dict[WhereToType, str] = {
     "peer": "on the other host",
-    "hypervisor": "on the Linux hypervisor below",
+    "hypervisor": "on the Linux hypervisor",
     "esxi": "on the ESXi host",
     "proxmox": "on the Proxmox VE host",
     "libvirt": "on the libvirt host",
     "ahv": "on a Nutanix AHV host or CVM",
     "hyperv": "on the Hyper-V host (PowerShell)",
-    "azure": "with the Azure command line",
+    "azure": "with the Azure CLI",
     "cloud": "at the cloud provider",
-    "firmware": "in the firmware set-up",
+    "firmware": "in the firmware setup",
     "switch": "on the switch",
 }
 
@@ -57,11 +57,11 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
 
 
 def place_text(finding: Finding, fix: Fix) -> str:
-    """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to type a fix, and whether it survives a
+    """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to apply a fix, and whether it survives a
     reboot, if that is known."""
     place = f"on {finding.host}" if fix.where == "here" else PLACE_TEXTS[fix.where]
-    lasts = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
-    return place + lasts
+    persistence = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
+    return place + persistence
 
 
 def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:
@@ -81,12 +81,12 @@ def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
 
 
 def severity_counts_text(findings: Iterable[Finding]) -> str:
-    """``1 critical · 2 warnings · 1 note``; "" when there are none."""
+    """``1 critical · 2 warnings · 1 info``; "" when there are none."""
     parts = []
     for severity, number in severity_counts(findings).items():
         if number:
-            word = SEVERITY_LABELS[severity].word
-            parts.append(f"{number} {word}{'s' if number > 1 and word != 'critical' else ''}")
+            plural = "s" if severity == "warning" and number > 1 else ""
+            parts.append(f"{number} {SEVERITY_LABELS[severity].word}{plural}")
     return " · ".join(parts)
 
 
@@ -111,6 +111,11 @@ def subject_text(about: Finding | Skipped, *, several_hosts: bool) -> str:
     """``ens224``; ``vm1 ens224`` if several hosts are watched; ``vm1`` if the subject is the host itself."""
     parts = (about.host, about.subject) if several_hosts or not about.subject else (about.subject,)
     return " ".join(part for part in parts if part)
+
+
+def headline(finding: Finding, *, several_hosts: bool) -> str:
+    """``ens224: no DHCP reply yet``: the subject and the title of a finding."""
+    return f"{subject_text(finding, several_hosts=several_hosts)}: {finding.title}"
 
 
 def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:

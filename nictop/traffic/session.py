@@ -77,7 +77,7 @@ class RunSession:
         async with AsyncExitStack() as stack:
             sessions = self._sessions
             if sessions is None:
-                yield Stage("preparing", "making two ends on this machine")
+                yield Stage("preparing", "creating two network namespaces")
                 pair = await stack.enter_async_context(self_test_pair(self.request))
                 self.request = pair.request
                 yield Note(pair.description)
@@ -93,8 +93,8 @@ class RunSession:
             for name in self.request.observers:
                 if name in hosts and name not in ends and hosts[name].snapshot.counters is None:
                     del hosts[name]
-                    yield Note(f"{name} is not live: it does not observe")
-            yield Stage("preparing", "looking for generators on both hosts")
+                    yield Note(f"{name} is not connected, not monitored")
+            yield Stage("preparing", "checking iperf3 on both hosts")
             self.experiment = await prepare_experiment(self.request, hosts)
             for note in self.experiment.notes:
                 yield Note(note)

@@ -187,11 +187,11 @@ class NictopApp(App[None]):
         self.open_job(ChangeJob.of_finding(finding, fix))
 
     def open_job(self, job: ChangeJob) -> None:
-        from nictop.changes.actions import ByHand, actions_of
+        from nictop.changes.actions import ManualOnly, actions_of
         from nictop.tui.screens.changes.fix import FixScreen
 
         actions = actions_of(job.fix)
-        if isinstance(actions, ByHand) or actions.blanks or not self.nictop.changes.allowed(job.host):
+        if isinstance(actions, ManualOnly) or actions.blanks or not self.nictop.changes.allowed(job.host):
             self.push_screen(FixScreen(job, actions))
         else:
             self.start_change(job, actions)
@@ -235,7 +235,7 @@ class NictopApp(App[None]):
 
     async def action_quit(self) -> None:
         """Ask before a run, or a change that is not kept, is ended."""
-        run, change = self.nictop.traffic.running, self.nictop.changes.at_stake
+        run, change = self.nictop.traffic.running, self.nictop.changes.is_unconfirmed
         if not run and not change:
             self.exit()
             return

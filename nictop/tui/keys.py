@@ -175,9 +175,8 @@ RUN_PAGE_KEYS: list[BindingType] = [
 
 KEPT_KEYS: list[BindingType] = [
     Binding("enter", "open", "Open", id="kept.open", key_display="enter", tooltip="kept runs: show this one"),
-    Binding("a", "mark('A')", "A", id="kept.a", tooltip="kept runs: this set-up is A"),
-    Binding("b", "mark('B')", "B", id="kept.b", tooltip="kept runs: this set-up is B"),
-    Binding("c", "compare", "Compare", id="kept.compare", tooltip="kept runs: A against B"),
+    Binding("m", "mark", "Mark A/B", id="kept.mark", tooltip="results: mark as A, then another one as B"),
+    Binding("x", "swap", "Swap A/B", id="kept.swap", tooltip="results: B becomes A"),
     Binding("u", "update", "Update", id="kept.update", tooltip="kept runs: read the directory again"),
     Binding("escape", "dismiss", "Back", id="kept.back", key_display="esc", tooltip="kept runs: back"),
     *HELP_AND_QUIT,
@@ -202,13 +201,6 @@ KEPT_RUN_KEYS: list[BindingType] = [
     ),
 ]
 
-COMPARISON_KEYS: list[BindingType] = [
-    Binding("escape", "dismiss", "Back", id="comparison.back", key_display="esc", tooltip="a comparison: back"),
-    Binding("x", "turn", "Exchange", id="comparison.turn", tooltip="a comparison: B against A"),
-    QUIT,
-    INTERRUPT,
-]
-
 RECORDED_RUN_KEYS: list[BindingType] = [
     Binding("escape,t", "back", "Back", id="recorded-run.back", key_display="esc", tooltip="a recorded run: back"),
     Binding(
@@ -222,37 +214,8 @@ RECORDED_RUN_KEYS: list[BindingType] = [
 
 # ------------------------------------------------------------------------------------------------------------ changes
 
-FIX_KEYS: list[BindingType] = [
-    Binding("y", "copy", "Copy", id="fix.copy", tooltip="a fix that nictop does not apply: copy its commands"),
-    Binding("escape", "back", "Back", id="fix.back", priority=True, tooltip="a fix: leave it as it is"),
-    _hidden("enter", "back", "Close", id="fix.close", tooltip="a fix that cannot be applied: close it"),
-    INTERRUPT,
-]
-
-SET_UP_KEYS: list[BindingType] = [
-    Binding(
-        "enter", "begin", "Go on", id="set-up.begin", priority=True, tooltip="set-up: ask the host what would change"
-    ),
-    Binding("escape", "close", "Close", id="set-up.close", priority=True, tooltip="set-up: close it"),
-    INTERRUPT,
-]
-
-CHANGE_KEYS: list[BindingType] = [
-    Binding("a", "apply", "Apply", id="change.apply", tooltip="a change: apply it, to be undone unless it is kept"),
-    Binding("k", "keep", "Keep", id="change.keep", tooltip="a change: keep it"),
-    Binding("u", "undo", "Undo", id="change.undo", tooltip="a change: undo it now"),
-    Binding("plus,equals_sign", "wait(1)", "Longer", id="change.longer", tooltip="a change: more time to keep it"),
-    Binding("minus", "wait(-1)", "Shorter", id="change.shorter", tooltip="a change: less time to keep it"),
-    Binding("l", "lasting", "Make it last", id="change.lasting", tooltip="a change that was kept: make it last"),
-]
-
-CHANGE_DIALOG_KEYS: list[BindingType] = [
-    Binding("y", "copy", "Copy", id="change.copy", tooltip="a change: copy its commands"),
-    Binding("enter", "close", "Close", id="change.close", tooltip="a change that has ended: close it"),
-    Binding("escape", "back", "Back", id="change.back", priority=True, tooltip="a change: no; later: look around"),
-    INTERRUPT,
-]
-"""The other keys of the same dialog; they are not in the help."""
+SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Continue", id="set-up.continue")]
+"""In the form; on the buttons Enter presses."""
 
 # ------------------------------------------------------------------------------------------------------------ dialogs
 
@@ -262,31 +225,41 @@ HELP_KEYS: list[BindingType] = [
 ]
 
 DIALOG_KEYS: list[BindingType] = [
-    Binding("enter,y", "answer(True)", "Yes", id="dialog.yes", tooltip="a dialog: yes"),
-    Binding("escape,n", "answer(False)", "No", id="dialog.no", tooltip="a dialog: no"),
-]
-
-LEAVE_KEYS: list[BindingType] = [
-    Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
-]
-
-RUN_CHANGE_KEYS: list[BindingType] = [
+    _hidden("tab", "step(1)", "Next", id="dialog.next", priority=True, tooltip="a dialog: next button or field"),
+    _hidden("shift+tab", "step(-1)", "Previous", id="dialog.previous", priority=True),
+    _hidden("up", "scroll_text(-1)", "Up", id="dialog.up"),
+    _hidden("down", "scroll_text(1)", "Down", id="dialog.down"),
+    _hidden("pageup", "page_text(-1)", "Page up", id="dialog.page-up"),
+    _hidden("pagedown", "page_text(1)", "Page down", id="dialog.page-down"),
+    Binding("escape", "cancel", "Cancel", id="dialog.cancel", priority=True, tooltip="a dialog: cancel"),
     INTERRUPT,
 ]
 
-LINE_ENTRY_KEYS: list[BindingType] = [
-    Binding("escape", "dismiss", "Cancel", id="entry.cancel", tooltip="a line to be typed: cancel"),
+BUTTON_KEYS: list[BindingType] = [
+    _hidden("left", "choose(-1)", "Before", id="button.before"),
+    _hidden("right", "choose(1)", "Next", id="button.next"),
+    _hidden("enter", "press", "Confirm", id="button.press"),
+]
+
+COPY_KEYS: list[BindingType] = [
+    Binding("y", "copy", "Copy", id="dialog.copy", tooltip="a dialog with commands: copy them"),
+]
+
+LEAVE_KEYS: list[BindingType] = [_hidden("ctrl+c", "quit", "Quit", id="leave.quit", priority=True)]
+
+MENU_KEYS: list[BindingType] = [
+    Binding("escape", "dismiss", "Close", id="menu.close", tooltip="a menu: close it"),
     INTERRUPT,
 ]
 
-QUESTION_KEYS: list[BindingType] = [
-    Binding("escape", "cancel", "Cancel", id="question.cancel", priority=True, tooltip="a question: do not answer"),
-    INTERRUPT,
+MENU_LIST_KEYS: list[BindingType] = [
+    Binding("enter", "screen.choose", "Choose", id="menu.choose", tooltip="a menu: choose the entry"),
+    Binding("space", "screen.toggle_option", "Toggle", id="menu.toggle", tooltip="a menu: switch the option on or off"),
 ]
 
 # ------------------------------------------------------------------------------------------------------ help and README
 
-_TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS, COMPARISON_KEYS)
+_TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS)
 
 ALL_KEYS: list[BindingType] = [
     *(key for key in LIVE_KEYS if key not in REPLAY_KEYS),
@@ -295,7 +268,6 @@ ALL_KEYS: list[BindingType] = [
     *OVERVIEW_TABLE_KEYS,
     *(key for key in HOSTS_KEYS if isinstance(key, Binding) and key.action in ("add", "remove", "reconnect")),
     *(key for keys in _TRAFFIC for key in keys if key not in HELP_AND_QUIT),
-    *CHANGE_KEYS,
     *LIST_KEYS,
     *REPLAY_KEYS,
     *RECORDED_RUN_KEYS,

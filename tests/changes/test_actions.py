@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.changes.actions import BLANKS, Actions, ByHand, actions_of, command_of, fill
+from nictop.changes.actions import BLANKS, Actions, ManualOnly, actions_of, command_of, fill, with_values
 from nictop.errors import NictopError
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
-from nictop.rules.fixes.commands import Step, command, joined, stored_line
+from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
 from tests.support.findings import commands, step_texts
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -43,7 +43,7 @@ def actions(*lines: str) -> Actions:
 
 def why(fix: Fix) -> str:
     found = actions_of(fix)
-    assert isinstance(found, ByHand)
+    assert isinstance(found, ManualOnly)
     return found.why
 
 
@@ -56,7 +56,7 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
     for file, found in findings_of_cases():
         for fix in found.fixes:
             meant = actions_of(fix)
-            if isinstance(meant, ByHand):
+            if isinstance(meant, ManualOnly):
                 assert meant.why and not meant.why.endswith("."), (file, fix)
                 by_hand.add(found.rule)
                 continue
@@ -149,9 +149,9 @@ def test_what_a_shell_would_expand_is_a_name(name: str) -> None:
 
 
 def test_other_places_and_no_commands() -> None:
-    assert why(Fix("esxi", "t", commands("esxtop"))) == "it is typed on the ESXi host"
-    assert why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"))) == "it is typed on the other host"
-    assert why(Fix("here", "t", ())) == "there is no command for it"
+    assert why(Fix("esxi", "t", commands("esxtop"))) == "it runs on the ESXi host"
+    assert why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"))) == "it runs on the other host"
+    assert why(Fix("here", "t", ())) == "it has no command"
 
 
 def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
@@ -221,3 +221,17 @@ def test_arbitrary_words_are_never_an_action_that_the_probe_refuses(words: list[
         meant = actions_of(here(command(*start, *words)))
         if isinstance(meant, Actions) and not meant.blanks:
             assert parse_action(meant.actions[0])
+
+
+def test_values_are_put_into_commands_that_are_only_shown() -> None:
+    steps = (
+        command("nmcli", "con", "mod", "lan", "ipv4.addresses", "<ADDRESS/PREFIX>"),
+        echo("<MAC>", "/sys/class/net/<NIC>/address"),
+        joined("|", command("virsh", "dumpxml", "<VM>"), command("grep", "<MAC>")),
+    )
+    values = {"ADDRESS/PREFIX": "192.0.2.10/24", "NIC": "ens4", "MAC": "", "VM": "it's"}
+    assert step_texts(with_values(steps, values)) == [
+        "nmcli con mod lan ipv4.addresses 192.0.2.10/24",
+        "echo '<MAC>' > /sys/class/net/ens4/address",
+        "virsh dumpxml 'it'\"'\"'s' | grep '<MAC>'",
+    ]

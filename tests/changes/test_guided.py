@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nictop.changes.actions import Action, Actions, ByHand, actions_of
+from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressRequest
@@ -102,8 +102,8 @@ def test_a_gateway_is_for_a_default_route() -> None:
     ("spec", "why"),
     [
         (AddressRequest("192.0.2.10"), "prefix length"),
-        (AddressRequest("192.0.2.0/24"), "network or its broadcast"),
-        (AddressRequest("192.0.2.255/24"), "network or its broadcast"),
+        (AddressRequest("192.0.2.0/24"), "network or broadcast"),
+        (AddressRequest("192.0.2.255/24"), "network or broadcast"),
         (AddressRequest("192.0.2.10/33"), "192.0.2.10/33"),
         (AddressRequest("\x1b[2J"), "x1b"),
         (AddressRequest("192.0.2.10/24", "192.0.2.1"), "default route"),
@@ -150,8 +150,10 @@ def test_without_networkmanager_ip_sets_it_and_the_manager_of_the_host_comes_fir
     job = give_address(host, link, STATIC)
     assert actions(job) == (("ip", "address", "add", "192.0.2.10/24", "dev", "ens224"),)
     assert step_texts(job.fix.undo) == ["ip address del 192.0.2.10/24 dev ens224"] and job.fix.persistent is False
-    assert job.lasting[0].title == f"by {owner}"
-    assert {one.title for one in job.lasting} == {"by netplan", "by systemd-networkd", "by ifupdown"}
+    assert job.lasting[0].title == f"Permanent: {owner}"
+    assert {one.title for one in job.lasting} == {
+        f"Permanent: {name}" for name in ("netplan", "systemd-networkd", "ifupdown")
+    }
     text = script("vm1", job.title, job.fix, lasting=job.lasting)
     for line in (
         "Address=192.0.2.10/24",
@@ -168,11 +170,11 @@ def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
     host, link = without_networkmanager("netplan")
     routed = give_address(host, link, AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True))
     assert step_texts(routed.fix.commands)[1] == "ip route add default via 192.0.2.1 dev ens224"
-    assert isinstance(actions_of(routed.fix), ByHand)
+    assert isinstance(actions_of(routed.fix), ManualOnly)
     texts = [" ".join(step_texts(one.commands)) for one in routed.lasting]
     assert all("192.0.2.1" in text.replace("192.0.2.10", "") for text in texts)
     dhcp = give_address(host, link, DHCP)
-    assert isinstance(actions_of(dhcp.fix), ByHand)
+    assert isinstance(actions_of(dhcp.fix), ManualOnly)
     assert [
         words in " ".join(step_texts(one.commands))
         for one, words in zip(dhcp.lasting, ("use-routes=false", "UseGateway=no", "inet dhcp"), strict=True)
@@ -214,8 +216,8 @@ def test_virtual_functions_only_from_none() -> None:
     for wrong in (0, 65):
         assert "1 to 64" in refusal(make_vfs, host, function, wrong), wrong
     busy = host_facts({"base": "hypervisor"})
-    assert "all would go" in refusal(make_vfs, busy, busy.functions["0000:3b:00.0"], 4)
-    assert "offers no" in refusal(make_vfs, busy, busy.functions["0000:3b:02.0"], 4)
+    assert "removes all of them" in refusal(make_vfs, busy, busy.functions["0000:3b:00.0"], 4)
+    assert "does not support VFs" in refusal(make_vfs, busy, busy.functions["0000:3b:02.0"], 4)
     assert not job.proof(host.snapshot).proven
     two = make_vfs(host, function, 2)
     assert two.proof(busy.snapshot).proven

@@ -173,7 +173,7 @@ async def test_a_probe_that_does_not_answer() -> None:
     carried = await carry(ScriptedProbe(prepare=[]), keep, limits=replace(PATIENT, reply=0.2))
     assert (
         carried.end.outcome == "unreachable"
-        and "no answer from the probe within" in carried.end.text
+        and "no reply from the probe within" in carried.end.text
         and not carried.log
     )
 
@@ -197,7 +197,7 @@ async def test_it_is_back_with_the_old_values() -> None:
     probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
     carried = await carry(probe, only_apply)
     assert carried.kinds == ["Prepared", "Applying", "Applied", "ConnectionLost", "ChangeEnded"]
-    assert carried.end.outcome == "undone" and "read back" in carried.end.text
+    assert carried.end.outcome == "undone" and "read after the connection was lost" in carried.end.text
     assert probe.steps == ["prepare", "apply", "prepare"] and probe.asked[-1].id != probe.asked[0].id
 
 
@@ -226,7 +226,7 @@ async def test_it_was_kept_when_it_has_the_new_values_after_its_time() -> None:
 async def test_it_does_not_come_back() -> None:
     probe = ScriptedProbe(apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
-    assert carried.end.outcome == "unknown" and "undoes by itself" in carried.end.text
+    assert carried.end.outcome == "unknown" and "rolls back what was not confirmed" in carried.end.text
     probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
     assert (await carry(probe, only_apply, limits=ChangeTimeouts())).end.outcome == "unknown"
 

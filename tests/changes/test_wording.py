@@ -1,4 +1,4 @@
-"""How a change is said: whatever a machine calls its things, lines are clean and no wider than they may be."""
+"""Text about changes: lines are clean and not too wide, whatever names a host has."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def test_a_plan() -> None:
     one = replace(PLANNED, disturbs=("the default route goes over ens4",))
     assert list(plan_lines((one,), 80)) == [
         "1. ip link set dev ens4 mtu 9000",
-        "     now      mtu 1500",
-        "     then     mtu 9000",
-        "     mind     the default route goes over ens4",
-        "     lasts    until the next reboot",
-        "     undo     ip link set dev ens4 mtu 1500",
+        "     current      mtu 1500",
+        "     new          mtu 9000",
+        "     warning      the default route goes over ens4",
+        "     persistence  until reboot",
+        "     rollback     ip link set dev ens4 mtu 1500",
     ]
     profile = PlannedAction(("nmcli", "con", "up", "lan"), "", "up: lan", (), "lan", persistent=True)
     lines = list(plan_lines((one, profile), 80))[6:]
     assert lines == [
         "2. nmcli con up lan",
-        "     now      nothing",
-        "     then     up: lan",
-        "     lasts    survives a reboot",
-        "     undo     by NetworkManager's checkpoint",
+        "     current      none",
+        "     new          up: lan",
+        "     persistence  survives a reboot",
+        "     rollback     NetworkManager checkpoint",
     ]
-    assert "     then     the same" in plan_lines((replace(PLANNED, before="mtu 9000"),), 80)
+    assert "     new          unchanged" in plan_lines((replace(PLANNED, before="mtu 9000"),), 80)
 
 
 @given(st.integers(0, 2**32), st.sampled_from([24, 40, 80, 120]))
@@ -68,16 +68,16 @@ def test_any_plan_is_clean(seed: int, cells: int) -> None:
         (Applying(), "applying"),
         (Applied((), 130.0), "in 30 s"),
         (Applied((), 90.0), "in 0 s"),
-        (ReadBack(), "still answers"),
-        (Verdict(True), "the finding is gone"),
-        (Verdict(False), "still there"),
-        (Verdict(False, HOSTILE), "cannot be told"),
+        (ReadBack(), "still reachable"),
+        (Verdict(True), "finding resolved"),
+        (Verdict(False), "still present"),
+        (Verdict(False, HOSTILE), "could not be checked"),
         (StepFailed(HOSTILE), "ev\\x1b"),
-        (Undoing(""), "undoing"),
-        (Undoing(HOSTILE), "undoing: ev\\x1b"),
-        (ConnectionLost(HOSTILE), "takes it back by itself"),
-        (ChangeEnded("kept"), "kept"),
-        (ChangeEnded("refused", HOSTILE), "nothing was changed: ev\\x1b"),
+        (Undoing(""), "rolling back"),
+        (Undoing(HOSTILE), "rolling back: ev\\x1b"),
+        (ConnectionLost(HOSTILE), "rolls back automatically"),
+        (ChangeEnded("kept"), "confirmed"),
+        (ChangeEnded("refused", HOSTILE), "nothing changed: ev\\x1b"),
     ],
 )
 def test_events(event: Event, said: str) -> None:

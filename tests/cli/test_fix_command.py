@@ -170,17 +170,17 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
         fixing.answer("yes")
         fixing.until("keep it? [yes/no]")
         assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
-        fixing.until("the finding is gone")
+        fixing.until("finding resolved")
         fixing.answer("yes")
         code, plan = fixing.end()
-    assert code == 0 and "kept" in fixing.said
+    assert code == 0 and "confirmed: the new values are kept" in fixing.said
     assert "connection.id Wired connection 1" in plan and "ipv4.addresses 192.0.2.10/24" in plan
-    assert "undo     by NetworkManager's checkpoint" in plan and "<ADDRESS" not in plan
+    assert "rollback     NetworkManager checkpoint" in plan and "<ADDRESS" not in plan
     assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
     (change,) = logged(tmp_path)
     assert change["state"] == "kept" and change["rule"] == RULE and change["subject"] == "ens4"
     text = call_main("changes", XDG_STATE_HOME=str(tmp_path)).stdout
-    assert "to undo it:" in text and "'Wired connection 1'" in text
+    assert "rollback:" in text and "'Wired connection 1'" in text
     assert call_main("changes", "another", XDG_STATE_HOME=str(tmp_path)).stdout == ""
 
     again = fix(sick, tmp_path, "--allow-changes", "--yes", "--fill", FILL)
@@ -193,7 +193,7 @@ def test_yes_applies_and_keeps_by_itself(sick: PrivateNetworkManager, tmp_path: 
     with fix(sick, tmp_path, "--allow-changes", "--yes", "--fill", FILL) as fixing:
         code, _ = fixing.end()
     assert code == 0 and profile(sick) == "ens4", fixing.said
-    assert "the host still answers" in fixing.said and "the finding is gone" in fixing.said
+    assert "host still reachable" in fixing.said and "finding resolved" in fixing.said
 
 
 # ------------------------------------------------------------------------------------------------------------ not kept
@@ -205,7 +205,7 @@ def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path, 
     before = picture(sick)
     with fix(sick, tmp_path, *allowed, "--dry-run", "--fill", FILL) as fixing:
         code, plan = fixing.end()
-    assert code == 0 and "now      ipv4.method auto" in plan and "then     ipv4.method manual" in plan
+    assert code == 0 and "current      ipv4.method auto" in plan and "new          ipv4.method manual" in plan
     assert picture(sick) == before and logged(tmp_path) == []
 
 
@@ -242,7 +242,7 @@ def test_nobody_keeps_it(sick: PrivateNetworkManager, tmp_path: Path) -> None:
         fixing.answer("yes")
         fixing.until("keep it?")
         assert "192.0.2.10/24" in addresses(sick)
-        fixing.until("undone")
+        fixing.until("rolled back")
         assert fixing.end()[0] == 1
     sick.wait_for(lambda: picture(sick) == before)
     assert [one["state"] for one in logged(tmp_path)] == ["undone"]
@@ -258,7 +258,7 @@ def test_a_signal_takes_it_back(sick: PrivateNetworkManager, tmp_path: Path, num
         fixing.until("keep it?")
         os.kill(fixing.process.pid, number)
         assert fixing.end()[0] == 128 + number
-    assert "undone" in fixing.said
+    assert "rolled back" in fixing.said
     sick.wait_for(lambda: picture(sick) == before)
 
 
@@ -393,7 +393,7 @@ def test_over_ssh_a_lost_connection_takes_it_back(
         for pid in far.sessions() if who == "session" else far.probes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        fixing.until("read back after the connection had been lost")
+        fixing.until("read after the connection was lost")
         assert fixing.end()[0] == 1
     assert picture(sick) == before and [one["state"] for one in logged(tmp_path)] == ["undone"]
 

@@ -46,10 +46,8 @@ from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, flow, load, result
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
-ASKED = Experiment(
-    "experiment", (), "sweep", "length", label="first", notes=("the built-in generator carries all runs",)
-)
-VLAN_FAILED = PathProof("failed", "b: ens5 carried 0 B of the run; ens4 (other) carried 5.82 GiB")
+ASKED = Experiment("experiment", (), "sweep", "length", label="first", notes=("built-in generator used",))
+VLAN_FAILED = PathProof("failed", "b: ens5 carried 0 B of it; ens4 (other) carried 5.82 GiB")
 
 
 def kept(made: Result, number: int = 1, **more: object) -> StoredRun:
@@ -63,7 +61,7 @@ def sweep() -> list[StoredRun]:
     for number in range(6):
         made = result(2.0 + number)
         if number == 5:
-            made = result(failure=Failure("stall", "nothing arrived any more"), flows=())
+            made = result(failure=Failure("stall", "no more data"), flows=())
         value = "4K" if number < 3 else "1M"
         found.append(kept(made, number + 1, kind="sweep", group=value, variable="length", value=value))
     return found
@@ -103,7 +101,7 @@ def test_singular_and_plural() -> None:
     made = replace(made, flows=(replace(made.flows[0], sent=Total(True, True, 10.0, 1e9, retransmits=1)),))
     told = {one.kind: one.text for one in result_sentences(made)}
     assert "1 of 1 datagram lost" in told["goodput"]
-    assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), window 1 segment")
+    assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment")
     assert stored_runs_text(StoredRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
         "not listed: 1 older result\n"
     )
@@ -115,15 +113,15 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
     made = result(flows=(flow(5.0, sent=sent, retransmits=12),), sockets=(figures,), bottleneck="the sender's core")
     told = {one.kind: one.text for one in result_sentences(made)}
     assert told == {
-        "goodput": "5.00 Gb/s arrived at b, 53 % of the ceiling",
+        "goodput": "5.00 Gb/s received by b, 53 % of line rate",
         "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
-        "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, window 130 segments, MSS 1448, cubic",
+        "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 segments, MSS 1448, cubic",
         "held back": "the sender's core",
         "path": "verified: a: ens4 carried it; b: ens5 carried it",
-        "client": "a: 0.60 of 4 CPUs, 0.10 per Gb/s (user 0.10, system 0.30, softirq 0.20); hottest CPU 2: 50 % busy, "
-        "20 % in softirq",
-        "server": "b: 0.60 of 4 CPUs, 0.10 per Gb/s (user 0.10, system 0.30, softirq 0.20); hottest CPU 2: 50 % busy, "
-        "20 % in softirq",
+        "client": "a: 0.60 of 4 cores busy, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "hottest CPU 2: 50 %, softirq 20 %",
+        "server": "b: 0.60 of 4 cores busy, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "hottest CPU 2: 50 %, softirq 20 %",
     }
 
 
@@ -131,21 +129,21 @@ def test_sentences_of_a_failed_run_begin_with_failure_and_commands() -> None:
     failed = Failure("timeout", "nothing answered at 192.0.2.2 port 5201", ("ufw allow 5201",), "b")
     told = result_sentences(result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None))
     assert [one.kind for one in told] == ["failed", "failed", "type"]
-    assert told[1].text.startswith("type this on b") and told[2].text == "ufw allow 5201"
+    assert told[1].text.startswith("run this command on b") and told[2].text == "ufw allow 5201"
 
 
 def test_an_unproven_path_is_listed_once_and_is_the_reason() -> None:
     told = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
-    assert [one.text for one in told] == [f"NOT verified: {VLAN_FAILED.sentence}", "the path is not verified"]
+    assert [one.text for one in told] == [f"not verified: {VLAN_FAILED.sentence}", "path not verified"]
 
 
 def test_both_directions_and_datagrams() -> None:
     lossy = Total(False, False, 10.0, 1e9, packets=1000, lost=10, jitter=0.05)
     told = [one.text for one in result_sentences(result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a"))))]
     assert told[:3] == [
-        "5.00 Gb/s arrived at b, 53 % of the ceiling",
-        "1.00 Gb/s arrived at a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
-        "6.00 Gb/s in both directions together",
+        "5.00 Gb/s received by b, 53 % of line rate",
+        "1.00 Gb/s received by a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
+        "6.00 Gb/s total of both directions",
     ]
 
 
@@ -183,12 +181,12 @@ def test_text_of_a_run_at_80_columns() -> None:
     text = run_text(result(bottleneck="the wire", facts={**FACTS, "client nic": "ens4"}), 80)
     assert text.splitlines() == [
         "a ens4 192.0.2.1 → b 192.0.2.2 port 5201",
-        "client to server, TCP, 1 stream, 2 s, iperf3 · 2026-09-21 14:13:20 UTC",
+        "client → server, TCP, 1 stream, 2 s, iperf3 · 2026-09-21 14:13:20 UTC",
         "",
-        "goodput      5.00 Gb/s arrived at b, 53 % of the ceiling",
-        "ceiling      9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
-        "held back    the wire",
+        "goodput      5.00 Gb/s received by b, 53 % of line rate",
+        "bottleneck   the wire",
         "path         verified: a: ens4 carried it; b: ens5 carried it",
+        "line rate    9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "",
         "CPU            busy  per Gb/s  user  system  softirq  steal     hottest",
         "client a  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
@@ -205,7 +203,7 @@ def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
         "observer pve.example  2.60 of 4      0.10     0.20      0   2.00  CPU 2 50 %",
     ]
     assert "  user  system  softirq  steal  guest  " in run_text(result(hosts=hosts), 120)
-    assert "CPU observer pve.example: 2.60 of 4 CPUs" in run_text(result(hosts=hosts), 60)
+    assert "CPU observer pve.example: 2.60 of 4 cores busy" in run_text(result(hosts=hosts), 60)
 
 
 def test_commands_are_separated_by_blank_lines() -> None:
@@ -225,7 +223,7 @@ def test_text_of_a_sweep_has_one_line_per_value() -> None:
         "1M      2 of 3  5.50 Gb/s  5.00 G   6.00 G     58 %          0.10          0.10",
         "CPU: cores that were busy for each Gb/s",
     ]
-    assert "✖ failed     1M: nothing arrived any more" in text
+    assert "✖ failed     1M: no more data" in text
     assert "  CPU client a 0.10, CPU server b 0.10" in experiment_text(sweep(), 60).splitlines()
 
 
@@ -234,7 +232,7 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
     assert (first.value, len(first.runs), first.failed) == ("4K", 3, 0)
     assert (second.value, len(second.runs), second.failed) == ("1M", 3, 1)
     assert second.goodput == spread([5e9, 6e9])
-    assert any("the run failed" in reason for reason in second.unranked)
+    assert any("failed: " in reason for reason in second.unranked)
 
 
 @pytest.mark.parametrize("columns", [-1, 40, 60, 80, 120, 200, 999])
@@ -281,7 +279,7 @@ def test_the_verdict_is_first_and_differences_are_last() -> None:
     text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
     lines = text.splitlines()
     assert lines[:2] == ["A: 1 queue", "B: 4 queues"]
-    assert lines[3].startswith("verdict      4 queues is better: 4 queues reaches 1.60 × the goodput of 1 queue")
+    assert lines[3].startswith("verdict      Better: 4 queues = 1.60× of 1 queue (95 % CI 1.60–1.60)")
     rows = [" ".join(line.split()) for line in lines]
     assert "geometric mean A B B/A (95 % interval)" in rows
     assert "goodput 5.02 Gb/s 8.02 Gb/s 1.60 (1.60 to 1.60)" in rows
@@ -309,29 +307,29 @@ def test_a_refusal_has_every_reason() -> None:
     versus = compare([result()], [result()])
     assert versus.verdict == "refused"
     text = comparison_text(versus, ("A", "B"), 80)
-    assert "✖ no verdict fewer than 3 runs of A\n             fewer than 3 runs of B\n" in text
+    assert "✖ Not comparable\n  A has 1 run, 3 needed\n  B has 1 run, 3 needed\n" in text
 
 
 def test_a_reason_of_several_runs_is_listed_once() -> None:
     a = [result(proof=VLAN_FAILED), result(), result(proof=VLAN_FAILED)]
     text = comparison_text(compare(a, [result()] * 3), ("A", "B"), 120)
-    assert text.count("the path is not verified") == 1
-    assert f"✖ no verdict A 1, A 3: the path is not verified: {VLAN_FAILED.sentence}" in text
+    assert text.count("path not verified") == 1
+    assert f"✖ Not comparable\n  A 1, A 3: path not verified: {VLAN_FAILED.sentence}" in text
 
 
 def test_the_bottleneck_is_that_of_the_median_run() -> None:
     runs = [kept(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat") for rate in (9.0, 2.0, 4.0)]
     text = experiment_text(runs, 80)
-    assert "held back    cause 4\n" in text and "cause 9" not in text and "cause 2" not in text
+    assert "bottleneck   cause 4\n" in text and "cause 9" not in text and "cause 2" not in text
 
 
 def test_the_list_names_files_without_results() -> None:
-    assert stored_runs_text(StoredRuns(), 80) == "no results are kept yet\n"
-    runs = StoredRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
+    assert stored_runs_text(StoredRuns(), 80) == "no stored results\n"
+    runs = StoredRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
-    assert lines[2:] == ["not listed: 7 older results", "2.json: it is no result of nictop"]
+    assert lines[2:] == ["not listed: 7 older results", "2.json: not a nictop result"]
 
 
 # ---------------------------------------------------------------------------------------------------- Markdown, JSON
@@ -356,7 +354,7 @@ def test_markdown_of_a_sweep() -> None:
     lines = experiment_markdown(sweep()).splitlines()
     assert lines[4].startswith("| length | runs | median | lowest | highest | ceiling |")
     assert lines[6].startswith("| 4K | 3 | 3.00 Gb/s | 2.00 G | 4.00 G | 32 % |")
-    assert "- **goodput** 2.00 Gb/s arrived at b, 21 % of the ceiling" in lines
+    assert "- **goodput** 2.00 Gb/s received by b, 21 % of line rate" in lines
 
 
 def test_the_schemas_describe_the_documents() -> None:

@@ -1,4 +1,4 @@
-"""``nictop setup`` as a process in a namespace: each job ends with its check, and --yes keeps only what is proven."""
+"""``nictop setup`` as a process in a namespace: each job ends with its check, and --yes keeps only what is verified."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def test_queues(host: Namespace, tmp_path: Path) -> None:
     assert script.returncode == 0 and script.stdout.startswith("#!/bin/sh\n") and queues(host) == before
     done = setup(inside(host), tmp_path, *words, "--yes")
     assert done.returncode == 0, done.stderr
-    assert f"proven: {LINK} has {wanted} receive queues" in done.stderr and "kept" in done.stderr
+    assert f"verified: {LINK} has {wanted} receive queues" in done.stderr and "kept" in done.stderr
     assert queues(host) == [wanted, wanted]
     again = setup(inside(host), tmp_path, *words, "--yes")
-    assert again.returncode == 2 and f"has {wanted} queues already" in again.stderr
+    assert again.returncode == 2 and f"already has {wanted} queues" in again.stderr
     wait_for_no_process_left(host)
 
 
@@ -101,7 +101,7 @@ async def test_what_is_not_proven_is_not_kept(
         change = ChangeSession(session, guided.spec(actions.actions, 5.0))
         assert await ChangeDialog(options, guided, change).run() == 1
     said = capsys.readouterr().err
-    assert "not proven yet: nothing of the kind" in said and "undone" in said
+    assert "not verified yet: nothing of the kind" in said and "rolled back" in said
     assert queues(host) == before
 
 
@@ -122,7 +122,7 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
     assert refused.returncode == 2 and "default route" in refused.stderr
     done = setup(manager.prefix, tmp_path, *words, "--yes")
     assert done.returncode == 0, done.stderr
-    assert f"proven: {NIC} has {STATIC}" in done.stderr
+    assert f"verified: {NIC} has {STATIC}" in done.stderr
     shown = manager.nmcli("-g", "connection.interface-name,ipv4.addresses,ipv4.never-default", "con", "show", NIC)
     assert shown.splitlines() == [NIC, STATIC, "yes"]
     assert STATIC in manager.namespace.run(["ip", "-4", "-o", "address", "show", "dev", NIC])

@@ -58,12 +58,12 @@ def namespaces_of(pid: int) -> list[str]:
 STAGES = {
     "before the first line": "",
     "ends made": "from client",
-    "looking for generators": "looking for generators",
+    "checking iperf3": "checking iperf3",
     "starting the server": "starting the server",
     "server listening": "the server listens",
     "waiting for the first byte": "waiting for the first byte",
     "first interval": " Mb/s",
-    "last counters": "waiting for the last counters",
+    "last counters": "reading final counters",
     "between two runs": "resting",
     "second run": "run 2 of 2",
 }
@@ -177,7 +177,7 @@ def test_somebody_is_asked_for_a_change(state: Path) -> None:
         os.write(keyboard, b"\n")
         out, rest = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, rest
-        assert "arrived at server" in out
+        assert "received by server" in out
     finally:
         os.close(keyboard)
 
@@ -227,13 +227,13 @@ class Terminal:
 @needs_namespaces
 def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(state: Path) -> None:
     terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin", *LIMITED)
-    terminal.until(b"arrived at server")
+    terminal.until(b"received by server")
     terminal.until(b"Again")  # the key that is offered when the run is over; until then q asks first
     os.write(terminal.keyboard, b"q")
     assert terminal.end() == 0
     printed = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "client to server, TCP, 1 stream, 1 s, at 50.0 Mb/s, built-in generator" in printed
-    assert "goodput " in printed and "not ranked the path is not verified" in printed
+    assert "client → server, TCP, 1 stream, 1 s, rate 50.0 Mb/s, built-in generator" in printed
+    assert "goodput " in printed and "not ranked path not verified" in printed
 
 
 @needs_namespaces

@@ -88,11 +88,13 @@ def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
     lead = wall_clock_lead(greeted(hello, clock), HERE)
     assert lead is not None
     assert lead.time == pytest.approx(3.2)
-    assert clock_text(greeted(hello, clock), HERE) == "time of day 3.20 s ahead · clock known to 400 µs"
+    assert clock_text(greeted(hello, clock), HERE) == "clock offset +3.20 s ± 800 µs"
     behind = replace(hello, wall=HERE.wall - 4 - 75)
-    assert clock_text(greeted(behind, clock), HERE) == "time of day 1 min 15 s behind · clock known to 400 µs"
+    assert clock_text(greeted(behind, clock), HERE) == "clock offset -1 min 15 s ± 800 µs"
     equal = replace(hello, wall=HERE.wall - 4 + 0.003)
-    assert clock_text(greeted(equal, clock), HERE) == "time of day equal · clock known to 400 µs"
+    assert clock_text(greeted(equal, clock), HERE) == "clock offset 0 s ± 10.0 ms"
+    equal = replace(hello, wall=HERE.wall - 4)
+    assert clock_text(greeted(equal, clock), HERE) == "clock offset 0 s ± 800 µs"
 
 
 def test_an_inventory_is_newer_than_the_hello() -> None:
@@ -100,11 +102,11 @@ def test_an_inventory_is_newer_than_the_hello() -> None:
     clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
     newest = replace(inventory(time=98.0), wall=HERE.wall - 2)
     snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=newest))
-    assert clock_text(snapshot, HERE).startswith("time of day equal")
+    assert clock_text(snapshot, HERE).startswith("clock offset 0 s ±")
 
 
 def test_clock_text_without_measurement() -> None:
-    assert clock_text(Snapshot.empty("a"), HERE) == "clock not compared yet"
-    assert clock_text(greeted(), HERE) == "clock not compared yet"
+    assert clock_text(Snapshot.empty("a"), HERE) == "clock offset not measured yet"
+    assert clock_text(greeted(), HERE) == "clock offset not measured yet"
     local = replace(HELLO, boot_id="here", monotonic=4999.0, wall=HERE.wall - 1)
-    assert clock_text(greeted(local), HERE) == "time of day equal · same clock"
+    assert clock_text(greeted(local), HERE) == "clock offset 0 s (same clock)"

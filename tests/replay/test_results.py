@@ -55,8 +55,8 @@ def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch
 def test_the_report_of_a_recording_has_them(form: str) -> None:
     done = run("report", DEMO, "-o", "-", "--format", form)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "1.06 Gb/s arrived at alma-load-002" in done.stdout
-    assert "2.38 Gb/s arrived at alma-load-002" in done.stdout
+    assert "1.06 Gb/s received by alma-load-002" in done.stdout
+    assert "2.38 Gb/s received by alma-load-002" in done.stdout
     assert len(re.findall("alma-load-001: ens256 carried", done.stdout)) >= 2
     assert "retransmits 0.93 %" in done.stdout and "network between the hosts" not in done.stdout
     if form == "html":
@@ -67,7 +67,7 @@ def test_the_report_of_a_recording_has_them(form: str) -> None:
 def test_aliases_reach_the_runs() -> None:
     done = run("report", DEMO, "-o", "-", "--redact")
     assert done.returncode == 0
-    assert "Gb/s arrived at host-2" in done.stdout
+    assert "Gb/s received by host-2" in done.stdout
     assert "alma-load" not in done.stdout and "10.78.0." not in done.stdout
 
 

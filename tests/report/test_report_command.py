@@ -85,7 +85,7 @@ def test_runs_alone_are_reported_without_hosts(capsys: pytest.CaptureFixture[str
 def test_a_file_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     path = save_run(experiments()[0], directory(os.environ))
     assert main(["report", str(path), "-o", "-"]) == 0
-    assert "5.00 Gb/s arrived at b" in capsys.readouterr().out
+    assert "5.00 Gb/s received by b" in capsys.readouterr().out
 
 
 def test_a_recording(capsys: pytest.CaptureFixture[str], home: Path) -> None:

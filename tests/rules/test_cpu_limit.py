@@ -15,7 +15,7 @@ from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.registry import MAX_RULE_SECONDS, host_rule, pair_rule
 from tests.support.rule_cases import host_facts
 
-REASON = "the rule took more than 50 ms of CPU time and was interrupted"
+REASON = "check stopped: more than 50 ms of CPU time"
 
 
 def forever(host: HostFacts) -> None:

@@ -50,7 +50,7 @@ def arbitrary_host(name: str, number: random.Random) -> HostFacts:
 
 
 def failures(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    return [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
+    return [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("check failed")]
 
 
 def assert_sound(diagnosis: Diagnosis) -> None:

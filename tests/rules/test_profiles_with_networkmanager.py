@@ -51,7 +51,7 @@ def addresses(manager: PrivateNetworkManager, name: str = NIC) -> list[str]:
 def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetworkManager) -> None:
     """The first fix: the NIC has its address, the profile its name, and there is no finding."""
     finding = only(manager, GENERATED)
-    assert finding.title == 'waits for DHCP by "Wired connection 1", which NetworkManager made up'
+    assert finding.title == 'no DHCP reply yet; auto-generated profile "Wired connection 1"'
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
@@ -106,11 +106,11 @@ def test_the_fix_with_a_new_profile(manager: PrivateNetworkManager) -> None:
 def test_a_manually_set_address_is_kept(manager: PrivateNetworkManager) -> None:
     """The device is then managed externally; the commands contain no placeholders."""
     manager.nmcli("con", "down", "Wired connection 1")
-    assert only(manager, "profile_does_not_connect_by_itself").title == "was disconnected by hand"
+    assert only(manager, "profile_does_not_connect_by_itself").title == "disconnected manually"
     manager.namespace.run(["ip", "address", "add", "198.51.100.7/24", "dev", NIC])
     manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
     finding = only(manager, GENERATED)
-    assert finding.title == 'was set up by hand, and has only the made-up "Wired connection 1"'
+    assert finding.title == 'configured externally; auto-generated profile "Wired connection 1"'
     run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
     assert addresses(manager) == ["198.51.100.7/24"]
@@ -124,7 +124,7 @@ def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
     manager.nmcli("con", "up", NIC, check=False)
     manager.wait_for(lambda: manager.device_state(NIC) == DISCONNECTED)
     finding = only(manager, "dhcp_never_answered")
-    assert (finding.severity, finding.title) == ("critical", "has no address: NetworkManager gave DHCP up for now")
+    assert (finding.severity, finding.title) == ("critical", "no address, no DHCP reply; NetworkManager retries later")
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
 
@@ -136,7 +136,7 @@ def test_a_matching_profile_replaces_the_active_one(manager: PrivateNetworkManag
         "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"lab {NIC}", "autoconnect", "no", *static
     )
     finding = only(manager, GENERATED)
-    assert finding.title == f'runs on the made-up "Wired connection 1", not on your "lab {NIC}"'
+    assert finding.title == f'uses auto-generated "Wired connection 1", not your "lab {NIC}"'
     run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.8/24"]
@@ -196,7 +196,7 @@ def test_a_device_disconnected_by_the_user(manager: PrivateNetworkManager) -> No
     run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("device", "disconnect", NIC)
     finding = only(manager, "profile_does_not_connect_by_itself")
-    assert finding.title == "was disconnected by hand"
+    assert finding.title == "disconnected manually"
     run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
     run_in_bash(manager, finding.fixes[0].undo)
@@ -214,7 +214,7 @@ def test_a_link_without_carrier() -> None:
         manager.add_link(NIC, peer_up=False)
         manager.wait_for(lambda: manager.device_state(NIC) == UNAVAILABLE)
         finding = only(manager, "link_down_profile_waits")
-        assert finding.title == f'has no carrier; "{NIC}" waits for it'
+        assert finding.title == f'no carrier; profile "{NIC}" is not active'
         manager.namespace.run(["ip", "link", "set", "dev", f"far{NIC}", "up"])
         manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
         assert findings(manager) == {}
@@ -258,7 +258,7 @@ def test_a_saved_profile_with_the_generated_name(manager: PrivateNetworkManager)
     assert findings(manager) == {}
 
 
-@pytest.mark.parametrize("title", ["make a new profile with a static address"])
+@pytest.mark.parametrize("title", ["Add a profile with a static address"])
 def test_a_nic_without_any_profile(title: str) -> None:
     with networkmanager_with_nics(NIC) as place:
         place.manager.wait_for(lambda: place.manager.device_state(NIC) == DISCONNECTED)
@@ -306,7 +306,9 @@ def static(address: str, gateway: str, *more: str) -> tuple[str, ...]:
     return ("ipv4.method", "manual", "ipv4.addresses", address, "ipv4.gateway", gateway, *more)
 
 
-@pytest.mark.parametrize("title", ["give this NIC no default route", "keep it as the second choice"])
+@pytest.mark.parametrize(
+    "title", ["Remove the default route from the profile", "Use this default route as fallback (metric 500)"]
+)
 def test_two_default_routes(title: str) -> None:
     with two_nics(static("192.0.2.9/24", "192.0.2.1"), static("198.51.100.9/24", "198.51.100.1")) as place:
         finding = find_finding((place,), "second_default_route", "ens38")

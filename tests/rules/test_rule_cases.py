@@ -6,8 +6,8 @@
 
 ``findings`` is the complete list for those hosts, from all rules: a cause that is reported twice fails here. Of each
 finding only the given keys are compared; ``commands`` are those of all its fixes that run "here", ``undo``
-those that take them back, ``fixes`` those by place. ``skipped`` (rule names) is compared when it is given. HOST: see
-tests/support/rule_cases.py.
+those that undo them, ``fixes`` those by place, ``fix_titles`` the titles of all fixes. ``skipped`` (rule names) is
+compared when it is given. HOST: see tests/support/rule_cases.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize(("path", "kind", "case"), cases())
 def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
     diagnosis = diagnose([host_facts(host) for host in case["hosts"]])
-    failed = [one for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
+    failed = [one for one in diagnosis.skipped if one.reason.startswith("check failed")]
     assert failed == []
     found = {(one.rule, one.subject): one for one in diagnosis.findings}
     expected = {(one["rule"], one["subject"]): one for one in case["findings"]}
@@ -58,6 +58,8 @@ def compare(finding: Finding, wanted: dict[str, Any]) -> None:
         elif key == "fixes":
             for place, lines in value.items():
                 assert [str(step) for fix in finding.fixes if fix.where == place for step in fix.commands] == lines
+        elif key == "fix_titles":
+            assert [fix.title for fix in finding.fixes] == value
         elif key == "evidence":
             shown = [f"{one.what}: {one.value}" for one in finding.evidence]
             assert all(one in shown for one in value), shown

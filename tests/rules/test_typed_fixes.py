@@ -147,7 +147,7 @@ CASES = (
         "rp_filter_drops_its_subnet",
         "v2",
         (Host(STRICT_ON_TWO, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
-        fix="set it now",
+        fix="Set now",
         named="loose",
     ),
     Case(
@@ -160,7 +160,7 @@ CASES = (
         "rp_filter_drops_its_subnet",
         "v2",
         (Host(ONE_PEER_BY_ANOTHER_NIC, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
-        fix="set it now",
+        fix="Set now",
         named="one peer, loose",
     ),
     Case(
@@ -587,7 +587,7 @@ def test_systemd_networkd_sets_up_source_based_routing() -> None:
         # the link that was configured first carries all packets
         fields = [find_finding((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
         (finding,) = [one for one in fields if one is not None]
-        place.run_in_bash(fix_of(finding, "keep it in a drop-in of its .network file").commands)
+        place.run_in_bash(fix_of(finding, "Store in a drop-in of the .network file").commands)
         place.run_in_bash(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
         wait_until(lambda: find_finding((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
 

@@ -80,7 +80,7 @@ def test_control_characters_are_removed() -> None:
 
 def test_counts() -> None:
     found = [finding(severity=severity) for severity in ("warning", "critical", "warning", "info", "critical")]
-    assert severity_counts_text(found) == "2 critical · 2 warnings · 1 note"
+    assert severity_counts_text(found) == "2 critical · 2 warnings · 1 info"
     assert severity_counts_text([]) == ""
 
 

@@ -14,10 +14,10 @@ from nictop.rules import Fix
 from nictop.tui.app import NictopApp
 from nictop.tui.controllers.changes import KEEP_SECONDS
 from nictop.tui.screens.changes.screen import HostChangeScreen
-from nictop.tui.widgets.base.line_view import LineView
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
+from tests.support.dialogs import dialog_text
 from tests.support.findings import commands, finding
 from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, running, wait_until
@@ -25,7 +25,7 @@ from tests.support.sources import ScriptedSource
 
 MTU_FIX = Fix(
     "here",
-    "take jumbo frames",
+    "set MTU 9000",
     commands(f"ip link set dev {LINK} mtu 9000"),
     persistent=False,
     undo=commands(f"ip link set dev {LINK} mtu 1500"),
@@ -38,14 +38,9 @@ class ScreenWithChanges(Screen):
     waits_longest = True
     """Select the longest time to confirm a change (ten minutes), so that it is not undone on a slow machine."""
 
-    def dialog_lines(self) -> str:
-        """Text of the topmost dialog, with its line ends."""
-        views = self.app.screen.query(LineView)
-        return "\n".join("".join(text for text, _ in line) for line in views.last().lines)
-
     def dialog_text(self) -> str:
-        """The same text on one line, with single blanks."""
-        return " ".join(self.dialog_lines().split())
+        """Text of the topmost dialog on one line, with single blanks."""
+        return dialog_text(self)
 
     async def wait_for_text(self, text: str) -> None:
         """Wait until the dialog contains `text`."""

@@ -30,7 +30,7 @@ def step_texts(steps: Iterable[Step]) -> list[str]:
 
 RENAME = Fix(
     "here",
-    "rename the profile to the interface",
+    "Rename the profile to ens224",
     commands("nmcli con mod uuid 7777 connection.id ens224", "nmcli con up uuid 7777"),
     persistent=True,
     undo=commands("nmcli con mod uuid 7777 connection.id 'Wired connection 1'"),
@@ -44,8 +44,8 @@ def finding(
     severity: Severity = "warning",
     host: str = "alma-load-001",
     subject: str = "ens224",
-    title: str = 'is run by "Wired connection 1", a profile NetworkManager made up',
-    evidence: tuple[Evidence, ...] = (Evidence("made by", "NetworkManager", "Settings.Connection.Flags"),),
+    title: str = 'uses the auto-generated profile "Wired connection 1"',
+    evidence: tuple[Evidence, ...] = (Evidence("created by", "NetworkManager", "Settings.Connection.Flags"),),
     why: str = "nmcli changes profiles, not interfaces.",
     fixes: tuple[Fix, ...] = (RENAME,),
 ) -> Finding:

@@ -67,7 +67,7 @@ class ScreenWithTraffic(Screen):
         """Open the traffic screen, and wait for its pairs and for the facts about both ends."""
         await self.press("t")
         await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
-        await self.until(lambda: "asked for" not in self.pair_facts() and "a: " in self.pair_facts())
+        await self.until(lambda: "checking iperf3" not in self.pair_facts() and "a: " in self.pair_facts())
 
     async def type(self, field: int, words: str) -> None:
         """Type into the field on that line of the form, which has the focus afterwards."""

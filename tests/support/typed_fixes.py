@@ -129,7 +129,7 @@ def find_finding(places: Sequence[RunningHost], rule: str, subject: str) -> Find
     """The rule's finding about the subject after a new inventory; asserts that the rule did not fail."""
     rules = [RULES[rule]]
     diagnosis = diagnose([place.read_facts() for place in places], rules)
-    assert not any(one.reason.startswith("the rule failed") for one in diagnosis.skipped), diagnosis.skipped
+    assert not any(one.reason.startswith("check failed") for one in diagnosis.skipped), diagnosis.skipped
     return next((one for one in diagnosis.findings if one.subject == subject), None)
 
 

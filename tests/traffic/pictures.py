@@ -15,7 +15,7 @@ from nictop.traffic.plan.plan import RunPlan
 from tests.traffic.plans import PLAN
 
 CEILING = Ceiling(9.41e9, 8e5, "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps")
-NO_CEILING = Ceiling(None, None, "no ceiling: ens4 does not know its speed (virtio_net)")
+NO_CEILING = Ceiling(None, None, "none: ens4 does not know its speed (virtio_net)")
 
 
 def steady(value: float) -> Callable[[float], float]:

@@ -181,7 +181,7 @@ async def test_path_of_a_run_with_a_link_down_is_not_verified(
     assert run.result is not None and run.result.failure is not None
     proof = run.result.proof
     assert proof is not None and not proof.one_machine
-    assert proof.verdict == "unknown" and proof.sentence.startswith("the run failed, and what was under way then is")
+    assert proof.verdict == "unknown" and proof.sentence.startswith("the test failed while data was in flight: ")
     assert run.result.bottleneck == ""
 
 

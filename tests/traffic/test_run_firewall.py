@@ -55,9 +55,9 @@ ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
 
 
 RULES: dict[str, tuple[Kind, str]] = {
-    "reject with icmpx type admin-prohibited": ("prohibited", "was refused at once"),
-    "reject with tcp reset": ("refused", "are reset, though the server listens there"),
-    "drop": ("timeout", "nothing answered at"),
+    "reject with icmpx type admin-prohibited": ("prohibited", "prohibited (firewall"),
+    "reject with tcp reset": ("refused", "are reset although the server listens"),
+    "drop": ("timeout", "no answer from"),
 }
 """Rule of the server's firewall → kind of the failure, part of its sentence."""
 

@@ -37,9 +37,9 @@ async def test_process_that_fills_the_cpu_of_the_server_is_named(busy_pid: int) 
             _check_threads(result, busy_pid)
             if f"(pid {busy_pid}) " in result.bottleneck:
                 break
-    assert result.bottleneck.startswith(f"the receiver's CPU {CPU} on b: 100 % busy, shared with other processes: ")
+    assert result.bottleneck.startswith(f"CPU {CPU} on b (receiver), 100 %, shared with other processes: ")
     assert f"python (pid {busy_pid}) " in result.bottleneck or f"python3 (pid {busy_pid}) " in result.bottleneck
-    assert "; the generator iperf3 (pid " in result.bottleneck
+    assert "; generator iperf3 (pid " in result.bottleneck
 
 
 def _check_threads(result: Result, busy_pid: int) -> None:
@@ -59,6 +59,6 @@ async def test_shaper_is_the_bottleneck() -> None:
         result, _ = await complete_run(both, time=3)
     assert result.failure is None
     assert result.bottleneck.startswith(
-        f"the qdisc tbf rate 50Mbit of {WIRE} on a: sends at most 50.0 Mb/s, headers included; 4"
+        f"qdisc tbf rate 50Mbit of {WIRE} on a: sends at most 50.0 Mb/s, headers included; 4"
     )
-    assert f" Mb/s arrived: tc -s qdisc show dev {WIRE}" in result.bottleneck
+    assert f" Mb/s received: tc -s qdisc show dev {WIRE}" in result.bottleneck

@@ -27,8 +27,8 @@ LONG_TIMEOUTS = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5,
 """For failures that are detected without a time limits sentence."""
 ENDINGS = {
     "reported": (LONG_TIMEOUTS, "other", ""),
-    "listen": (replace(LONG_TIMEOUTS, listen=1.0), "start", "nobody listens there after 1 s"),
-    "first byte": (replace(LONG_TIMEOUTS, first_byte=1.0), "start", "not one byte arrived between a and b"),
+    "listen": (replace(LONG_TIMEOUTS, listen=1.0), "start", "server not listening after 1 s"),
+    "first byte": (replace(LONG_TIMEOUTS, first_byte=1.0), "start", "no data received between a and b"),
 }
 """What ends the run (the program, or one time limit) → time limits, kind of the failure, part of its sentence."""
 VERSION = "case \"$*\" in *--version*) echo 'iperf 3.12 (cJSON 1.7.15)'; exit 0;; *--help*) exit 0;; esac\n"

@@ -75,11 +75,11 @@ def test_terminal_control_sequences_are_removed() -> None:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (socket.gaierror(-2, "Name or service not known"), "h: the name is not known"),
+        (socket.gaierror(-2, "Name or service not known"), "h: cannot resolve the host name"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h: connection refused"),
         (TimeoutError(errno.ETIMEDOUT, "x"), "h: connection timed out"),
-        (OSError(errno.EHOSTUNREACH, "x"), "no way to h"),
-        (ConnectionResetError(errno.ECONNRESET, "x"), "h has broken off"),
+        (OSError(errno.EHOSTUNREACH, "x"), "h is unreachable: "),
+        (ConnectionResetError(errno.ECONNRESET, "x"), "h closed the connection"),
         (OSError("Multiple exceptions: \x1b[2J"), "cannot connect to h: Multiple exceptions: [2J"),
     ],
 )

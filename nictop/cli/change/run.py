@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-from nictop.changes.actions import Action, Actions, ByHand, actions_of, fill
+from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressRequest
@@ -28,6 +28,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.probe.records import Link, PciFunction
 from nictop.rules import Finding, Fix, HostFacts
+from nictop.rules.wording import headline
 
 
 def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
@@ -75,7 +76,7 @@ class SelectedFix:
 
 def _fix_script(chosen: SelectedFix) -> str:
     finding, fix = chosen.finding, chosen.fix
-    about = f"{finding.subject or finding.host} {finding.title} ({finding.rule})"
+    about = f"{headline(finding, several_hosts=False)} ({finding.rule})"
     commands = chosen.actions.commands if chosen.actions is not None else None
     return script(finding.host, about, fix, commands=commands, lasting=lasting_fixes(finding, fix))
 
@@ -100,7 +101,7 @@ def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_h
     typed = next((fix for fix, _ in found if fix.commands and fix.where == "here"), None)
     if by_hand and typed is not None and not values:
         return SelectedFix(finding, typed, None)
-    why = [f"{clean(fix.title)}: {clean(one.why)}" for fix, one in found if isinstance(one, ByHand)]
+    why = [f"{clean(fix.title)}: {clean(one.why)}" for fix, one in found if isinstance(one, ManualOnly)]
     raise NictopError(
         "nictop cannot apply this fix: " + ("; ".join(why) or "the finding has no fix"), "see nictop check"
     )
@@ -118,12 +119,12 @@ async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> 
         actions = actions_of(job.fix)
         if options.script:
             return output.write(_setup_script(session.name, job, actions))
-        if isinstance(actions, ByHand):
+        if isinstance(actions, ManualOnly):
             raise NictopError(f"nictop cannot apply this: {clean(actions.why)}", "--script prints the commands")
         return await _run_change(options, session, ChangeJob.of_set_up(session.name, job), actions.actions)
 
 
-def _setup_script(host: str, job: GuidedChange, actions: Actions | ByHand) -> str:
+def _setup_script(host: str, job: GuidedChange, actions: Actions | ManualOnly) -> str:
     commands = actions.commands if isinstance(actions, Actions) else None
     return script(host, job.title, job.fix, commands=commands, lasting=job.lasting)
 

@@ -1,12 +1,12 @@
 """The table of CPUs: shares of CPU time, network softirqs, and softnet counters.
 
 Reads nothing. Times are per cent of one CPU; the columns from packets to limited are softnet_stat of the CPU, per
-second.
+second; IRQ/s are the interrupts of one NIC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nictop.model.columns.column import Cell, Column
@@ -29,18 +29,31 @@ class CpuRow(NamedTuple):
     shares: CpuShares
     softirqs: SoftirqRates | None
     softnet: SoftnetRates | None
+    interrupts: float | None = None
+    """Of the chosen NIC, per second; None: not known, or no NIC is chosen."""
 
 
-def cpu_rows(rates: Rates) -> tuple[CpuRow, ...]:
-    """By number."""
+def cpu_rows(rates: Rates, interrupts: Mapping[int, float] | None = None) -> tuple[CpuRow, ...]:
+    """By number. `interrupts`: of the chosen NIC, CPU id → per second."""
     return tuple(
-        CpuRow(cpu, shares, rates.softirqs.get(cpu), rates.softnet.get(cpu))
+        CpuRow(
+            cpu,
+            shares,
+            rates.softirqs.get(cpu),
+            rates.softnet.get(cpu),
+            interrupts.get(cpu, 0.0) if interrupts is not None else None,
+        )
         for cpu, shares in sorted(rates.cpus.items())
     )
 
 
 def _percent(share: float) -> Cell:
-    return f"{100 * share:.0f} %", "normal" if share >= 0.005 else "dim"
+    return f"{100 * share:.0f}", "normal" if share >= 0.005 else "dim"
+
+
+def _busy(row: CpuRow) -> Cell:
+    text, tone = _percent(row.shares.busy)
+    return f"{text}%", tone
 
 
 def _time(kind: str) -> Callable[[CpuRow], Cell]:
@@ -71,18 +84,19 @@ def _softnet(name: str, tone: Tone = "normal") -> Callable[[CpuRow], Cell]:
 
 COLUMNS: tuple[Column[CpuRow], ...] = (
     Column("cpu", "CPU", "", 4, 1, "right", lambda row: (str(row.cpu), "title")),
-    Column("busy", "busy", "%", 5, 2, "right", _time("busy")),
-    Column("user", "user", "%", 5, 3, "right", _time("user")),
-    Column("system", "system", "%", 6, 4, "right", _time("system")),
-    Column("irq", "irq", "%", 5, 5, "right", _time("irq")),
-    Column("softirq", "softirq", "%", 8, 6, "right", _softirq),
-    Column("steal", "steal", "%", 5, 7, "right", _steal),
-    Column("guest", "guest", "%", 5, 8, "right", _time("guest")),
-    Column("net_rx", "NET_RX", "1/s", 7, 9, "right", _rate(lambda row: row.softirqs.net_rx if row.softirqs else None)),
-    Column("net_tx", "NET_TX", "1/s", 7, 10, "right", _rate(lambda row: row.softirqs.net_tx if row.softirqs else None)),
-    Column("packets", "packets", "packets/s", 7, 11, "right", _softnet("processed")),
-    Column("dropped", "dropped", "packets/s", 7, 12, "right", _softnet("dropped", "bad")),
-    Column("squeezed", "squeezed", "1/s", 8, 13, "right", _softnet("time_squeeze", "warn")),
-    Column("rps", "RPS", "1/s", 6, 14, "right", _softnet("received_rps")),
-    Column("limited", "limited", "1/s", 7, 15, "right", _softnet("flow_limit", "warn")),
+    Column("busy", "busy", "%", 4, 2, "right", _busy),
+    Column("user", "user", "%", 4, 7, "right", _time("user")),
+    Column("system", "sys", "%", 3, 7, "right", _time("system")),
+    Column("irq", "irq", "%", 3, 6, "right", _time("irq")),
+    Column("softirq", "soft", "%", 5, 3, "right", _softirq),
+    Column("steal", "steal", "%", 5, 5, "right", _steal),
+    Column("guest", "guest", "%", 5, 10, "right", _time("guest")),
+    Column("interrupts", "IRQ/s", "1/s", 6, 3, "right", _rate(lambda row: row.interrupts)),
+    Column("packets", "net pkt/s", "packets/s", 9, 4, "right", _softnet("processed")),
+    Column("squeezed", "sqz", "1/s", 6, 8, "right", _softnet("time_squeeze", "warn")),
+    Column("dropped", "drop", "packets/s", 6, 8, "right", _softnet("dropped", "bad")),
+    Column("net_rx", "NET_RX", "1/s", 6, 11, "right", _rate(lambda row: row.softirqs.net_rx if row.softirqs else None)),
+    Column("net_tx", "NET_TX", "1/s", 6, 11, "right", _rate(lambda row: row.softirqs.net_tx if row.softirqs else None)),
+    Column("rps", "RPS", "1/s", 6, 12, "right", _softnet("received_rps")),
+    Column("limited", "limited", "1/s", 7, 13, "right", _softnet("flow_limit", "warn")),
 )

@@ -40,6 +40,15 @@ def _link_rank(row: NicRow) -> SortKey | None:
 
 
 def _drops(row: NicRow) -> Value:
+    """As a text of at most 7 cells."""
+    return "" if row.link is None else units.count(row.total_drops) if row.total_drops else row.total_drops
+
+
+def _drops_rank(row: NicRow) -> SortKey | None:
+    return None if row.total_drops is None else (row.total_drops,)
+
+
+def _drop_rate(row: NicRow) -> Value:
     return "" if row.link is None else row.drops
 
 
@@ -66,6 +75,10 @@ def _peer(row: NicRow) -> Value:
     if not row.peers:
         return ""
     return row.peers[0] if len(row.peers) == 1 else f"{row.peers[0]} +{len(row.peers) - 1}"
+
+
+def _severity(row: NicRow) -> Value:
+    return row.severity or ""
 
 
 def _finding_rank(row: NicRow) -> SortKey | None:
@@ -97,24 +110,26 @@ _SCALED = units.SCALED_WIDTH
 
 _COLUMNS: tuple[Column[NicRow], ...] = (
     Column("host", "HOST", "", 14, 1, "left", lambda row: row.end.host),
-    Column("name", "NIC", "", 12, 1, "left", _of_link(lambda link: link.name)),
-    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank),
-    Column("driver", "DRIVER", "", 10, 5, "left", lambda row: row.driver),
-    Column("profile", "PROFILE", "", 18, 6, "left", _profile, tone=lambda row, value: row.profile[1]),
-    Column("in", "IN", "b/s", _SCALED, 2, "right", _rate("rx_bits"), is_live=True),
-    Column("out", "OUT", "b/s", _SCALED, 2, "right", _rate("tx_bits"), is_live=True),
-    Column("in_packets", "PPS IN", "packets/s", _SCALED, 9, "right", _rate("rx_packets"), is_live=True),
-    Column("out_packets", "PPS OUT", "packets/s", 7, 9, "right", _rate("tx_packets"), is_live=True),
-    Column("errors", "ERR/S", "1/s", _SCALED, 8, "right", _rate("rx_errors", "tx_errors"), _bad, True),
-    Column("drops", "DROP/S", "1/s", _SCALED, 4, "right", _drops, _bad, True),
-    Column("finding", "FINDING", "", 8, 3, "left", lambda row: row.severity or "", _finding_tone, True, _finding_rank),
-    Column("state", "HOST IS", "", 13, 3, "left", lambda row: row.host_state, _state_tone, True, _state_rank),
-    Column("address", "ADDRESS", "", 18, 7, "left", _address, rank=_address_rank),
+    Column("name", "NIC", "", 15, 1, "left", _of_link(lambda link: link.name)),
+    Column("link", "LINK", "", 6, 2, "left", _link_state, _link_tone, True, _link_rank),
+    Column("in", "RX b/s", "b/s", _SCALED, 3, "right", _rate("rx_bits"), is_live=True),
+    Column("out", "TX b/s", "b/s", _SCALED, 3, "right", _rate("tx_bits"), is_live=True),
+    Column("drops", "drops", "packets", 7, 4, "right", _drops, _bad, True, _drops_rank),
+    Column("drop_rate", "drops/s", "1/s", 7, 4, "right", _drop_rate, _bad, True),
+    Column("finding", "WORST FINDING", "", 13, 5, "left", _severity, _finding_tone, True, _finding_rank),
+    Column("state", "HOST STATE", "", 13, 6, "left", lambda row: row.host_state, _state_tone, True, _state_rank),
+    Column("profile", "PROFILE", "", 18, 7, "left", _profile, tone=lambda row, value: row.profile[1]),
+    Column("address", "ADDRESS", "", 18, 8, "left", _address, rank=_address_rank),
+    Column("driver", "DRIVER", "", 10, 9, "left", lambda row: row.driver),
     Column("peer", "PEER", "", 18, 10, "left", _peer),
-    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link: link.mtu)),
-    Column("pci", "PCI", "", 12, 12, "left", _of_link(lambda link: link.pci_address or "")),
-    Column("mac", "MAC", "", 17, 13, "left", _of_link(lambda link: link.address or "")),
+    Column("errors", "errors/s", "1/s", 8, 11, "right", _rate("rx_errors", "tx_errors"), _bad, True),
+    Column("in_packets", "RX pps", "packets/s", _SCALED, 12, "right", _rate("rx_packets"), is_live=True),
+    Column("out_packets", "TX pps", "packets/s", _SCALED, 12, "right", _rate("tx_packets"), is_live=True),
+    Column("mtu", "MTU", "bytes", 5, 13, "right", _of_link(lambda link: link.mtu)),
+    Column("pci", "PCI", "", 12, 14, "left", _of_link(lambda link: link.pci_address or "")),
+    Column("mac", "MAC", "", 17, 15, "left", _of_link(lambda link: link.address or "")),
 )
+"""``drops``: since the link was created; ``drops/s``: now."""
 
 
 def _dimmed(column: Column[NicRow]) -> Column[NicRow]:

@@ -12,11 +12,17 @@ from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.map import QueueRow
 from nictop.model.text import units
 
-NOT_OFFERED = "n/o"
+NOT_OFFERED = "n/a"
 """The driver does not count this per queue; the legend explains it."""
 MOVED = "▲"
-"""Before CPUs that are not those of the effective affinity in the inventory."""
+"""After CPUs that are not those of the effective affinity in the inventory."""
+CPU_NOW_WIDTH = 7
 MOVED_NOTE = f"{MOVED}: CPU that took interrupts differs from the affinity read before"
+
+
+def moved_note(age: float | None) -> str:
+    """What `MOVED` means; `age`: seconds since the affinity was read."""
+    return f"{MOVED_NOTE.removesuffix(' before')} {units.duration(age)} ago" if age is not None else MOVED_NOTE
 
 
 def _queue(row: QueueRow) -> Cell:
@@ -42,6 +48,15 @@ def _rate(name: str, *, bad: bool = False) -> Callable[[QueueRow], Cell]:
         return units.scaled(value), "warn" if bad else "normal"
 
     return cell
+
+
+def _drops(row: QueueRow) -> Cell:
+    """Drops of both directions, as far as the driver counts them."""
+    known = [value for value in (row.rx_drops, row.tx_drops) if value is not None]
+    if known:
+        return units.scaled(sum(known)), "warn" if any(known) else "dim"
+    offered = {"rx_drops", "tx_drops"} & set(row.offered)
+    return (units.scaled(None) if offered else f"{NOT_OFFERED:>4}  "), "dim"
 
 
 def _interrupts(row: QueueRow) -> Cell:
@@ -75,11 +90,22 @@ def _cpus(cpus: tuple[int, ...] | None) -> str:
 
 
 def _effective(row: QueueRow) -> Cell:
-    """CPUs on which its interrupts were counted; of an idle queue: the effective affinity."""
+    """CPUs on which its interrupts were counted, the busiest first; of an idle queue: the effective affinity."""
     if not row.busy_cpus:
         return _cpus(row.effective), "dim"
-    cpus = format_cpu_list(row.busy_cpus)
-    return (f"{MOVED}{cpus}", "warn") if row.queue is not None and row.has_moved else (cpus, "normal")
+    if row.queue is None:
+        return format_cpu_list(row.busy_cpus), "normal"
+    text = str(row.busy_cpus[0])
+    for number, cpu in enumerate(row.busy_cpus[1:], 1):
+        rest = len(row.busy_cpus) - number - 1
+        longer = f"{text},{cpu}"
+        if len(longer) + (len(f"+{rest}") if rest else 0) >= CPU_NOW_WIDTH:
+            text += f"+{rest + 1}"
+            break
+        text = longer
+    if len(text) >= CPU_NOW_WIDTH:
+        text = f"{row.busy_cpus[0]}+"
+    return (f"{text}{MOVED}", "warn") if row.has_moved else (text, "normal")
 
 
 def _allowed(row: QueueRow) -> Cell:
@@ -106,19 +132,22 @@ def _steering(name: str) -> Callable[[QueueRow], Cell]:
 
 COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("queue", "QUEUE", "", 6, 1, "left", _queue),
-    Column("rx_packets", "RX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
-    Column("tx_packets", "TX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
+    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
+    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
     Column("rx_bits", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
     Column("tx_bits", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
-    Column("rx_drops", "RXDROP", "1/s", units.SCALED_WIDTH, 5, "right", _rate("rx_drops", bad=True)),
-    Column("tx_drops", "TXDROP", "1/s", units.SCALED_WIDTH, 6, "right", _rate("tx_drops", bad=True)),
+    Column("rx_drops", "RX drop", "1/s", 7, 5, "right", _rate("rx_drops", bad=True)),
+    Column("tx_drops", "TX drop", "1/s", 7, 6, "right", _rate("tx_drops", bad=True)),
     Column("napi", "NAPI", "", 9, 8, "left", _napi),
     Column("irq", "IRQ", "", 7, 2, "left", _irq),
-    Column("interrupts", "IRQ/S", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts),
-    Column("effective", "CPU", "", 7, 2, "left", _effective),
-    Column("allowed", "MAY USE", "", 9, 7, "left", _allowed),
+    Column("interrupts", "IRQ/s", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts),
+    Column("effective", "CPU now", "", CPU_NOW_WIDTH, 2, "left", _effective),
+    Column("allowed", "IRQ affinity", "", 12, 7, "left", _allowed),
     Column("numa", "NUMA", "", 4, 9, "left", _numa),
     Column("xps", "XPS", "", 7, 10, "left", _steering("xps")),
     Column("rps", "RPS", "", 7, 10, "left", _steering("rps")),
     Column("vector", "VECTOR", "", 24, 11, "left", _vector),
 )
+
+DROPS = Column("drops", "drops/s", "1/s", 7, 5, "right", _drops)
+"""Both directions in one column."""

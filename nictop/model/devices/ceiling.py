@@ -141,10 +141,10 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
     """The ceiling by the lowest limit; `unknown`: the reasons when no limit is known."""
     payload, _ = payload_and_wire(framing)
     if not payload:
-        return Ceiling(None, None, f"no ceiling: an MTU of {framing.mtu} leaves no room for payload")
+        return Ceiling(None, None, f"none: MTU {framing.mtu} leaves no room for payload")
     if not limits:
         reasons = "; ".join(dict.fromkeys(unknown)) or "no link speed is known"
-        return Ceiling(None, None, f"no ceiling: {reasons}")
+        return Ceiling(None, None, f"none: {reasons}")
 
     def messages(limit: Limit) -> float:
         """Messages per second."""
@@ -300,7 +300,7 @@ def _unknown_speed_reason(snapshot: Snapshot, link: Link) -> str:
     driver = link.ethtool.driver.driver if link.ethtool.driver is not None else ""
     guest = snapshot.inventory is not None and snapshot.inventory.platform.hypervisor is not None
     if link.bus is None and link.kind not in KINDS_WITH_SPEED:
-        return f"{name} is a {clean(link.kind or 'virtual')} link, which no wire limits"
+        return f"{name} is virtual ({clean(link.kind or 'no PCI device')})"
     if driver in FALSE_SPEED_DRIVERS or (guest and driver in EMULATED_NIC_DRIVERS):
         return f"{name} says a speed that {driver} makes up"
     settings = link.ethtool.settings

@@ -1,7 +1,7 @@
 """The overview: one row per NIC of every watched host.
 
 Reads nothing; `overview(hosts)` returns the rows, `columns.overview` defines the cells and their order, `row_filter`
-selects rows. A host without NICs (nothing received yet, failed, or only virtual links) has one row of its own, so that
+selects rows. A host without NICs (nothing received yet, failed, or only loopback) has one row of its own, so that
 every watched host is visible.
 """
 
@@ -17,7 +17,7 @@ from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, driver_name, is_virtual
+from nictop.model.text.words import IFF_LOOPBACK, Tone, driver_name, is_virtual
 from nictop.probe.records import LINK_COUNTERS, Link, PciFunction
 
 NO_NIC_IFINDEX = 0
@@ -110,6 +110,11 @@ class NicRow:
         dropped = self.rate("rx_dropped", "tx_dropped")
         return None if dropped is None else dropped + (self.rate("rx_missed") or 0.0)
 
+    @property
+    def total_drops(self) -> int | None:
+        """The same since the link was created, in packets."""
+        return self.count("rx_dropped", "tx_dropped", "rx_missed_errors")
+
 
 def overview(
     hosts: Iterable[HostNow],
@@ -119,8 +124,9 @@ def overview(
     virtual: bool = False,
     before: Iterable[NicRow] = (),
 ) -> tuple[NicRow, ...]:
-    """Rows by host in the given order, then by ifindex. `virtual`: including bridges, taps, veths, … and loopback.
-    `before`: the previous rows; values that cannot have changed are copied from them."""
+    """Rows by host in the given order, then by ifindex. `virtual`: including bridges, taps, veths, … and loopback; of a
+    host that has no others, all but loopback are included anyway. `before`: the previous rows; values that cannot have
+    changed are copied from them."""
     hosts = tuple(hosts)
     known = {row.end: row for row in before}
     names = _names(hosts) if peers else {}
@@ -129,7 +135,9 @@ def overview(
         snapshot = host.snapshot
         age = host.age if snapshot.state != "live" else None
         functions = {function.address: function for function in snapshot.pci}
-        shown = [link for _, link in sorted(snapshot.links.items()) if virtual or not is_virtual(link)]
+        links = [link for _, link in sorted(snapshot.links.items())]
+        shown = [link for link in links if virtual or not is_virtual(link)]
+        shown = shown or [link for link in links if not link.flags & IFF_LOOPBACK]
         if not shown:
             rows.append(NicRow(End(snapshot.host, NO_NIC_IFINDEX), snapshot, age=age))
         for link in shown:

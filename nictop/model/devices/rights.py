@@ -5,7 +5,7 @@ Reads nothing; takes the newest snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Unreadable
@@ -52,16 +52,13 @@ def is_root(snapshot: Snapshot) -> bool | None:
 
 
 def rights_text(snapshot: Snapshot) -> str:
-    """``root``, or ``user 1000; root would add: kernel messages, transceiver data``; "" before the hello."""
+    """``root``, ``user 1000``; "" before the hello."""
     if snapshot.hello is None:
         return ""
-    if is_root(snapshot):
-        return "root: everything can be read"
-    return f"user {snapshot.hello.euid}{_added(needs_root(snapshot), snapshot)}"
+    return "root" if snapshot.hello.euid == 0 else f"user {snapshot.hello.euid}"
 
 
-def _added(hidden: Iterable[str], snapshot: Snapshot) -> str:
-    hidden = tuple(hidden)
-    if hidden:
-        return f"; root would add: {', '.join(hidden)}"
-    return "; nothing found yet that needs root" if snapshot.inventory is None else "; nothing found that needs root"
+def missing_rights_text(snapshot: Snapshot) -> str:
+    """``not readable without root: kernel messages, transceiver data``; "" if everything can be read."""
+    hidden = () if is_root(snapshot) else needs_root(snapshot)
+    return f"not readable without root: {', '.join(hidden)}" if hidden else ""

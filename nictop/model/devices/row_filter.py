@@ -86,12 +86,12 @@ DEFAULT_FIELDS = ("host", "nic", "driver", "profile", "address", "mac", "pci", "
 NUMBER_FIELDS: dict[str, Callable[[NicRow], float | None]] = {
     "speed": lambda row: None if row.speed is None else row.speed * 1e6,
     "mtu": lambda row: row.link.mtu if row.link is not None else None,
-    "in": lambda row: row.rate("rx_bits"),
-    "out": lambda row: row.rate("tx_bits"),
+    "rx": lambda row: row.rate("rx_bits"),
+    "tx": lambda row: row.rate("tx_bits"),
     "pps": lambda row: row.rate("rx_packets", "tx_packets"),
     "errors": lambda row: row.count("rx_errors", "tx_errors"),
     "errors/s": lambda row: row.rate("rx_errors", "tx_errors"),
-    "drops": lambda row: row.count("rx_dropped", "tx_dropped", "rx_missed_errors"),
+    "drops": lambda row: row.total_drops,
     "drops/s": lambda row: row.drops,
     "age": lambda row: row.age,
 }
@@ -111,7 +111,7 @@ def row_filter(text: str) -> RowFilter:
         elif test is not None:
             tests.append(_not(test) if word != token else test)
     if text.count('"') % 2:
-        complaints.append('a " is missing')
+        complaints.append('closing " missing')
     return RowFilter(text, tuple(tests), tuple(complaints))
 
 
@@ -127,18 +127,19 @@ def _test(word: str) -> tuple[str, Test | None]:
     if key in NUMBER_FIELDS:
         return _number_test(key, sign, search_text)
     if key not in TEXT_FIELDS:
-        return f"there is no {clean(key)}: keys are {', '.join((*TEXT_FIELDS, *NUMBER_FIELDS))}", None
+        return f'unknown key "{clean(key)}"; keys: {", ".join((*TEXT_FIELDS, *NUMBER_FIELDS))}', None
     if sign not in (":", "="):
-        return f"{key} is no number: {key}:WORD", None
+        return f"{key} is text, not a number: use {key}:WORD", None
     if not search_text:
-        return f"{key}{sign} wants a word", None
+        return f"{key}{sign} needs a word", None
     return "", _contains((key,), search_text) if sign == ":" else _is(key, search_text)
 
 
 def _number_test(key: str, sign: str, search_text: str) -> tuple[str, Test | None]:
     found = NUMBER_PATTERN.fullmatch(search_text)
     if found is None:
-        return f"{key}{sign} wants a number, as in {key}>10 or {key}>1.5G", None
+        example = "1.5G" if key in ("speed", "rx", "tx") else "10"
+        return f"{key}{sign} needs a number, e.g. {key}>{example}", None
     number, compare, read = float(found[1]) * NUMBER_FACTORS[found[2]], COMPARISONS[sign], NUMBER_FIELDS[key]
 
     def test(row: NicRow) -> bool:

@@ -53,18 +53,16 @@ def _function_facts(end: End, pair: VirtualFunctionPair, names: Mapping[End, str
     if end == pair.guest:
         text = f"is VF {pair.number} of {_named(pair.physical, names)} (MAC {pair.address}){vlan}"
     else:
-        text = f"its VF {pair.number} is {_named(pair.guest, names)} (MAC {pair.address}){vlan}"
+        text = f"VF {pair.number} is {_named(pair.guest, names)} (MAC {pair.address}){vlan}"
     return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
 
 
 def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFact]:
-    machine = f" of the virtual machine {pair.machine}" if pair.machine else ""
-    known = "its bridge has this MAC there" if pair.known_by == "forwarding" else "by its MAC"
+    other = pair.tap if end == pair.guest else pair.guest
+    known = "learned on bridge" if pair.known_by == "forwarding" else "same MAC"
+    machine = f"; VM {pair.machine}" if pair.machine else ""
     threads = f"; vhost threads {', '.join(map(str, pair.vhost))}" if pair.vhost else ""
-    if end == pair.guest:
-        text = f"is behind {_named(pair.tap, names)}{machine} ({known}){threads}"
-    else:
-        text = f"leads to {_named(pair.guest, names)}{machine} ({known}){threads}"
+    text = f"↔ {_named(other, names)} ({known}){machine}{threads}"
     return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
 
 
@@ -72,11 +70,11 @@ def _subnet_facts(end: End, subnet: SharedSubnet, names: Mapping[End, str]) -> l
     others = dict.fromkeys(member.end for member in subnet.members if member.end != end)
     facts = [PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}")]
     own = {member.address for member in subnet.members if member.end == end}
-    facts += [
-        PairFact(f"{address} is not its alone: a duplicate, or two networks with the same numbers", "warn")
-        for address in subnet.duplicates
-        if address in own
-    ]
+    for address in subnet.duplicates:
+        if address in own:
+            same = dict.fromkeys(one.end for one in subnet.members if one.address == address and one.end != end)
+            also = f"{address} is also on {_listed(tuple(same), names)}"
+            facts.append(PairFact(f"{also}: duplicate address or overlapping subnets", "warn"))
     return [*facts, *_disagreements(end, subnet.disagreements, names)]
 
 
@@ -86,14 +84,14 @@ def _disagreements(end: End, found: Iterable[Disagreement], names: Mapping[End, 
     for one in found:
         own = next((value for value, ends in one.sides if end in ends), None)
         if own is not None:
-            rest = [f"{value} at {_listed(ends, names)}" for value, ends in one.sides if value != own]
+            rest = [f"{value} on {_listed(ends, names)}" for value, ends in one.sides if value != own]
             facts.append(PairFact(f"{PROPERTY_NAMES[one.what]} {own} here, {', '.join(rest)}", "warn"))
     return facts
 
 
 def _ambiguity_fact(one: Ambiguity, end: End, names: Mapping[End, str]) -> PairFact:
     others = tuple(other for other in one.ends if other != end)
-    return PairFact(f"MAC {one.address} says too little: also {_listed(others, names)}", "warn")
+    return PairFact(f"MAC {one.address} is ambiguous: also on {_listed(others, names)}", "warn")
 
 
 def _named(end: End, names: Mapping[End, str]) -> str:

@@ -46,6 +46,8 @@ TYPES_OF_DEVICE = {
 MULTI_CONNECT_MULTIPLE = 3
 """``connection.multi-connect``: may be active on several devices at once."""
 GENERATED_PRIORITY = -999
+AUTOCONNECT_OFF = "is not activated automatically: connection.autoconnect is no"
+DISCONNECTED_MANUALLY = "is not activated: the device was disconnected manually"
 
 
 @dataclass(frozen=True)
@@ -182,13 +184,13 @@ class ProfileMatches:
         if elsewhere and profile.multi_connect != MULTI_CONNECT_MULTIPLE:
             return f"is up on {', '.join(elsewhere)}"
         if not profile.autoconnect:
-            return "does not connect by itself: connection.autoconnect is no"
+            return AUTOCONNECT_OFF
         if profile.permissions:
             return f"waits for a login of {', '.join(profile.permissions)}"
         if profile.controller and not self._has_controller(profile.controller):
             return f"waits for {profile.controller}, which it is a port of"
         if device is not None and is_disconnected_by_user(device):
-            return "waits: the device was disconnected by hand"
+            return DISCONNECTED_MANUALLY
         return ""
 
     def _has_controller(self, name: str) -> bool:

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from nictop.model.queues.driver_counters import QueuePositions, Side
 from nictop.model.queues.plan import PlannedQueue, QueueInterrupt, queue_plan
 from nictop.model.rates.links import QueueRates, Rates
 from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
 from nictop.probe.records import Link
+
+MIN_BALANCE_LOAD = 100.0
+"""Packets (or interrupts) per second below which the distribution over the queues is not judged."""
+EVEN_FACTOR, FAIR_FACTOR = 1.25, 2.0
+"""Load of the hottest queue, relative to an even distribution, up to which that is called even, and fair."""
 
 RATE_NAMES = ("rx_packets", "rx_bits", "rx_drops", "tx_packets", "tx_bits", "tx_drops")
 
@@ -123,18 +130,10 @@ def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
     """The present map of `link`; without rates or inventory, everything that is known without them."""
     rates = snapshot.rates
     plan = queue_plan(link, snapshot.inventory)
-    sources = {(one.direction, one.queue): one for one in rates.queues.get(link.ifindex, ())} if rates else {}
-    driver = rates.driver.get(link.ifindex, ()) if rates is not None else ()
-    is_requested = rates is not None and (link.ifindex in rates.queues or link.ifindex in rates.driver)
+    sources = counter_sources(link.ifindex, rates)
     loads: dict[int, InterruptLoad] = {}
     rows = [
-        _row(
-            queue,
-            link.ifindex,
-            rates,
-            _CounterSources(sources, driver, is_requested),
-            tuple(_load(one, rates) for one in queue.interrupts),
-        )
+        _row(queue, link.ifindex, rates, sources, tuple(_load(one, rates) for one in queue.interrupts))
         for queue in plan.queues
     ]
     for row in rows:
@@ -150,8 +149,28 @@ def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
         idle=tuple(row.queue for row in rows if row.queue is not None and row.idle),
         others=tuple(_load(one, rates) for one in plan.others),
         unmapped=tuple(_load(one, rates) for one in plan.unmapped),
-        qstats=bool(sources),
+        qstats=bool(sources.qstats),
     )
+
+
+def balance(found: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str]:
+    """How evenly the load is spread over the queues in use, and the sentence about it; "" if that cannot be judged."""
+    queues = sum(row.in_use for row in found.rows)
+    if queues < 2 or found.busiest_share is None:
+        return "", "balance: only one queue in use" if queues == 1 else "balance: no traffic" if queues else ""
+    packets = any(row.rx_packets is not None or row.tx_packets is not None for row in found.rows)
+    load = sum(row.load or 0.0 for row in found.rows)
+    unit = "packets" if packets else "interrupts"
+    if load < MIN_BALANCE_LOAD:
+        return "", f"balance: too little traffic to judge ({units.quantity(load, '')} {unit}/s)"
+    even = 1 / queues
+    level: Literal["even", "fair", "uneven"] = "even"
+    if found.busiest_share > FAIR_FACTOR * even:
+        level = "uneven"
+    elif found.busiest_share > EVEN_FACTOR * even:
+        level = "fair"
+    hottest = f"queue {found.busiest}: {units.percentage(found.busiest_share)} of {unit}"
+    return level, f"balance: {level}, hottest {hottest} (even would be {units.percentage(even)})"
 
 
 def _load(interrupt: QueueInterrupt, rates: Rates | None) -> InterruptLoad:
@@ -162,8 +181,8 @@ def _load(interrupt: QueueInterrupt, rates: Rates | None) -> InterruptLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class _CounterSources:
-    """Sources of per-queue rates."""
+class CounterSources:
+    """Sources of the per-queue rates of one link."""
 
     qstats: Mapping[tuple[Side, int], QueueRates]
     driver: tuple[float | None, ...]
@@ -197,8 +216,19 @@ class _CounterSources:
         return total
 
 
+def counter_sources(ifindex: int, rates: Rates | None) -> CounterSources:
+    """Where the per-queue rates of one link are."""
+    if rates is None:
+        return CounterSources({}, (), False)
+    return CounterSources(
+        qstats={(one.direction, one.queue): one for one in rates.queues.get(ifindex, ())},
+        driver=rates.driver.get(ifindex, ()),
+        is_requested=ifindex in rates.queues or ifindex in rates.driver,
+    )
+
+
 def _row(
-    queue: PlannedQueue, ifindex: int, rates: Rates | None, sources: _CounterSources, loads: tuple[InterruptLoad, ...]
+    queue: PlannedQueue, ifindex: int, rates: Rates | None, sources: CounterSources, loads: tuple[InterruptLoad, ...]
 ) -> QueueRow:
     number = queue.number
     rx = sources.side("rx", number, queue.rx_positions)
@@ -239,7 +269,7 @@ def _row(
     )
 
 
-def _offered(queue: PlannedQueue, sources: _CounterSources, values: tuple[float | None, ...]) -> tuple[str, ...]:
+def _offered(queue: PlannedQueue, sources: CounterSources, values: tuple[float | None, ...]) -> tuple[str, ...]:
     """Names of the rates that this queue has, or will have again after a reset."""
     if not sources.is_requested:
         return RATE_NAMES

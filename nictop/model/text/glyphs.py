@@ -14,7 +14,7 @@ _TYPOGRAPHY = str.maketrans(
     {
         "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
         "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
-        "↔": "<->",
+        "←": "<-", "↔": "<->",
     }
 )  # fmt: skip
 """ASCII replacements of characters in texts; of the same width where columns depend on it."""
@@ -47,8 +47,6 @@ class Glyphs:
     """Heights of a cell, from empty to full."""
     zero: str = "·"
     """A value of 0 on the base line."""
-    line: str = "⠒"
-    """A line in a legend; in charts, Unicode lines are drawn with braille dots."""
     ceiling: str = "┄"
     """A horizontal limit."""
     limit: str = "┊"
@@ -64,11 +62,16 @@ class Glyphs:
     # --------------------------------------------------------------------------------------------------------- bars
     spread: tuple[str, str, str] = ("█", "▒", "░")
     """Parts of a bar: up to the lowest run, the median, the highest."""
+    run: str = "●"
+    median: str = "◆"
+    """Marks on an axis of values."""
     cost: str = "━"
     countdown: tuple[str, str] = ("█", "░")
     """Time that is left, and time that has passed."""
-    heat: str = " ·░▒▓█"
+    heat: str = "·▁▃▅▇"
     """From 0 to the maximum."""
+    bar: str = "▏▎▍▌▋▊▉█"
+    """Parts of the last cell of a bar, up to the whole cell."""
     work: str = "█▓▒▚░▞"
     """Kinds of CPU time, in the order of `nictop.tui.widgets.cpu.strip.KINDS`; in ASCII a letter of the name."""
     idle: str = "·"
@@ -99,8 +102,9 @@ ASCII = Glyphs(
     is_ascii=True,
     critical="X", warning="!", note="-", passed="+", skipped="?",
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
-    levels=" .:|#", zero="_", line="*", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
+    levels=" .:|#", zero="_", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",
-    spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=" .:+*#", work="USQITG", idle=".",
+    spread=("#", "=", "-"), run="o", median="#", cost="~", countdown=("#", "."), heat=".:+*#", bar="#", work="USQITG",
+    idle=".",
     playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),
 )  # fmt: skip

@@ -67,9 +67,10 @@ def width(text: str) -> int:
     """Terminal cells of clean text: 2 for East Asian wide and full-width characters, 0 for combining marks."""
     if text.isascii():
         return len(text)
-    return sum(_cells(character) for character in text)
+    return sum(map(_cells, text))
 
 
+@lru_cache(maxsize=1024)  # charts are made of a few characters
 def _cells(character: str) -> int:
     if unicodedata.east_asian_width(character) in ("W", "F"):
         return 2

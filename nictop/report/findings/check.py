@@ -27,6 +27,7 @@ from nictop.rules.wording import (
     SKIPPED_LABEL,
     checks_text,
     command_lines,
+    headline,
     place_text,
     severity_counts,
     severity_mark,
@@ -172,8 +173,8 @@ def _verdict(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
 def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
     mark = severity_mark(finding.severity, glyphs=glyphs)
     word = SEVERITY_LABELS[finding.severity].word
-    subject = subject_text(finding, several_hosts=several)
-    yield from _labelled(f"{mark} {word}", f"{subject} {finding.title}", room, indent=0, label_cells=len(word) + 2)
+    title = headline(finding, several_hosts=several)
+    yield from _labelled(f"{mark} {word}", title, room, indent=0, label_cells=len(word) + 2)
     for number, one in enumerate(finding.evidence):
         text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
         yield from _labelled("" if number else "seen", text, room)

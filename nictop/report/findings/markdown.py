@@ -13,7 +13,15 @@ from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.check import NO_HOST_ANSWERED, checked_host, checked_host_text, unreachable_host_text
 from nictop.rules import Diagnosis, Finding, Fix, HostFacts
-from nictop.rules.wording import SEVERITY_LABELS, checks_text, place_text, severity_mark, subject_text, verdict_text
+from nictop.rules.wording import (
+    SEVERITY_LABELS,
+    checks_text,
+    headline,
+    place_text,
+    severity_mark,
+    subject_text,
+    verdict_text,
+)
 
 MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
 BACKQUOTE_RUN = re.compile("`+")
@@ -49,9 +57,8 @@ def check_markdown(
 
 
 def _finding(finding: Finding, several: bool) -> Iterator[str]:
-    word = SEVERITY_LABELS[finding.severity].word
-    subject = subject_text(finding, several_hosts=several)
-    yield f"### {severity_mark(finding.severity)} {word}: {escape_markdown(f'{subject} {finding.title}')}"
+    word, title = SEVERITY_LABELS[finding.severity].word, headline(finding, several_hosts=several)
+    yield f"### {severity_mark(finding.severity)} {word}: {escape_markdown(title)}"
     yield ""
     yield escape_markdown(finding.why)
     if finding.evidence:

@@ -37,7 +37,7 @@ def _finding(finding: Finding, several: bool) -> Html:
     mark = element("span", f"{severity_mark(finding.severity)} {label.word}", class_="mark")
     return element(
         "article",
-        element("h3", mark, " ", element("bdi", subject), f" {finding.title}"),
+        element("h3", mark, " ", element("bdi", subject), f": {finding.title}"),
         element("p", finding.why),
         *_evidence(finding),
         *(part for fix in finding.fixes for part in _fix(finding, fix)),

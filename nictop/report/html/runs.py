@@ -14,7 +14,7 @@ from nictop.report.html.findings import command_block
 from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
 from nictop.report.runs.points import column_titles, experiment_summary, point_cells, set_up_points
-from nictop.report.runs.sentences import endpoints_text, plan_text, result_sentences, wall_time_text
+from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -63,7 +63,14 @@ def _sentences(result: Result) -> Iterator[Html]:
         if kind == "type":
             commands.append(text)
         else:
-            rows.append(join_html((element("dt", kind), element("dd", text, class_=SENTENCE_CLASSES.get(kind, "")))))
+            rows.append(
+                join_html(
+                    (
+                        element("dt", KIND_LABELS.get(kind, kind)),
+                        element("dd", text, class_=SENTENCE_CLASSES.get(kind, "")),
+                    )
+                )
+            )
     yield element("dl", *rows)
     yield from command_block(commands)
 

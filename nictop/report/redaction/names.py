@@ -12,12 +12,12 @@ from typing import Literal
 
 from nictop.model.text.terminal import clean
 from nictop.rules.fixes.commands import shell_quote
-from nictop.rules.profiles.generated import MADE_UP_NAME
+from nictop.rules.profiles.generated import GENERATED_NAME
 
 Kind = Literal["host", "domain", "profile", "machine", "user", "alias", "serial", "switch", "digest", "uuid"]
 
 PUBLIC_NAMES = frozenset(("", "local", "localhost", "localhost.localdomain"))
-GENERATED_NAMES = re.compile(rf"{MADE_UP_NAME.pattern}|pid \d+")
+GENERATED_NAMES = re.compile(rf"{GENERATED_NAME.pattern}|pid \d+")
 MIN_NAME_CHARS = 3
 """Characters of a name that is searched everywhere in a text. Shorter ones are found only before a colon, and as the
 whole text: elsewhere they are probably ordinary words."""

@@ -14,9 +14,9 @@ from nictop.model.text.terminal import clean, wrap
 from nictop.report.runs.sentences import per_gigabit_text
 from nictop.report.runs.text import labelled
 from nictop.report.text_table import aligned_table, layout_width, max_line_width
-from nictop.traffic.analysis.comparison import Comparison, Ratio, Spread
+from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio, Spread
 
-NO_VERDICT = "no verdict"
+NO_VERDICT = VERDICT_LABELS["refused"]
 """Follows the mark of a critical finding."""
 RUN_PREFIX = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
 """Beginning of a refusal that is about one run: ``A 1: `` (see `comparison.compare`)."""
@@ -36,14 +36,17 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
 
 def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
     """The verdict, or the reasons why there is none, each on its own line."""
-    mark = f"{glyphs.critical} {NO_VERDICT}" if comparison.verdict == "refused" else "verdict"
-    sentences = refusal_reasons(comparison) or (comparison.sentence,)
-    for number, sentence in enumerate(sentences):
-        yield from labelled("" if number else mark, sentence, room)
+    reasons = refusal_reasons(comparison)
+    if not reasons:
+        yield from labelled("verdict", comparison.sentence, room)
+        return
+    yield f"{glyphs.critical} {NO_VERDICT}"
+    for reason in reasons:
+        yield from (f"  {part}" for part in wrap(reason, room - 2))
 
 
 def refusal_reasons(comparison: Comparison) -> tuple[str, ...]:
-    """Why there is no verdict, each reason once, with the runs that have it: ``A 1, A 2: CPUs not counted``."""
+    """Why there is no verdict, each reason once, with the runs that have it: ``A 1, A 2: CPU not measured``."""
     found: dict[str, list[str]] = {}
     for refusal in comparison.refusals:
         run = RUN_PREFIX.match(refusal)

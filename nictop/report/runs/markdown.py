@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model.text.terminal import clean
 from nictop.report.findings.markdown import escape_markdown, fenced_block
-from nictop.report.runs.comparison import figure_rows, refusal_reasons
+from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
 from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, point_cells, set_up_points
-from nictop.report.runs.sentences import endpoints_text, plan_text, result_sentences, wall_time_text
+from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -48,7 +48,7 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
     lines = ["## nictop compare", "", f"- A: {escape_markdown(names[0])}", f"- B: {escape_markdown(names[1])}", ""]
     why = refusal_reasons(comparison)
     if why:
-        lines += ["**no verdict**", "", *(f"- {escape_markdown(reason)}" for reason in why)]
+        lines += [f"**{NO_VERDICT}**", "", *(f"- {escape_markdown(reason)}" for reason in why)]
     else:
         lines += [f"**verdict**: {escape_markdown(comparison.sentence)}"]
     rows = figure_rows(comparison)
@@ -68,7 +68,7 @@ def _run_lines(result: Result) -> Iterator[str]:
             commands.append(text)
             continue
         yield from _fenced(commands)
-        yield f"- **{kind}** {escape_markdown(text)}"
+        yield f"- **{KIND_LABELS.get(kind, kind)}** {escape_markdown(text)}"
     yield from _fenced(commands)
 
 

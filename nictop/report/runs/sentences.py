@@ -21,14 +21,22 @@ Kind = Literal[
     "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
     "note", "not ranked",
 ]  # fmt: skip
-"""Also the label of the sentence. type: a command to be typed on the host that the sentence `failed` names."""
+"""type: a command to run on the host that the sentence `failed` names."""
+
+KIND_LABELS: dict[str, str] = {
+    "type": "run",
+    "ceiling": "line rate",
+    "held back": "bottleneck",
+    "seen by": "observed",
+}
+"""Labels that differ from the kind, which is also a code in JSON."""
 
 DIRECTION_TEXTS = {
-    "forward": "client to server",
-    "reverse": "server to client",
-    "bidirectional": "both directions at once",
+    "forward": "client → server",
+    "reverse": "server → client",
+    "bidirectional": "both directions",
 }
-PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
+PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "not verified", "unknown": "not verified"}
 
 
 class ResultSentence(NamedTuple):
@@ -45,6 +53,7 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
         *_goodput(result),
         *(ResultSentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
         *_path(result),
+        *_limits(result),
         *(ResultSentence(load.role, cost_text(load)) for load in result.hosts if load.busy is not None),
         *(ResultSentence("note", clean(note)) for note in result.notes),
         *_why_not_ranked(result),
@@ -52,27 +61,31 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
 
 
 def plan_text(plan: RunPlan) -> str:
-    """``client to server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
-    parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper()]
-    parts.append(count_noun(plan.streams, "stream"))
-    parts.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
+    """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
+    parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper(), count_noun(plan.streams, "stream")]
+    return ", ".join([*parts, f"{plan.time} s", *plan_options(plan), generator_text(plan)])
+
+
+def plan_options(plan: RunPlan) -> Iterator[str]:
+    """The options that are not default, without direction, protocol, streams and time: ``MSS 1000``."""
+    if plan.omit:
+        yield f"omit {plan.omit} s"
     if plan.bitrate is not None:
-        parts.append(f"at {units.bits_per_second(plan.bitrate)}" + (" each" if plan.streams > 1 else ""))
-    for name, size in (("length", plan.length), ("window", plan.window)):
+        yield f"rate {units.bits_per_second(plan.bitrate)}" + (" per stream" if plan.streams > 1 else "")
+    for name, size in (("block", plan.length), ("window", plan.window)):
         if size is not None:
-            parts.append(f"{name} {units.bytes_(size)}")
+            yield f"{name} {units.bytes_(size)}"
     if plan.mss is not None:
-        parts.append(f"MSS {plan.mss}")
+        yield f"MSS {plan.mss}"
     if plan.congestion is not None:
-        parts.append(clean(plan.congestion))
+        yield clean(plan.congestion)
     if plan.dscp is not None:
-        parts.append(f"DSCP {plan.dscp}")
+        yield f"DSCP {plan.dscp}"
     for side, cpu in (("client", plan.client_cpu), ("server", plan.server_cpu)):
         if cpu is not None:
-            parts.append(f"{side} on CPU {cpu}")
+            yield f"{side} on CPU {cpu}"
     if plan.zerocopy:
-        parts.append("zerocopy")
-    return ", ".join([*parts, generator_text(plan)])
+        yield "zerocopy"
 
 
 def generator_text(plan: RunPlan) -> str:
@@ -120,9 +133,9 @@ def _failure(result: Result) -> Iterator[ResultSentence]:
         return
     yield ResultSentence("failed", clean(result.failure.sentence))
     if result.failure.commands:
-        which = "one of these" if len(result.failure.commands) > 1 else "this"
-        closes = "; it closes again what it opens" if result.failure.opens else ""
-        yield ResultSentence("failed", f"type {which} on {clean(result.failure.host)}{closes}")
+        which = "one of these commands" if len(result.failure.commands) > 1 else "this command"
+        closes = "; it also closes the port again" if result.failure.opens else ""
+        yield ResultSentence("failed", f"run {which} on {clean(result.failure.host)}{closes}")
         yield from (ResultSentence("type", clean(command)) for command in result.failure.commands)
 
 
@@ -131,7 +144,11 @@ def _goodput(result: Result) -> Iterator[ResultSentence]:
         if flow.goodput is not None:
             yield ResultSentence("goodput", _goodput_text(result, flow))
     if len(result.flows) > 1 and result.goodput is not None:
-        yield ResultSentence("goodput", f"{units.bits_per_second(result.goodput)} in both directions together")
+        yield ResultSentence("goodput", f"{units.bits_per_second(result.goodput)} total of both directions")
+
+
+def _limits(result: Result) -> Iterator[ResultSentence]:
+    """The line rate, and what the senders counted."""
     if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
         yield ResultSentence("ceiling", clean(result.ceiling.sentence))
     for flow in result.flows:
@@ -140,10 +157,10 @@ def _goodput(result: Result) -> Iterator[ResultSentence]:
 
 
 def _goodput_text(result: Result, flow: Flow) -> str:
-    text = f"{units.bits_per_second(flow.goodput)} arrived at {clean(flow.receiver)}"
+    text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
     share = result.of_ceiling
     if share is not None and flow.goodput == max(one.goodput or 0.0 for one in result.flows):
-        text += f", {units.percentage(share)} of the ceiling"
+        text += f", {units.percentage(share)} of line rate"
     received = flow.received
     if received is not None and received.packets:
         lost = received.lost or 0
@@ -170,7 +187,7 @@ def _socket_texts(figures: SocketFigures | None) -> Iterator[str]:
     if figures.rtt is not None:
         yield f"rtt {units.duration(figures.rtt / 1e6)}"
     if figures.congestion_window is not None:
-        yield f"window {count_noun(figures.congestion_window, 'segment')}"
+        yield f"cwnd {count_noun(figures.congestion_window, 'segment')}"
     if figures.snd_mss is not None:
         yield f"MSS {figures.snd_mss}"
     if figures.congestion_control:
@@ -191,27 +208,25 @@ def _path(result: Result) -> Iterator[ResultSentence]:
 
 
 def cost_text(load: HostLoad) -> str:
-    """``b: 0.60 of 4 CPUs, 0.12 per Gb/s; user 0.10, system 0.30, softirq 0.20; hottest CPU 2 50 %, 20 % of it …``"""
+    """``b: 0.60 of 4 cores busy, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2: 50 %, softirq 20 %``"""
     busy = load.busy
     if busy is None:
-        return f"{clean(load.host)}: its CPUs were not counted"
-    text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'CPU')}"
+        return f"{clean(load.host)}: CPU not measured"
+    text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy"
     if load.per_gigabit is not None:
-        text += f", {per_gigabit_text(load.per_gigabit)} per Gb/s"
+        text += f", {per_gigabit_text(load.per_gigabit)} core per Gb/s"
     parts = (
         ("user", busy.user), ("system", busy.system), ("irq", busy.irq), ("softirq", busy.softirq),
         ("steal", busy.steal), ("guest", busy.guest),
     )  # fmt: skip
     split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.MIN_TWO_DECIMALS)
     text += f" ({split})" if split else ""
-    text += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)} busy"
+    text += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)}"
     text += (
-        f", {units.percentage(busy.hottest_softirq)} in softirq"
-        if busy.hottest_softirq >= units.MIN_TWO_DECIMALS
-        else ""
+        f", softirq {units.percentage(busy.hottest_softirq)}" if busy.hottest_softirq >= units.MIN_TWO_DECIMALS else ""
     )
     if load.ring_drops:
-        text += f"; {count_noun(load.ring_drops, 'packet')} dropped by its NIC"
+        text += f"; {count_noun(load.ring_drops, 'packet')} dropped by the NIC"
     return text
 
 

@@ -22,6 +22,7 @@ from nictop.report.runs.points import (
     set_up_points,
 )
 from nictop.report.runs.sentences import (
+    KIND_LABELS,
     Kind,
     ResultSentence,
     cost_text,
@@ -79,7 +80,7 @@ def sentence_lines(sentences: Sequence[ResultSentence], room: int, glyphs: Glyph
                 yield ""  # separates two commands
             yield from (indent + line for line in command_lines(stored_line(text), room - len(indent), cut=False))
         else:
-            yield from labelled("" if kind == before else marks.get(kind, kind), text, room)
+            yield from labelled("" if kind == before else marks.get(kind, KIND_LABELS.get(kind, kind)), text, room)
         before = kind
 
 
@@ -136,7 +137,7 @@ def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
     lines += [*(wrap(CPU_COST_NOTE, room) if any(point.goodput for point in found) else ()), ""]
     for result in (one.result for one in kept):
         if result.ceiling is not None:
-            lines += labelled("ceiling", result.ceiling.sentence, room)
+            lines += labelled(KIND_LABELS["ceiling"], result.ceiling.sentence, room)
             break
     lines += _common_lines(kept, found, room, glyphs)
     return _text(lines)
@@ -185,7 +186,7 @@ def stored_runs_text(runs: StoredRuns, columns: int) -> str:
     """A line per run, newest first: time, run, experiment, description, goodput."""
     room = layout_width(columns)
     if not runs.runs and not runs.unreadable:
-        return "no results are kept yet\n"
+        return "no stored results\n"
     rows = [("written", "run", "experiment", "what", "goodput")]
     for _, kept in runs.runs:
         plan = kept.result.plan

@@ -1,1 +1,1 @@
-"""Commands to type, for the manager of a link, now and after a reboot, with their undo."""
+"""Commands that fix a finding, now and persistently, for the manager of the link, with their undo."""

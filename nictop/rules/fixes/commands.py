@@ -1,4 +1,4 @@
-"""The lines of a fix as data, and their words as they are typed into a shell.
+"""The lines of a fix as data, and their words in shell syntax.
 
 What one program does is a `Command`, which `nictop.changes.actions` judges by its argv. What only a shell or a person
 can do is a `ManualStep`. Text is made where a line is shown: ``str(step)``, `nictop.rules.wording.command_lines`.

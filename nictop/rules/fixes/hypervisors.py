@@ -1,4 +1,4 @@
-"""Where commands for the hypervisor of a guest are typed: the product that runs it.
+"""Where commands for the hypervisor of a guest are run: the product that manages it.
 
 Reads nothing. `Platform.environment` names the product; where it is not known, every product of that hypervisor is
 listed.

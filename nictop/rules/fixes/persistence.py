@@ -22,8 +22,10 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 ETHTOOL_PATH = "/usr/sbin/ethtool"
 """udev runs programs by their full path; on current distributions /sbin is the same folder."""
 SETTING_NAMES = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
-UNSAFE_NAME_NOTE = "By hand: the name of this link is not safe in configuration files."
-NEXT_ACTIVATION_NOTE = "Takes effect when the link is next activated; the command above does it now."
+UNSAFE_NAME_NOTE = (
+    "No command: the interface name has characters that are not safe in configuration files. Edit the file manually."
+)
+NEXT_ACTIVATION_NOTE = "Takes effect at the next activation of the profile; the command above applies it now."
 
 
 def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
@@ -35,7 +37,7 @@ def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note
     option, *values = arguments
     now = Fix(
         where="here",
-        title="set it now",
+        title="Set now",
         commands=(command("ethtool", option, link.name, *values),),
         persistent=False,
         undo=_undo(link, option, values),
@@ -61,14 +63,14 @@ def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str])
     if profile is not None and words is not None:
         return Fix(
             where="here",
-            title="keep it in its NetworkManager profile",
+            title="Store in the NetworkManager profile",
             commands=(command("nmcli", "con", "mod", "uuid", profile, *words),),
             persistent=True,
             undo=(command("nmcli", "con", "mod", "uuid", profile, *_cleared(words)),),
             note=NEXT_ACTIVATION_NOTE,
         )
     if SAFE_NAME.fullmatch(link.name) is None:
-        return Fix("here", "keep it", (), persistent=True, note=UNSAFE_NAME_NOTE)
+        return Fix("here", "Make persistent", (), persistent=True, note=UNSAFE_NAME_NOTE)
     stanza = ifupdown_stanza(host, link) if profile is None else None
     if stanza is not None:
         return stanza_fix(link, stanza, f"up {command('ethtool', option, link.name, *values)} || true")
@@ -129,19 +131,19 @@ def _link_file(host: HostFacts, link: Link) -> str | None:
 
 def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
     """One more line below the first ``iface`` line of the link; GNU sed."""
-    pattern = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{_literally(link.name)}[[:space:]]"
+    pattern = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{_escaped_pattern(link.name)}[[:space:]]"
     insert = f"0,/{pattern}/{{//a\\    {line}"
     return Fix(
         where="here",
-        title=f"keep it in {stanza.file}",
+        title=f"Store in {stanza.file}",
         commands=(command("sed", "-i", "-e", insert, "-e", "}", stanza.file),),
         persistent=True,
-        undo=(command("sed", "-i", f"/^ *{_literally(line)}$/d", stanza.file),),
-        note="Takes effect when the link is next brought up; the command above does it now.",
+        undo=(command("sed", "-i", f"/^ *{_escaped_pattern(line)}$/d", stanza.file),),
+        note="Takes effect at the next ifup; the command above applies it now.",
     )
 
 
-def _literally(text: str) -> str:
+def _escaped_pattern(text: str) -> str:
     """As a basic regular expression between slashes."""
     return re.sub(r"[][\\.*^$/]", r"\\\g<0>", text)
 
@@ -157,11 +159,11 @@ def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
     file = f"/etc/udev/rules.d/90-{link.name}-{kind}.rules"
     return Fix(
         where="here",
-        title="keep it by a udev rule",
+        title="Store in a udev rule",
         commands=(echo(", ".join([*parts, assignment]), file),),
         persistent=True,
         undo=(command("rm", file),),
-        note="Takes effect at the next boot; the command above does it now.",
+        note="Takes effect at the next boot; the command above applies it now.",
     )
 
 
@@ -174,17 +176,16 @@ def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fi
     commands.append(print_lines(["[Link]", *lines], f"{folder}/{kind}.conf"))
     return Fix(
         where="here",
-        title="keep it by a .link file",
+        title="Store in a .link file",
         commands=tuple(commands),
         persistent=True,
         undo=(command("rm", f"{folder}/{kind}.conf"),),
-        note="udev reads it at the next boot; the command above does it now.",
+        note="udev reads it at the next boot; the command above applies it now.",
     )
 
 
 def _new_link_file(link: Link, file: str) -> ManualStep:
-    """A .link file that changes nothing by itself: only the first one that matches is read, so that it repeats
-    99-default.link."""
+    """A .link file that changes nothing: only the first matching one is read, so it repeats 99-default.link."""
     match = [f"MACAddress={link.permanent_address or link.address}"]
     driver = link_driver(link)
     if driver is not None and SAFE_NAME.fullmatch(driver):
@@ -207,18 +208,18 @@ def sysctl_fixes(host: HostFacts, name: str, value: int) -> tuple[Fix, ...]:
     return (
         Fix(
             where="here",
-            title="set it now",
+            title="Set now",
             commands=(command("sysctl", "-w", f"{name}={value}"),),
             persistent=False,
             undo=(command("sysctl", "-w", f"{name}={old}"),) if old is not None else (),
         ),
         Fix(
             where="here",
-            title="keep it in /etc/sysctl.d",
+            title="Store in /etc/sysctl.d",
             commands=(echo(f"{name} = {value}", file),),
             persistent=True,
             undo=(command("rm", file),),
-            note="Read at the next boot; the command above does it now.",
+            note="Read at the next boot; the command above applies it now.",
         ),
     )
 
@@ -227,7 +228,7 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
     """Another MTU now, with its undo, and persistently."""
     now = Fix(
         where="here",
-        title="set it now",
+        title="Set now",
         commands=(command("ip", "link", "set", "dev", link.name, "mtu", str(mtu)),),
         persistent=False,
         undo=(command("ip", "link", "set", "dev", link.name, "mtu", str(link.mtu)),),
@@ -236,10 +237,10 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
     if profile is not None:
         change = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", str(mtu))
         undo = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", _profile_mtu(host, profile))
-        title = "keep it in its NetworkManager profile"
+        title = "Store in the NetworkManager profile"
         return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=NEXT_ACTIVATION_NOTE)
     if SAFE_NAME.fullmatch(link.name) is None:
-        return now, Fix("here", "keep it", (), persistent=True, note=UNSAFE_NAME_NOTE)
+        return now, Fix("here", "Make persistent", (), persistent=True, note=UNSAFE_NAME_NOTE)
     stanza = ifupdown_stanza(host, link)
     if stanza is not None:
         line = f"up {command('ip', 'link', 'set', 'dev', link.name, 'mtu', str(mtu))} || true"
@@ -248,8 +249,8 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
     if netplan and is_run_by_networkd(host, link):
         change = command("netplan", "set", f"ethernets.{link.name.replace('.', chr(92) + '.')}.mtu={mtu}")
         undo = command("netplan", "set", f"ethernets.{link.name.replace('.', chr(92) + '.')}.mtu=null")
-        note = "netplan apply, or the next boot, makes it so; the command above does it now."
-        return now, Fix("here", "keep it in netplan", (change,), persistent=True, undo=(undo,), note=note)
+        note = "Takes effect with netplan apply or at the next boot; the command above applies it now."
+        return now, Fix("here", "Store in netplan", (change,), persistent=True, undo=(undo,), note=note)
     if is_run_by_networkd(host, link):
         return now, _drop_in(host, link, "mtu", [f"MTUBytes={mtu}"])
     return now, udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')

@@ -15,6 +15,7 @@ from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.host import HostFacts
 
 ADDRESS_PLACEHOLDER = "<ADDRESS/PREFIX>"
+ADDRESS_NOTE = f"Replace {ADDRESS_PLACEHOLDER}, e.g. 192.0.2.10/24."
 AUTOCONNECT_PRIORITY = "connection.autoconnect-priority"
 NMCLI_KEYWORDS = frozenset(("id", "uuid", "path", "apath", "help", "temporary"))
 """Keywords that nmcli accepts where a profile id is expected."""
@@ -59,7 +60,7 @@ def has_address(link: Link) -> bool:
 
 
 def static_settings(link: Link) -> tuple[str, ...]:
-    """``ipv4.method manual …`` with the present addresses and gateway, else a place to fill in."""
+    """``ipv4.method manual …`` with the present addresses and gateway, else the placeholder."""
     found = [f"{one.address}/{one.prefix_length}" for one in global_addresses(link)]
     gateway = next((one.gateway for one in link.default_routes if one.family == "ipv4" and one.gateway), None)
     settings = ("ipv4.method", "manual", "ipv4.addresses", ",".join(found) or ADDRESS_PLACEHOLDER)
@@ -81,20 +82,20 @@ def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fi
     settings, before = ["connection.id", name, "connection.interface-name", link.name], ["connection.id", profile.id]
     if profile.interface_name != link.name:
         before += ["connection.interface-name", profile.interface_name or ""]
-    if profile.autoconnect_priority == GENERATED_PRIORITY:  # else it would lose against any profile that comes later
+    if profile.autoconnect_priority == GENERATED_PRIORITY:  # else any profile that is added later takes precedence
         settings += [AUTOCONNECT_PRIORITY, "0"]
         before += [AUTOCONNECT_PRIORITY, str(GENERATED_PRIORITY)]
     lines = [command("nmcli", "con", "mod", *which, *settings)]
     undo = [command("nmcli", "con", "mod", *which, *before)]
     if not static:
-        note = "It is saved to disk by that, stays up and keeps its addresses."
-        return Fix("here", "rename the profile to the interface", tuple(lines), True, tuple(undo), note)
+        note = "Saves the profile to disk. The link stays up, with the same addresses."
+        return Fix("here", f"Rename the profile to {name}", tuple(lines), True, tuple(undo), note)
     lines.append(command("nmcli", "con", "mod", *which, *static_settings(link)))
     lines.append(command("nmcli", "con", "up", *which))
     undo.append(command("nmcli", "con", "mod", *which, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.gateway", ""))
     undo.append(command("nmcli", "con", "up", *which))
-    note = "" if global_addresses(link) else f"Put the address in for {ADDRESS_PLACEHOLDER}, such as 192.0.2.10/24."
-    title = "rename the profile to the interface and give it the address"
+    note = "" if global_addresses(link) else ADDRESS_NOTE
+    title = f"Rename the profile to {name} and set a static address"
     return Fix("here", title, tuple(lines), True, tuple(undo), note)
 
 
@@ -116,19 +117,19 @@ def new_profile(host: HostFacts, link: Link, *, static: bool, replaced: Profile 
     notes = []
     if replaced is not None:
         undo.append(command("nmcli", "con", "up", "uuid", replaced.uuid))
-        notes.append("The made-up profile loses against it, and does not come back after the next reboot.")
+        notes.append("Your profile takes precedence over the auto-generated one, which will not exist after a reboot.")
     if static and not global_addresses(link):
-        notes.append(f"Put the address in for {ADDRESS_PLACEHOLDER}, such as 192.0.2.10/24.")
-    title = f"make a new profile with {'a static address' if static else 'DHCP'}"
+        notes.append(ADDRESS_NOTE)
+    title = f"Add a profile with {'a static address' if static else 'DHCP'}"
     return Fix("here", title, (add, command("nmcli", "con", "up", *which)), True, tuple(undo), " ".join(notes))
 
 
 def profile_evidence(profile: Profile) -> tuple[Evidence, ...]:
     """Which profile it is, and where it is stored."""
-    kept = profile.filename or "in memory only"
+    stored = profile.filename or "memory only"
     return (
         Evidence("profile", f"{quoted_name(profile.id)} ({profile.uuid})", "nmcli con show"),
-        Evidence("kept in", kept, "NetworkManager: Settings.Connection.Filename"),
+        Evidence("stored in", stored, "NetworkManager: Settings.Connection.Filename"),
     )
 
 

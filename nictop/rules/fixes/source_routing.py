@@ -25,8 +25,8 @@ FIRST_TABLE = 1000
 """Number of a NIC's table, plus its ifindex: not used by distributions and NetworkManager."""
 MAX_ROUTED_ADDRESSES = 8
 """Addresses of one NIC for which rules are printed."""
-SOURCE_ROUTING_TITLE = "let traffic from its own address leave by it (source-based routing)"
-STATIC_ADDRESS_NOTE = "The rules name the address: it has to stay the same (static, or reserved in DHCP)."
+SOURCE_ROUTING_TITLE = "Add source-based routing for this NIC"
+STATIC_ADDRESS_NOTE = "The rules contain the address, so it must not change (static, or reserved in DHCP)."
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _profile_settings(sign: str, table: Table) -> Iterator[str]:
         yield f"priority {table.number} from {one.address} table {table.number}"
 
 
-# ----------------------------------------------------------------------------------------------------- what lasts
+# ----------------------------------------------------------------------------------------------- persistent forms
 
 
 def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
@@ -158,13 +158,13 @@ def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...])
         again = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
         written = print_lines(_networkd_lines(table), file)
         commands = (command("mkdir", "-p", folder), written, *again, *more)
-        title = "keep it in a drop-in of its .network file"
+        title = "Store in a drop-in of the .network file"
         return Fix("here", title, commands, True, (command("rm", file), *again, *back), STATIC_ADDRESS_NOTE)
     if stanza is not None and SAFE_NAME.fullmatch(link.name):
-        kept = stanza_fix(link, stanza, f"up {' && '.join(map(str, _ip_lines(link, table)))} || true")
-        return Fix("here", kept.title, (*kept.commands, *more), True, (*kept.undo, *back), kept.note)
-    note = "Whatever sets this NIC up has to run the ip commands above, after it has set the address."
-    return Fix("here", "keep it", more, True, back, note)
+        stored = stanza_fix(link, stanza, f"up {' && '.join(map(str, _ip_lines(link, table)))} || true")
+        return Fix("here", stored.title, (*stored.commands, *more), True, (*stored.undo, *back), stored.note)
+    note = "Let the tool that configures this NIC run the ip commands above after it has set the address."
+    return Fix("here", "Make persistent", more, True, back, note)
 
 
 def _networkd_lines(table: Table) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Managers that tried to set a NIC up and failed: DHCP without an answer, other failures, systemd-networkd."""
+"""NICs whose manager failed to configure them: no DHCP reply, other failures, systemd-networkd."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, shell_quote
 from nictop.rules.fixes.profiles import (
-    ADDRESS_PLACEHOLDER,
+    ADDRESS_NOTE,
     bring_up,
     global_addresses,
     has_address,
@@ -26,7 +26,8 @@ FAMILY: Family = "profiles and names"
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
 """NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED, DHCP_ERROR, DHCP_FAILED."""
 NO_DHCP_CAUSES = (
-    "No DHCP server in this network or VLAN, a wrong port group or bridge below, or a filter for unknown MAC addresses."
+    "Possible causes: no DHCP server in this network or VLAN, wrong port group or bridge on the hypervisor, "
+    "or a filter that blocks unknown MAC addresses."
 )
 
 
@@ -43,14 +44,15 @@ NO_DHCP_CAUSES = (
     uses=("configuration", "networkd", "networkmanager"),
 )
 def dhcp_never_answered(host: HostFacts) -> Outcomes:
-    """A NIC asks for its address by DHCP and gets no answer.
+    """A NIC uses DHCP and has received no reply.
 
-    NetworkManager asks for 45 seconds, four times, then leaves the NIC disconnected and tries again every five
-    minutes; systemd-networkd stays "configuring". A network of your own between two machines usually has no DHCP.
+    NetworkManager tries four times for 45 seconds, then leaves the NIC disconnected and retries every five minutes;
+    systemd-networkd stays in setup state "configuring". A private network between two machines usually has no DHCP
+    server.
 
-    Critical: NetworkManager has failed or given up, or networkd waits, and the NIC has no address. Warning: it is being
-    tried at this moment, or only IPv6 works. Info: IPv6 has a default route, so that the network may have no IPv4. A
-    NIC that was disconnected by hand, has no carrier or whose manager is still starting is not reported.
+    Critical: NetworkManager has failed or stopped trying, or networkd is waiting, and the NIC has no address. Warning:
+    DHCP is in progress, or the NIC has an IPv6 address only. Info: IPv6 has a default route, so the network may be
+    IPv6-only. Not reported: a NIC that was disconnected manually, has no carrier, or whose manager is still starting.
 
     Sources: NetworkManager.conf(5) ipv4.dhcp-timeout, autoconnect-retries-default; NetworkManager
     src/core/nm-policy.c; networkctl(1).
@@ -71,24 +73,24 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
             link,
             failure[1],
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
-            why=f"Without an address nothing but IPv6 on the link works. {NO_DHCP_CAUSES}",
+            why=f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}",
             fixes=_static(host, link, profile),
         )
     yield from _networkd_waits(host)
 
 
 def _dhcp_state(link: Link, device: ManagedDevice) -> tuple[Severity, str] | None:
-    """(How bad it is, what is said); None: no failure."""
+    """(severity, title); None: no failure."""
     if device.state == ACTIVATED and any(route.family == "ipv6" for route in link.default_routes):
-        return "info", "has IPv6 only: DHCP does not answer"
+        return "info", "no DHCP reply; IPv6 only"
     if device.state == ACTIVATED:
-        return "warning" if has_address(link) else "critical", "has no IPv4 address: DHCP does not answer"
+        return "warning" if has_address(link) else "critical", "no IPv4 address, no DHCP reply"
     if device.state == IP_CONFIG:
-        return "warning", "waits for DHCP to answer"
+        return "warning", "no DHCP reply yet"
     if device.state == FAILED and device.reason in NO_ADDRESS_REASONS:
-        return "critical", "has no address: DHCP never answered"
+        return "critical", "no address: DHCP failed"
     if device.state == DISCONNECTED:
-        return "critical", "has no address: NetworkManager gave DHCP up for now"
+        return "critical", "no address, no DHCP reply; NetworkManager retries later"
     return None
 
 
@@ -96,15 +98,13 @@ def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
     return (
         Fix(
             "here",
-            "give it a static address",
+            "Set a static address",
             (modify(host, profile, *static_settings(link)), bring_up(host, profile)),
             True,
             (modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", ""), bring_up(host, profile)),
-            f"Put the address in for {ADDRESS_PLACEHOLDER}, such as 192.0.2.10/24.",
+            ADDRESS_NOTE,
         ),
-        Fix(
-            "here", "ask DHCP once more", (bring_up(host, profile),), None, note="After the network has been repaired."
-        ),
+        Fix("here", "Retry DHCP", (bring_up(host, profile),), None, note="Correct the network first."),
     )
 
 
@@ -114,28 +114,30 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
         if link is None or state.setup_state != "configuring" or not is_nic(host, link) or global_addresses(link):
             continue
         entries = host.configuration.addressing(link)
-        asks = any("dhcp4" in entry.methods for entry in entries)
-        if not asks or link.carrier is not True:
+        uses_dhcp = any("dhcp4" in entry.methods for entry in entries)
+        if not uses_dhcp or link.carrier is not True:
             continue
         file = state.network_file or entries[0].file
         yield link_finding(
             "warning" if has_address(link) else "critical",
             host,
             link,
-            "waits for DHCP to answer",
+            "no DHCP reply yet",
             evidence=(
                 Evidence(
                     "state",
                     f"{state.setup_state}, {state.operational_state}",
                     f"networkctl status {shell_quote(link.name)}",
                 ),
-                Evidence("asked for by", file, "networkctl"),
+                Evidence("configured in", file, "networkctl"),
                 address_evidence(link),
             ),
-            why=f"systemd-networkd goes on asking; until then the NIC has no IPv4 address. {NO_DHCP_CAUSES}",
+            why=f"The NIC has no IPv4 address; systemd-networkd keeps trying. {NO_DHCP_CAUSES}",
             fixes=(
-                Fix("here", "give it a static address", (), True, note=f"Put it in {entries[0].file} instead of DHCP."),
-                Fix("here", "ask once more", (command("networkctl", "reconfigure", link.name),)),
+                Fix(
+                    "here", "Set a static address", (), True, note=f"In {entries[0].file}, replace DHCP by the address."
+                ),
+                Fix("here", "Retry DHCP", (command("networkctl", "reconfigure", link.name),)),
             ),
         )
 
@@ -147,13 +149,13 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
     needs=("networkmanager",),
 )
 def profile_failed(host: HostFacts) -> Outcomes:
-    """NetworkManager tried to bring a profile up on a NIC and failed, for another reason than DHCP.
+    """NetworkManager failed to activate a profile on a NIC, for a reason other than DHCP.
 
-    The reason is NetworkManager's own: an address that another machine has, SR-IOV that could not be set up, a VLAN or
-    bond below that is missing, 802.1X, missing firmware.
+    The reason is as reported by NetworkManager: an address in use by another machine, SR-IOV settings that could not be
+    applied, a missing parent of a VLAN or bond, 802.1X, missing firmware.
 
-    Reported for the state failed, and for a disconnected NIC with carrier whose profile has static addresses and would
-    have come up by itself: NetworkManager tries four times, then waits. Not while NetworkManager is starting.
+    Reported for the state failed, and for a disconnected NIC with carrier whose profile has static addresses and is
+    activated automatically: NetworkManager tries four times, then waits. Not reported while NetworkManager is starting.
 
     Source: NM_DEVICE_STATE_REASON_* in NetworkManager's nm-dbus-interface.h; nm-settings-nmcli(5)
     connection.autoconnect-retries.
@@ -170,24 +172,28 @@ def profile_failed(host: HostFacts) -> Outcomes:
             "critical",
             host,
             link,
-            f"could not be set up by {quoted_name(profile.id)}",
+            f"activation of profile {quoted_name(profile.id)} failed",
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
-            why="The NIC lacks what its profile sets. NetworkManager's journal names the step that failed.",
+            why="The settings of the profile are not applied. The log of NetworkManager shows which step failed.",
             fixes=(
-                Fix("here", "see what failed", tuple(lines)),
-                Fix("here", "try again", (command("nmcli", "con", "up", *profile_arguments(host, profile)),)),
+                Fix("here", "Show the log of NetworkManager", tuple(lines)),
+                Fix(
+                    "here",
+                    "Activate the profile again",
+                    (command("nmcli", "con", "up", *profile_arguments(host, profile)),),
+                ),
             ),
         )
 
 
 @host_rule(FAMILY, "critical", uses=("networkd",))
 def networkd_failed(host: HostFacts) -> Outcomes:
-    """systemd-networkd could not set a NIC up.
+    """systemd-networkd failed to configure a NIC.
 
-    Its state file says "failed": an address, route, or setting of the .network file was refused by the kernel. What
-    comes after the refused part is not set either.
+    Its setup state is "failed": the kernel rejected an address, route or setting of the .network file. Settings after
+    the rejected one are not applied either.
 
-    Read from /run/systemd/netif/links; netplan's files end up there too.
+    Read from /run/systemd/netif/links. netplan with systemd-networkd is covered too.
 
     Source: networkctl(1), setup state failed.
     """
@@ -201,19 +207,19 @@ def networkd_failed(host: HostFacts) -> Outcomes:
             "critical",
             host,
             link,
-            "could not be set up by systemd-networkd",
+            "configuration by systemd-networkd failed",
             evidence=(
                 Evidence("setup state", "failed", f"/run/systemd/netif/links/{ifindex}"),
                 Evidence("file", state.network_file or "none", "networkctl"),
                 address_evidence(link),
             ),
-            why="The kernel refused a part of the configuration; the journal names it.",
+            why="The kernel rejected a setting of the file. The log of systemd-networkd shows which one.",
             fixes=(
                 Fix(
                     "here",
-                    "see what was refused",
+                    "Show the log of systemd-networkd",
                     (command("journalctl", "-b", "-u", "systemd-networkd", "--grep", link.name, "-n", "50"),),
                 ),
-                Fix("here", "try again after the file was corrected", (again,)),
+                Fix("here", "Apply the corrected file", (again,)),
             ),
         )

@@ -1,4 +1,4 @@
-"""Addresses and default routes that get into each other's way; for subnets of two NICs see `shared_subnets`."""
+"""Conflicts of addresses and default routes on one host; for subnets of two NICs see `shared_subnets`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 MAX_METRIC_GAP = 10
-"""Metrics that NetworkManager gives to NICs of one kind are this near to each other (100, 101, …)."""
+"""Metrics that NetworkManager assigns to NICs of one type differ by less than this (100, 101, …)."""
 DRIVERS_ABOVE_A_VF = ("hv_netvsc", "net_failover")
-"""Drivers of NICs that stand above a virtual function and share its MAC address."""
+"""Drivers of NICs that are the master of a virtual function and share its MAC address."""
 MASTER_KINDS = ("bridge", "bond", "team", "openvswitch")
-"""Kinds whose ports give all that they receive to the link above."""
+"""Kinds whose ports pass all received packets to the master."""
 
 
 @host_rule(FAMILY, "critical", uses=("addresses", "ethtool.driver"))
 def address_on_a_lower_link(host: HostFacts) -> Outcomes:
-    """A port below another link has an IPv4 address of its own, and answers for that do not come back to it.
+    """A port of another link (its master) has its own IPv4 address, but packets to that address reach the master.
 
-    The virtual function below a Hyper-V NIC or a net_failover NIC, and a port of a bridge, bond or team hand what they
-    receive to the link above. Two legs with addresses from DHCP are the usual result of a race at boot; a bridge
-    keeps the old address of its port when the address was not moved.
+    The virtual function of a Hyper-V or net_failover NIC, and ports of a bridge, bond or team, pass received packets to
+    their master. If both have an address from DHCP, the usual cause is a race at boot; a new bridge port retains its
+    address unless that is moved to the bridge.
 
-    Reported for links with a master of these kinds and a global IPv4 address. The same MAC address on both is right.
-    Ports of a VRF have their addresses themselves and are left out, as are veth and tap ports of containers and guests.
+    Reported for links with a master of these kinds and a global IPv4 address. The same MAC address on both is correct.
+    Not reported: ports of a VRF, which have their own addresses, and veth and tap ports of containers and guests.
 
     Sources: kernel Documentation/networking/netvsc.rst and net_failover.rst; Azure/azure-vm-utils#106;
     fedora-coreos-tracker#1383; flatcar/init#106.
@@ -55,7 +55,7 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
     written = [f"{one.address}/{one.prefix_length}" for one in addresses]
     drop = tuple(command("ip", "address", "del", one, "dev", link.name) for one in written)
     again = tuple(command("ip", "address", "add", one, "dev", link.name) for one in written)
-    fixes = [Fix("here", "take the address off the port", drop, False, again)]
+    fixes = [Fix("here", "Remove the address from the port", drop, False, again)]
     active = host.profiles.active(link)
     if paired and host.profiles.manager is not None:
         rule = 'SUBSYSTEM=="net", ACTION=="add|change|move", ENV{ID_NET_DRIVER}!="hv_netvsc", '
@@ -63,40 +63,41 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
         lines = (echo(rule, file), command("nmcli", "device", "set", link.name, "managed", "no"))
         undo = (command("rm", file), command("nmcli", "device", "set", link.name, "managed", "yes"))
-        fixes.append(Fix("here", "let NetworkManager leave the port alone", lines, True, undo))
+        fixes.append(Fix("here", "Set the port unmanaged in NetworkManager", lines, True, undo))
     elif active is not None and not active.external:
         off = modify(host, active, "connection.autoconnect", "no")
         on = modify(host, active, "connection.autoconnect", "yes")
-        fixes.append(Fix("here", "let its profile not come up by itself", (off,), True, (on,)))
+        fixes.append(Fix("here", "Disable autoconnect of its profile", (off,), True, (on,)))
     return link_finding(
         "critical",
         host,
         link,
-        f"has an address of its own, below {master.name}",
+        f"IPv4 address on a port of {master.name}",
         evidence=(
             Evidence("addresses", ", ".join(written), "ip address"),
-            Evidence("below", f"{master.name} ({link_driver(master) or master.kind})", "ip link"),
+            Evidence("master", f"{master.name} ({link_driver(master) or master.kind})", "ip link"),
             Evidence(
                 f"addresses of {master.name}",
                 ", ".join(f"{one.address}/{one.prefix_length}" for one in global_addresses(master)) or "none",
                 "ip address",
             ),
         ),
-        why=f"What is sent to this address arrives on {master.name}, which does not have it.",
+        why=f"{master.name} receives all packets of this port, including those to this address. The port itself cannot "
+        "use it.",
         fixes=tuple(fixes),
     )
 
 
 @host_rule(FAMILY, "warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
 def second_default_route(host: HostFacts) -> Outcomes:
-    """Two NICs each have an IPv4 default route, and little or nothing decides between them.
+    """Two NICs each have an IPv4 default route, with equal or adjacent metrics.
 
-    With equal metrics the route that was set first is used. NetworkManager gives the first NIC of a kind metric 100,
-    the next 101, in the order in which they come up, so that traffic, and this very session, may move to the other NIC
+    With equal metrics the route that was added first is used. NetworkManager assigns metric 100 to the first NIC of a
+    type, 101 to the next, in order of activation, so traffic, including nictop's own session, may move to the other NIC
     at the next reboot.
 
-    Warning: equal metrics. Info: metrics that NetworkManager chose itself, next to each other. Silent when a profile
-    sets the metric, when the metrics are far apart, for other routing tables, and where policy rules are in use.
+    Warning: equal metrics. Info: adjacent metrics that NetworkManager assigned. Not reported: metrics set in a profile,
+    metrics that differ by more, other routing tables, and hosts with policy routing rules.
 
     Sources: nm-settings-nmcli(5) ipv4.route-metric, never-default; lxc/incus#3652, #3655.
     """
@@ -118,12 +119,12 @@ def second_default_route(host: HostFacts) -> Outcomes:
             "warning" if equal else "info",
             host,
             link,
-            f"has a second default route beside {first.name}",
+            f"second default route; {first.name} has one too",
             evidence=(
-                Evidence(f"default route by {first.name}", _route(best), "ip route"),
-                Evidence(f"default route by {link.name}", _route(route), "ip route"),
+                Evidence(f"default route of {first.name}", _route(best), "ip route"),
+                Evidence(f"default route of {link.name}", _route(route), "ip route"),
             ),
-            why="Which one is used depends on the order in which the NICs come up, and so does where answers leave.",
+            why="Which default route and NIC are used for replies depends on the order in which the NICs come up.",
             fixes=tuple(_without_default_route(host, link, route, profile)),
         )
 
@@ -139,7 +140,7 @@ def _default_routes(host: HostFacts) -> Iterator[tuple[Link, DefaultRoute]]:
 
 
 def _route(route: DefaultRoute) -> str:
-    return f"via {route.gateway or 'the link itself'}, metric {route.metric}"
+    return f"{f'via {route.gateway}' if route.gateway else 'on-link'}, metric {route.metric}"
 
 
 def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, profile: Profile | None) -> Iterator[Fix]:
@@ -150,14 +151,14 @@ def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, pro
         gateway = ("ipv4.gateway", profile.ipv4.gateway) if profile.ipv4.gateway else ()
         yield Fix(
             "here",
-            "give this NIC no default route",
+            "Remove the default route from the profile",
             (modify(host, profile, "ipv4.never-default", "yes"), again),
             True,
             (modify(host, profile, "ipv4.never-default", "no", *gateway), again),
         )
         yield Fix(
             "here",
-            "keep it as the second choice",
+            "Use this default route as fallback (metric 500)",
             (modify(host, profile, "ipv4.route-metric", "500"), again),
             True,
             (modify(host, profile, "ipv4.route-metric", before), again),
@@ -166,8 +167,9 @@ def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, pro
     via = ("via", route.gateway) if route.gateway else ()
     route_arguments = ("default", *via, "dev", link.name, "metric", str(route.metric))
     note = (
-        "For good: netplan dhcp4-overrides: use-routes: false, networkd [DHCPv4] UseGateway=no, ifupdown: no gateway."
+        "Persistent: netplan dhcp4-overrides: use-routes: false; networkd [DHCPv4] UseGateway=no; ifupdown: remove "
+        "the gateway line."
     )
     # append: with an equal metric there is a default route, which add would refuse
     drop, back = command("ip", "route", "del", *route_arguments), command("ip", "route", "append", *route_arguments)
-    yield Fix("here", "take this default route away", (drop,), False, (back,), note)
+    yield Fix("here", "Delete this default route", (drop,), False, (back,), note)

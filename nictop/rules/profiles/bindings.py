@@ -1,8 +1,9 @@
-"""Profiles that compete for a NIC, or are bound to a name or a MAC address that is not there."""
+"""Profiles that conflict on a NIC, or are bound to an interface name or a MAC address that does not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from nictop.model.managers.networkmanager_states import ACTIVATED, ip_settings_text
 from nictop.model.managers.profile_match import ETHERNET, ProfileMatch
@@ -28,46 +29,50 @@ FAMILY: Family = "profiles and names"
 
 @host_rule(FAMILY, "warning", yields_to=("dhcp_never_answered", "profile_failed"), needs=("networkmanager",))
 def two_profiles_compete(host: HostFacts) -> Outcomes:
-    """Two profiles with different addresses want the same NIC, and only the time of their last use decides.
+    """Two profiles with different settings match the same NIC with the same priority.
 
-    NetworkManager takes the profile with the highest autoconnect-priority; among equal ones the one that was up last.
-    Bringing the other one up once is enough to change what the next reboot does: a wrong address, or none.
+    NetworkManager activates the profile with the highest autoconnect-priority, and of equal ones the one that was last
+    active. Activating the other profile once changes which one is used after the next reboot: a wrong address, or none.
 
-    Reported when at least two saved profiles fit the NIC, connect by themselves, have the same priority as the first
-    and set addresses, gateway, MTU or controller differently. Profiles that NetworkManager made up, that are up on
-    another NIC, or that may be up on several at once do not count.
+    Reported if at least two saved profiles match the NIC, are activated automatically, have the same priority as the
+    first and differ in addresses, gateway, MTU or controller. Not counted: profiles that NetworkManager generated, that
+    are active on another NIC, or that may be active on several at once.
 
     Sources: NetworkManager src/core/settings/nm-settings-connection.c nm_settings_connection_cmp_autoconnect_priority;
     cloud-init#4121; open-vm-tools#742.
     """
     for link, device in managed_nics(host):
-        rivals = _rivals(host, link)
-        if len(rivals) < 2:
+        profiles = _conflicting_profiles(host, link)
+        if len(profiles) < 2:
             continue
-        active = next((one for one in rivals if one.uuid == device.active_profile), rivals[0])
-        others = [one for one in rivals if one.uuid != active.uuid]
-        keep = [modify(host, active, "connection.autoconnect-priority", str(active.autoconnect_priority + 10))]
-        back = [modify(host, active, "connection.autoconnect-priority", str(active.autoconnect_priority))]
+        active = next((one for one in profiles if one.uuid == device.active_profile), profiles[0])
+        others = [one for one in profiles if one.uuid != active.uuid]
+        raised = modify(host, active, "connection.autoconnect-priority", str(active.autoconnect_priority + 10))
+        restored = modify(host, active, "connection.autoconnect-priority", str(active.autoconnect_priority))
         off = [modify(host, one, "connection.autoconnect", "no") for one in others]
         on = [modify(host, one, "connection.autoconnect", "yes") for one in others]
-        gone = [command("nmcli", "con", "delete", *profile_arguments(host, one)) for one in others]
+        deleted = [command("nmcli", "con", "delete", *profile_arguments(host, one)) for one in others]
+        rest = "the other profile" + ("s" if len(others) > 1 else "")
+        if len(others) == 1 and others[0].id != active.id:
+            rest = f"profile {quoted_name(others[0].id)}"
         yield link_finding(
             "warning",
             host,
             link,
-            f"is wanted by {quoted_name(rivals[0].id)} and {quoted_name(rivals[1].id)}: the last used wins",
-            evidence=tuple(_rival_evidence(one, active) for one in rivals[:4]),
-            why="After a reboot the NIC may come up with the other profile's addresses.",
+            f"profiles {quoted_name(profiles[0].id)} and {quoted_name(profiles[1].id)} conflict",
+            evidence=tuple(_conflict_evidence(one, active) for one in profiles[:4]),
+            why="Both match this NIC with the same priority. NetworkManager activates the one that was last active. "
+            "After a reboot the NIC may have the other profile's addresses.",
             fixes=(
-                Fix("here", f"let {quoted_name(active.id)} win", tuple(keep), True, tuple(back)),
-                Fix("here", "keep the others for use by hand only", tuple(off), True, tuple(on)),
-                Fix("here", "delete the others", tuple(gone), True, note="This cannot be undone."),
+                Fix("here", f"Give {quoted_name(active.id)} a higher priority", (raised,), True, (restored,)),
+                Fix("here", f"Disable autoconnect of {rest}", tuple(off), True, tuple(on)),
+                Fix("here", f"Delete {rest}", tuple(deleted), True, note="This cannot be undone."),
             ),
         )
 
 
-def _rivals(host: HostFacts, link: Link) -> list[Profile]:
-    """Profiles of equal rank for a link, that differ, the first one first."""
+def _conflicting_profiles(host: HostFacts, link: Link) -> list[Profile]:
+    """Profiles for a link that have the same priority as the first one and differ from it, and that one."""
     if sum(one.autoconnect for one in host.profiles.candidates(link)) < 2:
         return []
     found = [one.profile for one in host.profiles.user_profiles(link) if _connects(one)]
@@ -86,35 +91,39 @@ def _settings(profile: Profile) -> tuple[object, ...]:
     return profile.ipv4, profile.ipv6, profile.mtu, profile.controller
 
 
-def _rival_evidence(profile: Profile, active: Profile) -> Evidence:
-    used = (
-        "up last"
-        if profile.uuid == active.uuid
-        else f"last up {profile.timestamp}"
-        if profile.timestamp
-        else "never up"
-    )
+def _conflict_evidence(profile: Profile, active: Profile) -> Evidence:
+    used = "last active" if profile.uuid == active.uuid else _last_active(profile.timestamp)
     text = f"{ip_settings_text(profile.ipv4, 'ipv4')}; priority {profile.autoconnect_priority}; {used}"
     return Evidence(f"profile {quoted_name(profile.id)}", text, "nmcli con show " + profile.uuid)
 
 
+def _last_active(timestamp: int) -> str:
+    """``last active 2026-05-01 10:00 UTC``; `timestamp`: seconds since the epoch, 0: never."""
+    if not timestamp:
+        return "never active"
+    try:
+        moment = datetime(1970, 1, 1) + timedelta(seconds=timestamp)
+    except OverflowError:  # what a host sends
+        return f"last active at {timestamp}"
+    return f"last active {moment:%Y-%m-%d %H:%M} UTC"
+
+
 @host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name",), uses=("networkmanager",))
 def profile_names_a_missing_interface(host: HostFacts) -> Outcomes:
-    """A profile is bound to an interface name that no interface has, while a NIC has no profile of its own.
+    """A profile is bound to an interface name that does not exist, and a NIC has no matching profile.
 
-    The profile never comes up ("mismatching interface name"), and the NIC runs on a profile that NetworkManager made
-    up, or on none. It happens after a NIC was replaced, moved to another slot or passed through anew, and on clones.
+    The profile is never activated ("mismatching interface name"), and the NIC uses an auto-generated profile, or none.
+    Causes: a NIC was replaced, moved to another slot or passed through again, or the machine was cloned.
 
-    Reported for the NIC when the profile bears its name or it is the only such NIC, else for the profile. Profiles of
-    bridges, bonds, VLANs and the like make their device themselves and do not count; a left-over profile on a host
-    where every NIC has its own is no finding.
+    Reported for the NIC if the profile has its name or it is the only NIC without a matching profile, otherwise for the
+    profile. Not reported: profiles of bridges, bonds, VLANs and the like, which create their own device, and unused
+    profiles on a host where every NIC has a matching one.
 
     Sources: NetworkManager src/core/devices/nm-device.c check_connection_compatible; community.general#5809, #1089.
     """
     idle = without_profile(host)
-    for link, profile in _strays(host, idle, by_name=True):
-        name = profile.interface_name or ""
-        yield _stray(host, link, profile, f"interface {name}")
+    for link, profile in _unmatched_profiles(host, idle, by_name=True):
+        yield _unmatched_finding(host, link, profile, "name", profile.interface_name or "")
 
 
 @host_rule(
@@ -124,37 +133,38 @@ def profile_names_a_missing_interface(host: HostFacts) -> Outcomes:
     uses=("networkmanager",),
 )
 def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
-    """A profile is bound to a MAC address that no NIC has, while a NIC has no profile of its own.
+    """A profile is bound to a MAC address that no NIC has, and a NIC has no matching profile.
 
-    Clones of a machine and NICs that were made anew keep profiles (or ifcfg files with HWADDR) of the old NIC. Such a
-    profile fits no device, even when its interface name is right.
+    Cloned machines and recreated NICs still have the profiles (or ifcfg files with HWADDR) of the old NIC. Such a
+    profile matches no device, even if its interface name is correct.
 
-    The address is compared with the permanent addresses of all NICs, as NetworkManager does. Reported for the NIC when
-    the profile bears its name or it is the only one without a profile, else for the profile.
+    The address is compared with the permanent addresses of all NICs, as NetworkManager does. Reported for the NIC if
+    the profile has its name or it is the only NIC without a matching profile, otherwise for the profile.
 
     Sources: NetworkManager src/core/devices/nm-device-ethernet.c check_connection_compatible; kubevirt#1251.
     """
     idle = without_profile(host)
-    for link, profile in _strays(host, idle, by_name=False):
-        address = profile.mac_address or ""
-        yield _stray(host, link, profile, f"MAC address {address}")
+    for link, profile in _unmatched_profiles(host, idle, by_name=False):
+        yield _unmatched_finding(host, link, profile, "MAC address", profile.mac_address or "")
 
 
-def _strays(host: HostFacts, idle: tuple[Link, ...], *, by_name: bool) -> Iterator[tuple[Link | None, Profile]]:
-    """(The NIC that a profile bound to what is not there was meant for, the profile); None: it cannot be told. One
-    profile per NIC, the one that NetworkManager would prefer."""
+def _unmatched_profiles(
+    host: HostFacts, idle: tuple[Link, ...], *, by_name: bool
+) -> Iterator[tuple[Link | None, Profile]]:
+    """(NIC, profile) for profiles whose interface name or MAC address does not exist: the NIC that the profile is
+    probably for, None if that is ambiguous. One profile per NIC, the first in NetworkManager's order."""
     if not idle:
         return
-    taken: set[int] = set()
+    assigned: set[int] = set()
     ambiguous: list[Profile] = []
     for profile in _unbindable(host, by_name=by_name):
         wanted = next((one for one in idle if one.name in (profile.interface_name, profile.id)), None)
         if wanted is None:
             ambiguous.append(profile)
-        elif wanted.ifindex not in taken:
-            taken.add(wanted.ifindex)
+        elif wanted.ifindex not in assigned:
+            assigned.add(wanted.ifindex)
             yield wanted, profile
-    left = [link for link in idle if link.ifindex not in taken]
+    left = [link for link in idle if link.ifindex not in assigned]
     if len(left) == 1 and len(ambiguous) == 1:
         yield left[0], ambiguous[0]
     elif left:
@@ -178,12 +188,14 @@ def _unbindable(host: HostFacts, *, by_name: bool) -> Iterator[Profile]:
             yield profile
 
 
-def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -> Finding:
-    evidence = (*profile_evidence(profile), Evidence("bound to", f"{missing}, which is not there", "ip link"))
-    why = "A profile that is bound to what is not there fits no device; NetworkManager ignores it without a word."
+def _unmatched_finding(host: HostFacts, link: Link | None, profile: Profile, kind: str, value: str) -> Finding:
+    """`kind`: ``name`` or ``MAC address``, with its `value`."""
+    missing = f"interface {value}" if kind == "name" else f"{kind} {value}"
+    evidence = (*profile_evidence(profile), Evidence("bound to", f"{missing} (not found)", "ip link"))
+    why = f"The profile matches no device, because no NIC has this {kind}. NetworkManager skips it without a message."
     if link is None:
-        fix = Fix("here", "bind it to an interface", (_bind(host, profile, "<INTERFACE>"),), True)
-        title = f"is a profile for {missing}, which is not there"
+        fix = Fix("here", "Bind the profile to an interface", (_bind(host, profile, "<INTERFACE>"),), True)
+        title = f"profile is bound to missing {missing}"
         return host_finding(
             "critical",
             host,
@@ -198,17 +210,17 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
         "warning" if works else "critical",
         host,
         link,
-        f"has no profile: {quoted_name(profile.id)} is for {missing}",
-        evidence=(*evidence, address_evidence(link), *_runs_on(host, link)),
+        f"no profile matches; {quoted_name(profile.id)} is bound to missing {value}",
+        evidence=(*evidence, address_evidence(link), *_current_profile(host, link)),
         why=why,
         fixes=(
             Fix(
                 "here",
-                "bind the profile to this interface",
+                f"Bind the profile to {link.name}",
                 (_bind(host, profile, link.name), bring_up(host, profile)),
                 True,
                 (_unbind(host, profile),),
-                f"Its addresses: {ip_settings_text(profile.ipv4, 'ipv4')}.",
+                f"IPv4 settings of the profile: {ip_settings_text(profile.ipv4, 'ipv4')}.",
             ),
             new_profile(host, link, static=not works),
         ),
@@ -229,8 +241,8 @@ def _unbind(host: HostFacts, profile: Profile) -> Command:
     return modify(host, profile, *settings)
 
 
-def _runs_on(host: HostFacts, link: Link) -> Iterator[Evidence]:
+def _current_profile(host: HostFacts, link: Link) -> Iterator[Evidence]:
     device, active = host.profiles.device(link), host.profiles.active(link)
     if device is not None and active is not None and active.generated:
-        state = "is up" if device.state == ACTIVATED else "is tried"
-        yield Evidence("meanwhile", f"{quoted_name(active.id)}, made up by NetworkManager, {state}", "nmcli device")
+        state = "active" if device.state == ACTIVATED else "activating"
+        yield Evidence("current profile", f"{quoted_name(active.id)}, auto-generated, {state}", "nmcli device")

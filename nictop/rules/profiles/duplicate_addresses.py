@@ -1,4 +1,4 @@
-"""IP addresses that links of two watched hosts have."""
+"""IP addresses that are on links of two watched hosts."""
 
 from __future__ import annotations
 
@@ -17,48 +17,49 @@ from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
 
 MAX_NAMED_LINKS = 4
-"""Links that a title or a line of evidence names."""
+"""Links listed in a title or a line of evidence."""
 FAILED_DETECTION = "dadfailed"
 HOST_PREFIX_LENGTH = {"ipv4": 32, "ipv6": 128}
 """Prefix lengths of virtual addresses (VRRP, anycast)."""
-RENEW_NOTE = "Then renew its lease."
+RENEW_NOTE = "Then renew the lease."
 
 
 @pair_rule("link and path", "critical", needs=("platform", "routes"), uses=("addresses", "networkmanager"))
 def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
-    """The same IPv4 or IPv6 address is on links of two watched hosts: connections to it reach one of them or the other.
+    """The same IPv4 or IPv6 address is on links of two watched hosts; connections to it reach either of them.
 
     nictop compares the global addresses of links with a device that are up and have a carrier, and of bridges, bonds
-    and VLANs above such devices. Bridges of containers and of virtual machines alone (docker0, virbr0), link-local
-    addresses and those of lo do not count. Critical: duplicate address detection of the kernel or of NetworkManager
-    refused the address on this host, and the other one has it. Warning: both use it. Info: both have it with a prefix
-    of 32 (IPv6: 128) bits, as a virtual address that VRRP moves, or anycast.
+    and VLANs above such devices. Not compared: bridges used only by containers or virtual machines (docker0, virbr0),
+    link-local addresses, and lo. Critical: duplicate address detection of the kernel or NetworkManager rejected the
+    address on this host, and the other host has it. Warning: both use it. Info: both have it with prefix length 32
+    (IPv6: 128), as for a virtual address (VRRP) or anycast.
 
-    Equal numbers need not be one network. Silent where the hosts show that there are two: VLANs with different ids, a
-    cloud that gives out the addresses, the network that QEMU and VirtualBox make for each guest, or both watched over
-    that very address. Sites behind different routers may still have the same numbers; arping -D tells.
+    The same address can be valid in two separate networks. Not reported if the hosts show this: VLANs with different
+    IDs, a cloud that assigns the addresses, the NAT network that QEMU and VirtualBox create for each guest, or both
+    hosts are watched via this address. Sites behind different routers may still use the same addresses; check with
+    arping -D.
 
     Sources: RFC 5227; RFC 4862; nm-settings-nmcli(5) ipv4.dad-timeout; arping(8) -D.
     """
     seen: dict[str, list[NetworkPlace]] = {}
-    refused: list[NetworkPlace] = []
+    rejected: list[NetworkPlace] = []
     for host in hosts:
         for place in outward_addresses(host):
             if FAILED_DETECTION in place.address.flags:
-                refused.append(place)
+                rejected.append(place)
             else:
                 seen.setdefault(place.address.address, []).append(place)
-        refused += _wanted_by_profiles(host)
-    for place in refused:
+        rejected += _missing_addresses(host)
+    for place in rejected:
         others = [one for one in seen.get(place.address.address, ()) if may_be_one_network(place, one)]
         if others:
-            yield _refused(place, others)
+            yield _rejected(place, others)
     for places in seen.values():
         if len({place.host.name for place in places}) > 1:
             yield from _on_both(places)
 
 
-def _wanted_by_profiles(host: HostFacts) -> Iterator[NetworkPlace]:
+def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
     """Static addresses of NetworkManager's profiles that the link does not have, although it has a carrier."""
     for link, _ in managed_nics(host):
         profile = host.profiles.attempted(link) if link.carrier is True else None
@@ -85,17 +86,17 @@ def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
     virtual = all(one.address.prefix_length == HOST_PREFIX_LENGTH[one.address.family] for one in (place, *others))
     severity: Severity = "info" if virtual else "warning"
     why = (
-        "A virtual address (VRRP, keepalived, Pacemaker) belongs to one of them at a time: both have it when they do "
-        "not see each other's messages. It is right for anycast only."
+        "Only one host at a time may have a virtual address (VRRP, keepalived, Pacemaker): both have it if they do not "
+        "receive each other's messages. For anycast this is correct."
         if virtual
-        else "In one network connections to it reach one host or the other, by turns, and those of these hosts to each "
-        "other do not leave them. In two networks with the same numbers nothing is wrong."
+        else "In one network, connections to it reach either host, and these two hosts cannot reach each other by "
+        "it. In two separate networks with the same subnet this is not a problem."
     )
     yield link_finding(
         severity,
         place.host,
         place.link,
-        f"has the address {place.address.address}, as {_listed(others)} has",
+        f"{place.address.address} is also on {_listed(others)}",
         evidence=_evidence(place, others),
         why=why,
         fixes=() if virtual else _fixes(place, others[0]),
@@ -110,20 +111,22 @@ def _partners(place: NetworkPlace, places: Sequence[NetworkPlace]) -> list[Netwo
     ]
 
 
-def _refused(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
+def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
     host, link = place.host, place.link
     address = place.address.address
     device = host.profiles.device(link)
     profile = profile_of_address(place.host, place.link, place.written)
     how: tuple[Evidence, ...]
     if FAILED_DETECTION in place.address.flags:
-        title = f"cannot use {address}: {_listed(others)} has it"
+        title = f"{address} not usable: also on {_listed(others)}"
         how = (Evidence("duplicate address detection", "failed", "RTM_GETADDR: IFA_F_DADFAILED"),)
-        why = "The kernel found the address in use, and keeps it without using it until it is set anew."
+        why = (
+            "The kernel detected a duplicate address. It does not use the address until it is removed and added again."
+        )
     else:
-        title = f"does not have {address}, which its profile sets: {_listed(others)} has it"
+        title = f"{address} not set: also on {_listed(others)}"
         how = (state_evidence(device),) if device is not None else ()
-        why = "NetworkManager does not set an address for which another machine answers (duplicate address detection)."
+        why = "NetworkManager does not set an address that another machine has (duplicate address detection)."
     return link_finding(
         "critical",
         host,
@@ -144,8 +147,8 @@ def _listed(places: Sequence[NetworkPlace]) -> str:
 def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            "address here" if one is place else f"address on {one.host.name}",
-            f"{one.written} on {one.link.name}, {_origin(one)}, MAC {one.link.address or 'not known'}",
+            f"address on {one.host.name}",
+            f"{one.written} on {one.link.name}, {_origin(one)}, MAC {one.link.address or 'unknown'}",
             f"ip address show dev {shell_quote(one.link.name)}",
         )
         for one in (place, *others[:MAX_NAMED_LINKS])
@@ -154,8 +157,8 @@ def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evid
 
 def _origin(place: NetworkPlace) -> str:
     if place.configured_only:
-        return "in its profile"
-    return "static" if _is_static(place) else "with a lease (DHCP)"
+        return "in the profile only"
+    return "static" if _is_static(place) else "DHCP"
 
 
 def _is_static(place: NetworkPlace) -> bool:
@@ -168,14 +171,20 @@ def _is_static(place: NetworkPlace) -> bool:
 def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
     there = _another_address(other)
     at_peer = Fix(
-        "peer", f"or change it on {other.host.name}", there.commands, there.persistent, there.undo, there.note
+        "peer",
+        f"Change the address on {other.host.name} instead",
+        there.commands,
+        there.persistent,
+        there.undo,
+        there.note,
     )
-    return tuple(chain((_another_address(place),), (at_peer,), _see(place)))
+    return tuple(chain((_another_address(place),), (at_peer,), _arp_check(place)))
 
 
 def _another_address(place: NetworkPlace) -> Fix:
-    """How the address of one link is replaced, by whoever sets it."""
-    host, link, title = place.host, place.link, "give this link another address"
+    """How to change the address of one link, in the tool that sets it."""
+    host, link = place.host, place.link
+    title = f"Change the address of {link.name}"
     profile = profile_of_address(place.host, place.link, place.written)
     if profile is not None:
         name = f"{place.address.family}.addresses"
@@ -190,8 +199,8 @@ def _another_address(place: NetworkPlace) -> Fix:
             (modify(host, profile, f"+{name}", place.written), bring_up(host, profile)),
         )
     if not _is_static(place):
-        note = "Reserve another one for its MAC address, or take those that are set by hand out of the server's range. "
-        return Fix("here", "let the DHCP server give it another address", (), True, (), note + RENEW_NOTE)
+        note = "Reserve another address for its MAC address, or exclude static addresses from the server's range. "
+        return Fix("here", "Assign another address on the DHCP server", (), True, (), note + RENEW_NOTE)
     routes = tuple(_route_again(link, route) for route in link.default_routes if route.family == place.address.family)
     # the old one first: with it go those that were added to its subnet later
     drop, back = (
@@ -219,14 +228,14 @@ def _route_again(link: Link, route: DefaultRoute) -> Command:
 
 def _configured_in(host: HostFacts, link: Link) -> str:
     entries = host.configuration.addressing(link)
-    return f"For good: change it in {entries[0].file}, too." if entries else ""
+    return f"Persistent: also change it in {entries[0].file}." if entries else ""
 
 
-def _see(place: NetworkPlace) -> Iterator[Fix]:
+def _arp_check(place: NetworkPlace) -> Iterator[Fix]:
     if place.address.family == "ipv4":
         yield Fix(
             "here",
-            "see whether another one answers for it",
+            "Check for another host with this address (ARP)",
             (command("arping", "-D", "-c", "3", "-I", place.link.name, place.address.address),),
-            note="An answer shows the other one's MAC address: both are in one network. Without any there are two.",
+            note="A reply shows the MAC address of the other host: both are in one network. No reply: two networks.",
         )

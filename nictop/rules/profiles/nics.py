@@ -1,8 +1,8 @@
-"""What the rules on profiles and addresses call a NIC, and which NIC has nobody to set it up.
+"""What the rules on profiles and addresses consider a NIC, and which NICs are not configured.
 
-Pure. A NIC here is a netdev with a device behind it that is nobody's port: bridges, VLANs, taps and lo are made by
-those who use them, and so are veths, but for those for which NetworkManager has a profile. Wi-Fi is no NIC here: its
-profiles bear the names of networks, and a laptop may well be in one network by cable and by air.
+Pure. A NIC here is a netdev with a device that is not a port. Bridges, VLANs, taps and lo are created by the software
+that uses them, and so are veths, unless NetworkManager has a profile for them. Wi-Fi is not included: its profiles are
+named after networks, and a laptop may be in one network by cable and Wi-Fi.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_nic(host: HostFacts, link: Link) -> bool:
 
 
 def _is_wireless(host: HostFacts, link: Link) -> bool:
-    """As NetworkManager knows it, else by the beginning of the names that udev and the kernel give to Wi-Fi."""
+    """By NetworkManager's device type, else by the name prefix of udev and the kernel for Wi-Fi."""
     device = host.profiles.device(link)
     return device.type == WIFI if device is not None else link.name.startswith("wl")
 
@@ -58,30 +58,30 @@ def managed_nics(host: HostFacts) -> Iterator[tuple[Link, ManagedDevice]]:
 
 
 def is_nic_of_container(host: HostFacts, link: Link) -> bool:
-    """A veth that NetworkManager runs, as inside a container; others are ends that somebody else looks after."""
+    """A veth with a NetworkManager profile, as inside a container; other veths are managed by other software."""
     if link.kind != "veth" or link.master is not None:
         return False
     return host.profiles.is_named(link.name) or bool(host.profiles.fitting(link))
 
 
-def is_waiting_vf(host: HostFacts, link: Link) -> bool:
-    """A virtual function whose physical function is on this host: as a rule it waits for a guest."""
+def is_unassigned_vf(host: HostFacts, link: Link) -> bool:
+    """A virtual function whose physical function is on this host: usually not assigned to a guest yet."""
     function = host.functions.get(link.pci_address or "")
     return function is not None and function.physical_function is not None
 
 
 def has_own_profile(host: HostFacts, link: Link) -> bool:
-    """A profile that somebody wrote fits, or somebody else set the link up."""
+    """A profile that was not generated matches, or the link was configured outside NetworkManager."""
     active = host.profiles.active(link)
     return (active is not None and not is_generated_default(active)) or bool(host.profiles.user_profiles(link))
 
 
 def without_profile(host: HostFacts) -> tuple[Link, ...]:
-    """NICs that NetworkManager manages and for which nobody wrote a profile."""
+    """NICs that NetworkManager manages and that only generated profiles match."""
     return tuple(
         link
         for link, _ in managed_nics(host)
-        if not has_own_profile(host, link) and not is_waiting_vf(host, link) and not set_up_otherwise(host, link)
+        if not has_own_profile(host, link) and not is_unassigned_vf(host, link) and not set_up_otherwise(host, link)
     )
 
 
@@ -93,14 +93,14 @@ def set_up_otherwise(host: HostFacts, link: Link) -> bool:
     return bool(host.configuration.addressing(link))
 
 
-def nobody_sets_up(host: HostFacts) -> tuple[Link, ...]:
-    """NICs without an address that no manager, profile or stanza cares for."""
+def unconfigured_nics(host: HostFacts) -> tuple[Link, ...]:
+    """NICs without an address that no manager, profile or stanza configures."""
     return tuple(
         link
         for link in host.links
         if is_nic(host, link)
         and not has_address(link)
-        and not is_waiting_vf(host, link)
+        and not is_unassigned_vf(host, link)
         and not host.profiles.user_profiles(link)
         and not set_up_otherwise(host, link)
     )

@@ -1,4 +1,4 @@
-"""Configuration that speaks of interfaces by names that they no longer have, or that nothing has."""
+"""Configuration with interface names that were changed, or that do not exist."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts
-from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, nobody_sets_up
+from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, unconfigured_nics
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 
 FAMILY: Family = "profiles and names"
 EXACT_NAME = re.compile(r"[^*?\[\]!]+")
 NIC_NAME = re.compile(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
-"""Names that udev or the kernel give to NICs; bridges, bonds and VLANs are made by those who configure them."""
+"""Names that udev or the kernel assign to NICs; bridges, bonds and VLANs are created by their configuration."""
 USB_NIC_NAME = re.compile(r"enx[0-9a-f]{12}")
-"""Name of a USB NIC, by its MAC address: it comes and goes."""
+"""Name of a USB NIC, by its MAC address; it may be unplugged."""
 FILE_OWNERS = ("netplan", "ifupdown", "networkd", "ifcfg")
 MAX_NAMES = 3
-WHY_MISSING = "What the stanza sets up is not there, and a NIC of this machine has no address."
+WHY_MISSING = "The configured interface does not exist, and a NIC of this host has no address."
 
 
 @host_rule(FAMILY, "critical", uses=("configuration", "networkmanager"))
 def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
-    """A NIC was renamed, and its profile or a configuration file still uses the name that is only an altname now.
+    """A NIC was renamed, but its profile or a configuration file still uses the old name, which is now only an altname.
 
-    A card more or less, another slot, PCIe hotplug, a new kernel or a new driver change predictable names (ens18
-    becomes enp6s18, f0 becomes f0np0). The old name often stays as an altname: ip link still knows it, but
-    NetworkManager compares profiles with the present name only, and ifupdown and ifcfg files with the name they have.
+    Added or removed cards, another slot, PCIe hotplug, a new kernel or a new driver change predictable names (ens18
+    becomes enp6s18, f0 becomes f0np0). The old name often remains as an altname: ip link accepts it, but NetworkManager
+    compares profiles with the current name only, and so do ifupdown and ifcfg files.
 
-    Reported for a NetworkManager profile that is bound to an altname of a NIC without a profile of its own, and for an
-    ifupdown or ifcfg stanza of that name when the NIC has no address. netplan and systemd-networkd know altnames.
+    Reported for a NetworkManager profile that is bound to an altname of a NIC that no profile matches, and for an
+    ifupdown or ifcfg stanza with that name if the NIC has no address. netplan and systemd-networkd support altnames.
 
     Sources: NetworkManager src/core/devices/nm-device.c; systemd.net-naming-scheme(7); systemd#24102;
     openmediavault#1888; harvester#9877, #9802; home-assistant/os#2174.
@@ -70,13 +70,13 @@ def _old_profile(host: HostFacts, link: Link) -> Finding | None:
         "warning" if has_address(link) else "critical",
         host,
         link,
-        f"was {old} before: {quoted_name(profile.id)} is still for that name",
+        f"renamed from {old}; profile {quoted_name(profile.id)} uses the old name",
         evidence=(*profile_evidence(profile), _names(link), address_evidence(link)),
-        why="NetworkManager does not look at altnames: the profile fits no interface, and the NIC stays without it.",
+        why="NetworkManager ignores altnames: the profile matches no interface and is not used for this NIC.",
         fixes=(
             Fix(
                 "here",
-                "bind the profile to the present name",
+                f"Bind the profile to {link.name}",
                 tuple(lines),
                 True,
                 (command("nmcli", "con", "mod", "uuid", profile.uuid, "connection.interface-name", old, *undo),),
@@ -87,18 +87,18 @@ def _old_profile(host: HostFacts, link: Link) -> Finding | None:
 
 
 def _by_address(host: HostFacts, link: Link) -> Iterator[Fix]:
-    """Bind the profile to the NIC itself, so that the next renaming does no harm."""
+    """Bind the profile to the MAC address, which renaming does not change."""
     profile = next((one for one in host.profiles.profiles if one.interface_name in link.altnames), None)
     if profile is None or link.permanent_address is None or profile.mac_address is not None:
         return
     kind = profile.type
     lines = modify(host, profile, "connection.interface-name", "", f"{kind}.mac-address", link.permanent_address)
     undo = modify(host, profile, "connection.interface-name", profile.interface_name or "", f"{kind}.mac-address", "")
-    yield Fix("here", "bind it to the NIC's MAC address instead", (lines, bring_up(host, profile)), True, (undo,))
+    yield Fix("here", "Bind the profile to the MAC address instead", (lines, bring_up(host, profile)), True, (undo,))
 
 
 def _names(link: Link) -> Evidence:
-    return Evidence("names", f"{link.name}, altnames {', '.join(link.altnames)}", "ip link")
+    return Evidence("names", f"{link.name}; altnames {', '.join(link.altnames)}", "ip link")
 
 
 def _old_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
@@ -115,27 +115,32 @@ def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding
         "critical",
         host,
         link,
-        f"was {old} before, and {entry.owner} still says so",
+        f"renamed from {old}; {entry.owner} uses the old name",
         evidence=(Evidence("stanza", old, file_and_line(entry)), _names(link), address_evidence(link)),
-        why="The stanza is for a name that only exists as an altname; the NIC has no address.",
+        why="The name in the stanza is only an altname, so the NIC is not configured and has no address.",
         fixes=(_rewrite(entry, old, link), *_ifup(entry, link)),
     )
 
 
 def _rewrite(entry: ConfigurationEntry, old: str, new: Link) -> Fix:
     """GNU sed, whole words only; a name with other characters than letters and digits is left to the editor."""
+    title = f"Use the current name in {entry.file}"
     if not (NIC_NAME.fullmatch(old) and NIC_NAME.fullmatch(new.name)):
-        return Fix("here", f"put the present name into {entry.file}", (), True)
+        return Fix("here", title, (), True, note=f"Replace {old} by {new.name}.")
     change = command("sed", "-i", rf"s/\b{old}\b/{new.name}/g", entry.file)
     undo = command("sed", "-i", rf"s/\b{new.name}\b/{old}/g", entry.file)
-    return Fix("here", f"put the present name into {entry.file}", (change,), True, (undo,), "Look at it afterwards.")
+    return Fix("here", title, (change,), True, (undo,), "Check the file afterwards.")
 
 
 def _ifup(entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
     if entry.owner == "ifupdown":
-        yield Fix("here", "set it up now", (command("ifup", link.name),), None, (command("ifdown", link.name),))
+        yield Fix(
+            "here", f"Bring up {link.name} now", (command("ifup", link.name),), None, (command("ifdown", link.name),)
+        )
     elif entry.owner == "netplan":
-        yield Fix("here", "set it up now", (command("netplan", "try"),), None, note="netplan try goes back by itself.")
+        yield Fix(
+            "here", "Apply now", (command("netplan", "try"),), None, note="netplan try reverts unless you confirm."
+        )
 
 
 @host_rule(
@@ -146,19 +151,19 @@ def _ifup(entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
     uses=("configuration",),
 )
 def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
-    """netplan, ifupdown or networkd configure an interface that does not exist, while a NIC has no configuration.
+    """netplan, ifupdown or networkd configure an interface that does not exist, and a NIC is not configured.
 
-    Usually the NIC has another name than when the file was written: moved, replaced, or passed through anew. ifupdown
-    then also makes networking.service fail.
+    Usually the NIC had another name when the file was written: it was moved, replaced or passed through again. With
+    ifupdown, networking.service fails too.
 
-    Reported for the NIC when it is the only one that nobody sets up and only one name is missing; else for the missing
-    names. Only exact names of the form that NICs have count (not bridges, bonds or VLANs, which are made by their own
-    configuration, nor USB NICs named after their MAC address), and only when some NIC has no address, no profile and no
-    stanza. A stanza without addresses (manual) counts only when no NIC of the host is in use.
+    Reported for the NIC if it is the only one that is not configured and only one name is missing, otherwise for the
+    missing names. Only exact names in the form of NIC names count: not bridges, bonds or VLANs, which are created by
+    their own configuration, nor USB NICs named after their MAC address. Reported only if some NIC has no address, no
+    profile and no stanza. A stanza without addresses (manual) counts only if no NIC of the host is in use.
 
     Sources: interfaces(5); netplan(5) match; openmediavault#1888; systemd#24102.
     """
-    idle = nobody_sets_up(host) if any(entry.owner in FILE_OWNERS for entry in host.configuration.stanzas) else ()
+    idle = unconfigured_nics(host) if any(entry.owner in FILE_OWNERS for entry in host.configuration.stanzas) else ()
     if not idle:
         return
     missing: dict[str, ConfigurationEntry] = {}
@@ -171,15 +176,15 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
             missing.update({name: entry for name in names if name not in host.links_by_name and name not in missing})
     if len(idle) == 1 and len(missing) == 1:
         ((old, entry),) = missing.items()
-        title = f"has no configuration: {entry.owner} is for {old}, which is not there"
+        title = f"not configured; {entry.owner} configures missing interface {old}"
         fixes = (_rewrite(entry, old, idle[0]), *_ifup(entry, idle[0]))
         evidence = (*_stanza(entry, old), address_evidence(idle[0]))
         yield link_finding("critical", host, idle[0], title, evidence=evidence, why=WHY_MISSING, fixes=fixes)
         return
     for old, entry in list(missing.items())[:MAX_NAMES]:
-        title = f"is configured by {entry.owner}, but does not exist"
-        without = Evidence("NICs that nobody sets up", ", ".join(link.name for link in idle[:5]), "ip address")
-        fix = Fix("here", f"put the name of the NIC that is meant into {entry.file}", (), True)
+        title = f"configured by {entry.owner}, but does not exist"
+        without = Evidence("unconfigured NICs", ", ".join(link.name for link in idle[:5]), "ip address")
+        fix = Fix("here", f"Replace {old} in {entry.file} by the name of the NIC", (), True)
         yield host_finding(
             "critical",
             host,

@@ -1,8 +1,8 @@
-"""Addresses by which others reach a host through a wire, and what is known about two links being in one network.
+"""Addresses that other hosts can reach through a device, and whether two links may be in one network.
 
-Pure. Counted are links with a device, and bridges, bonds, VLANs and the like above one; of veths only those whose peer
-is a watched link itself. Bridges of containers and of virtual machines alone (docker0, virbr0, lxdbr0) are each the
-inside of their own host: equal numbers mean nothing there.
+Pure. Included: links with a device, and bridges, bonds, VLANs and the like above one; veths only if their peer is a
+watched link. Not included: bridges used only by containers or virtual machines (docker0, virbr0, lxdbr0), which are
+internal to their host, so that equal addresses are no conflict.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class NetworkPlace:
 
     @property
     def named(self) -> str:
-        """``ens224 of web1``"""
-        return f"{self.link.name} of {self.host.name}"
+        """``web1 ens224``"""
+        return f"{self.host.name} {self.link.name}"
 
 
 def is_outward(host: HostFacts, link: Link, depth: int = MAX_STACK_DEPTH) -> bool:
@@ -75,7 +75,7 @@ def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
 
 
 def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:
-    """Nothing that the hosts say speaks against the two links being in one network."""
+    """The two links can be in one network, as far as the hosts show."""
     if is_same_link(one, other) or one.host.name == other.host.name:
         return False
     if "veth" in (one.link.kind, other.link.kind):
@@ -111,8 +111,8 @@ def _are_veth_peers(one: NetworkPlace, other: NetworkPlace) -> bool:
 
 
 def _peer(link: Link) -> int | None:
-    """ifindex of the other end of a veth pair in another namespace, where numbers begin anew: it may be the link's own,
-    and then `Link.lower` is None."""
+    """ifindex of the other end of a veth pair. In another namespace, which has its own numbering, it may equal the
+    ifindex of the link; then `Link.lower` is None."""
     if link.lower is None and link.lower_namespace is not None:
         return link.ifindex
     return link.lower

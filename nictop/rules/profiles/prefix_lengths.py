@@ -1,4 +1,4 @@
-"""Prefix lengths of watched hosts that are in one network and disagree about how large it is."""
+"""Different prefix lengths of watched hosts that are in one network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nictop.rules.subjects import link_finding
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
-"""Longest prefix of a subnet in which there are others."""
+"""Longest prefix of a subnet with several hosts."""
 
 
 @pair_rule(
@@ -28,15 +28,15 @@ LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
     uses=("addresses",),
 )
 def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
-    """Two watched hosts are in one subnet by their addresses, with different prefix lengths.
+    """Two watched hosts have addresses in one subnet, with different prefix lengths.
 
-    The host with the longer prefix sends to a gateway, or nowhere, what the other one takes for its own subnet; answers
-    go another way than questions, and broadcasts of the one do not mean the other.
+    For a part of the subnet the host with the longer prefix uses a gateway, or has no route: requests and replies take
+    different paths, and the broadcast addresses differ.
 
-    nictop compares addresses of links with a device that are up and have a carrier. Two of them are taken for one
-    network when each lies in the subnet of the other; or when one does and both links have the same default gateway.
-    Ranges that overlap without that, as a /8 of one site and a /24 of another, are left alone, and so are VLANs with
-    different ids, clouds, user networks of QEMU, and bridges without a device.
+    nictop compares addresses of links with a device that are up and have a carrier. Two of them are considered to be in
+    one network if each is in the subnet of the other, or if one is and both links have the same default gateway. Not
+    reported: other overlapping ranges, such as a /8 of one site and a /24 of another, VLANs with different IDs, clouds,
+    user networks of QEMU, and bridges without a device.
 
     Sources: RFC 950; RFC 1122 section 3.3.1.1; ip-address(8).
     """
@@ -59,14 +59,14 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
             "warning",
             place.host,
             place.link,
-            f"has prefix length {length}, {other.named} has {right}",
+            f"prefix length {length}, but {right} on {other.named}",
             evidence=(
-                Evidence("address here", f"{place.written} on {place.link.name}", "ip address"),
+                Evidence(f"address on {place.host.name}", f"{place.written} on {place.link.name}", "ip address"),
                 Evidence(f"address on {other.host.name}", f"{other.written} on {other.link.name}", "ip address"),
                 *_gateways(place, other),
             ),
-            why="They do not agree on who is in the subnet: what the one sends directly, the other sends to a gateway "
-            "or not at all.",
+            why="The hosts have different subnets: some addresses are on-link for one host, and reached via a gateway "
+            "or not at all by the other.",
             fixes=(_fix(place, right, "here"), _fix(other, length, "peer")),
         )
 
@@ -126,7 +126,7 @@ def _gateways(*places: NetworkPlace) -> Iterator[Evidence]:
 def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
     written = f"{place.address.address}/{length}"
     profile = profile_of_address(place.host, place.link, place.written)
-    title = f"set {length} here" if where == "here" else f"or set {length} on {place.host.name}"
+    title = f"Set prefix length {length} on {place.host.name}{'' if where == 'here' else ' instead'}"
     peer = where == "peer"
     if profile is not None:
         name = f"{place.address.family}.addresses"
@@ -135,19 +135,26 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
         again = bring_up(place.host, profile)
         return Fix("peer" if peer else "here", title, (change, again), True, (back, again))
     if "permanent" not in place.address.flags:
-        return Fix("peer" if peer else "here", title, (), True, (), "It comes from the DHCP server: change it there.")
+        return Fix(
+            "peer" if peer else "here",
+            title,
+            (),
+            True,
+            (),
+            "The address is from DHCP: change the prefix length on the DHCP server.",
+        )
     add, drop = (
         [command("ip", "address", verb, one, "dev", place.link.name) for one in (written, place.written)]
         for verb in ("add", "del")
     )
     entries = place.host.configuration.addressing(place.link)
-    note = f"For good: change it in {entries[0].file}, too." if entries else ""
+    note = f"Persistent: also change it in {entries[0].file}." if entries else ""
     return Fix("peer" if peer else "here", title, (add[0], drop[1]), False, (add[1], drop[0]), note)
 
 
 @lru_cache(maxsize=4096)
 def network_of(written: str) -> Network | None:
-    """The subnet of ``ADDRESS/LENGTH``; None: nobody else can be in it."""
+    """The subnet of ``ADDRESS/LENGTH``; None: it cannot have other hosts, or is not valid."""
     try:
         network = ipaddress.ip_network(written, strict=False)
     except ValueError:

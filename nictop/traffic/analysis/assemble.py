@@ -104,7 +104,7 @@ def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
     for endpoint in (plan.client, plan.server):
         snapshot = snapshots.get(endpoint.host)
         if snapshot is None or endpoint.ifindex is None:
-            unknown.append(f"no NIC of {endpoint.host} was chosen")
+            unknown.append(f"no NIC selected on {endpoint.host}")
             continue
         known, why = end_limits(snapshot, endpoint.ifindex, rates, sends=endpoint.host in plan.senders)
         limits += known
@@ -306,11 +306,11 @@ def _setups(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSe
 
 def _notes(result: Result) -> tuple[str, ...]:
     ends = result.proof.hosts if result.proof is not None else ()
-    found = [f"{one.sentence}: more than the run, so that there was other traffic" for one in ends if one.foreign]
+    found = [f"{one.sentence}: more than this test: other traffic" for one in ends if one.foreign]
     if result.stopped is not None:  # packets in flight when it was stopped are in no interval
         found = [f"stopped after {result.stopped:.1f} of {result.plan.time} s"]
     if is_above_ceiling(result):
-        found.append("more than the wire can carry: the ceiling does not limit this path")
+        found.append("above line rate: the reported link speed does not limit this path")
     return tuple(found)
 
 

@@ -45,7 +45,7 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     if not found.cause:
         return _not_determined(result, flow, found)
     retransmits = path_limits.retransmitted(result, flow)
-    return f"{found.cause}, while {retransmits}" if retransmits and "retransmits" not in found.cause else found.cause
+    return f"{found.cause}; {retransmits}" if retransmits and "retransmits" not in found.cause else found.cause
 
 
 def _bitrate(result: Result, flow: Flow) -> Judgement:
@@ -53,8 +53,8 @@ def _bitrate(result: Result, flow: Flow) -> Judgement:
     if not requested:
         return Judgement()
     if (flow.goodput or 0.0) >= AT_BITRATE_SHARE * requested:
-        return Judgement(f"the bitrate that was asked for: {units.bits_per_second(requested)}")
-    return Judgement("", (f"bitrate asked for ({units.bits_per_second(requested)})",))
+        return Judgement(f"requested rate {units.bits_per_second(requested)}")
+    return Judgement("", (f"requested rate ({units.bits_per_second(requested)})",))
 
 
 def _ceiling(result: Result) -> Judgement:
@@ -62,10 +62,10 @@ def _ceiling(result: Result) -> Judgement:
     if share is None or ceiling is None:
         return Judgement()
     if is_above_ceiling(result):
-        return Judgement("", ("ceiling (exceeded)",))
+        return Judgement("", ("line rate (exceeded)",))
     if share < AT_CEILING_SHARE:
-        return Judgement("", (f"ceiling ({units.percentage(share)} of it)",))
-    return Judgement(f"the ceiling: {units.percentage(share)} of {ceiling.sentence}")
+        return Judgement("", (f"line rate ({units.percentage(share)} of it)",))
+    return Judgement(f"line rate: {units.percentage(share)} of {ceiling.sentence}")
 
 
 def _not_determined(result: Result, flow: Flow, found: Judgement) -> str:
@@ -76,8 +76,8 @@ def _not_determined(result: Result, flow: Flow, found: Judgement) -> str:
     if found.possible:
         return f"{text}; possible: {', '.join(found.possible)}{excluded}"
     remaining = (
-        "how both ends share this machine"
+        "both ends share this machine"
         if on_one_machine(result)
-        else ("the network between the hosts, or the hypervisor below a guest")
+        else ("network between the hosts, hypervisor of a guest")
     )
     return f"{text}; possible: {remaining}{excluded}"

@@ -41,6 +41,14 @@ _STUDENT = (
 large."""
 
 ComparisonVerdict = Literal["better", "worse", "same", "not settled", "refused"]
+VERDICT_LABELS: dict[ComparisonVerdict, str] = {
+    "better": "Better",
+    "worse": "Worse",
+    "same": "No difference",
+    "not settled": "Inconclusive",
+    "refused": "Not comparable",
+}
+"""The word that a verdict begins with."""
 
 
 @dataclass(frozen=True)
@@ -114,20 +122,22 @@ def compare(
     differences = _differences(a, b)
     refusals = (*_run_refusals(a, names[0]), *_run_refusals(b, names[1]), *_repeat_refusals(a, b, names))
     refusals += tuple(
-        f"{what} differs too ({clean(one)} and {clean(other)})"
+        f"{what} differs: {clean(one)} and {clean(other)}"
         for what, one, other in differences
         if what in MUST_AGREE and what not in compared
     )
     if len(a) != len(b):
-        refusals += (f"{count_noun(len(a), 'run')} of {names[0]} and {len(b)} of {names[1]} make no pairs",)
+        refusals += (f"unequal number of runs: {len(a)} of {names[0]}, {len(b)} of {names[1]}",)
     rates_a, rates_b = _goodputs(a), _goodputs(b)
     spreads = (spread(rates_a), spread(rates_b))
     if refusals:
-        return Comparison("refused", f"no verdict: {'; '.join(refusals)}", *spreads, None, (), refusals, differences)
+        return Comparison(
+            "refused", f"Not comparable: {'; '.join(refusals)}", *spreads, None, (), refusals, differences
+        )
     ratio = pair_ratio(rates_a, rates_b)
     if ratio is None:
-        refusals = ("a run carried nothing",)
-        return Comparison("refused", "no verdict: a run carried nothing", *spreads, None, (), refusals, differences)
+        refusals = ("a run has goodput 0",)
+        return Comparison("refused", "Not comparable: a run has goodput 0", *spreads, None, (), refusals, differences)
     verdict = _verdict(ratio)
     return Comparison(verdict, _sentence(verdict, ratio, names), *spreads, ratio, _costs(a, b), (), differences)
 
@@ -163,14 +173,12 @@ def _verdict(ratio: Ratio) -> ComparisonVerdict:
 
 def _sentence(verdict: ComparisonVerdict, ratio: Ratio, names: tuple[str, str]) -> str:
     a, b = map(clean, names)
-    interval = f"95 % confidence interval {ratio.low:.2f} to {ratio.high:.2f}"
-    text = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (geometric mean; {interval})"
-    if verdict in ("better", "worse"):
-        return f"{b} is {verdict}: {text}"
-    if verdict == "same":
-        return f"no difference that matters: {text}"
-    more = "; the runs scatter widely, look for foreign load" if ratio.high - ratio.low > WIDE_INTERVAL else ""
-    return f"not settled: {text}; more runs are needed{more}"
+    interval = f"95 % CI {ratio.low:.2f}–{ratio.high:.2f}"
+    text = f"{VERDICT_LABELS[verdict]}: {b} = {ratio.estimate:.2f}× of {a} ({interval})"
+    if verdict != "not settled":
+        return text
+    is_wide = ratio.high - ratio.low > WIDE_INTERVAL
+    return f"{text}. {'High variance: add runs, check for other load.' if is_wide else 'Add runs.'}"
 
 
 def _goodputs(runs: Sequence[Result]) -> list[float]:
@@ -178,7 +186,7 @@ def _goodputs(runs: Sequence[Result]) -> list[float]:
 
 
 def _run_refusals(runs: Sequence[Result], name: str) -> tuple[str, ...]:
-    found = [f"fewer than {MIN_PAIRS} runs of {clean(name)}"] if len(runs) < MIN_PAIRS else []
+    found = [f"{clean(name)} has {count_noun(len(runs), 'run')}, {MIN_PAIRS} needed"] if len(runs) < MIN_PAIRS else []
     for number, run in enumerate(runs, 1):
         found += (f"{clean(name)} {number}: {reason}" for reason in run.why_not_ranked)
     return tuple(dict.fromkeys(found))
@@ -191,7 +199,7 @@ def _repeat_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str,
         for what in MUST_AGREE:
             values = {run.facts.get(what, "") for run in runs if run.failure is None}
             if len(values) > 1:
-                found.append(f"the runs of {clean(name)} differ in {what}")
+                found.append(f"{what} differs between the runs of {clean(name)}")
     return tuple(found)
 
 
@@ -223,10 +231,10 @@ def _per_gigabit(runs: Sequence[Result], role: str) -> list[float]:
 
 
 def cost_text(cost: Cost) -> str:
-    """``server 0.31 → 0.12 cores per Gb/s``"""
+    """``server 0.31 → 0.12 core per Gb/s``"""
     before = units.significant(cost.a.median) if cost.a is not None else units.UNKNOWN
     after = units.significant(cost.b.median) if cost.b is not None else units.UNKNOWN
-    return f"{cost.role} {before} → {after} cores per Gb/s"
+    return f"{cost.role} {before} → {after} core per Gb/s"
 
 
 def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[str, str]]:

@@ -47,12 +47,10 @@ def steal(result: Result, flow: Flow) -> Judgement:
         full = next(stolen, None)
         if full is not None:
             taken = units.percentage(full.steal)
-            return Judgement(
-                f"the hypervisor of {where}: it gave {taken} of the time of CPU {full.cpu} to others (steal)"
-            )
+            return Judgement(f"hypervisor of {where}: {taken} steal on CPU {full.cpu}")
         if busy.steal_share > MAX_STEAL_SHARE:
             if busy.total + busy.steal >= FULL_HOST_SHARE * busy.cores or _is_full(load):
-                return Judgement(f"the hypervisor of {where}: it gave {share} of its CPU time to others (steal)")
+                return Judgement(f"hypervisor of {where}: {share} CPU steal")
             possible.append(f"steal on {where} ({share} of its CPU time)")
         else:
             examined.append(f"{where} {share}")
@@ -71,7 +69,7 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
         end = "receiver" if load.host == flow.receiver else "sender"
         where = clean(load.host)
         if load.busy is None:
-            possible.append(f"the CPUs of {where} (not counted)")
+            possible.append(f"CPUs of {where} (not measured)")
             continue
         for one in _busiest_first(load):
             if one.busy < BUSY_CPU_SHARE:
@@ -81,23 +79,23 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
                 return Judgement(_cpu_text(result, flow, load, one, number))
             else:
                 possible.append(
-                    f"{where} CPU {one.cpu} at {units.percentage(one.busy)}, on which the run did little"
+                    f"{where} CPU {one.cpu} at {units.percentage(one.busy)}, little of it by this test"
                     f"{_users_text(load, one)}"
                 )
         thread = next((one for one in load.threads or () if one.generator and one.cpus), None)
         if thread is not None and thread.share >= BUSY_CPU_SHARE:
             on = ", ".join(map(str, sorted(thread.cpus)))
             return Judgement(
-                f"the {end}'s thread {_thread(thread)} on {where}: it used {units.percentage(thread.share)} "
-                f"of a core, on CPUs {on}{packets_text(result, flow)}"
+                f"thread {_thread(thread)} on {where} ({end}), {units.percentage(thread.share)} "
+                f"of a core, CPUs {on}{packets_text(result, flow)}"
             )
         if load.busy_cpus:
             continue
         hottest = f"{where} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}"
         if thread is not None and thread.share >= NEARLY_FULL_SHARE:
-            possible.append(f"the thread {_thread(thread)} on {where} at {units.percentage(thread.share)} of a core")
+            possible.append(f"thread {_thread(thread)} on {where} at {units.percentage(thread.share)} of a core")
         elif load.threads is None and load.busy.total >= NEARLY_FULL_SHARE:
-            possible.append(f"a full thread that moves between CPUs ({hottest}; threads were not read)")
+            possible.append(f"a full thread that moves between CPUs ({hottest}; threads not read)")
         else:
             excluded.append(hottest)
     phrases = (f"CPU (hottest: {', '.join(excluded)})",) if excluded else ()
@@ -133,27 +131,27 @@ def _is_softirq(thread: ThreadLoad) -> bool:
 
 def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None) -> str:
     end = "receiver" if load.host == flow.receiver else "sender"
-    where = f"the {end}'s CPU {cpu.cpu} on {clean(load.host)}"
+    where = f"CPU {cpu.cpu} on {clean(load.host)} ({end})"
     own, others = _threads_on(load, cpu.cpu)
     others = [one for one in others if not _is_softirq(one)]
     foreign = sum(one.share for one in others)
     if cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy:
         queue = {None: "", 1: ", single queue"}.get(queues, f", {queues} queues")
-        beside = f", beside {_threads(others)}" if foreign >= FOREIGN_CPU_SHARE else ""
-        return f"{where}: {units.percentage(cpu.softirq)} softirq{queue}{beside}{packets_text(result, flow)}"
-    full = f"{where}: {units.percentage(cpu.busy)} busy"
+        beside = f", also running {_threads(others)}" if foreign >= FOREIGN_CPU_SHARE else ""
+        return f"{where}, {units.percentage(cpu.softirq)} softirq{queue}{beside}{packets_text(result, flow)}"
+    full = f"{where}, {units.percentage(cpu.busy)}"
     if foreign >= FOREIGN_CPU_SHARE:
-        more = f"; the generator {_threads(own)}" if own else ""
+        more = f"; generator {_threads(own)}" if own else ""
         soft = f"; softirq {units.percentage(cpu.softirq)}" if cpu.softirq >= MINOR_SHARE else ""
         return f"{full}, shared with other processes: {_threads(others)}{more}{soft}"
     if own:
-        return f"{full} ({_shares(cpu)}): the generator's thread {_threads(own[:1])}{packets_text(result, flow)}"
+        return f"{full} ({_shares(cpu)}): generator thread {_threads(own[:1])}{packets_text(result, flow)}"
     busy = load.busy
     assert busy is not None
     if load.threads is None and busy.user > busy.system + busy.irq + busy.softirq:
         # most of the work of sending and receiving is done by the kernel
-        return f"{full}, and programs have most of this host's time: the application, or another program"
-    return f"{full} ({_shares(cpu)}), most of it outside of interrupts{packets_text(result, flow)}"
+        return f"{full}, mostly user time (generator or another program)"
+    return f"{full} ({_shares(cpu)}), mostly outside of interrupts{packets_text(result, flow)}"
 
 
 def _shares(cpu: BusyCpu) -> str:
@@ -184,10 +182,10 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
         if load.busy is not None and load.busy.total >= FULL_HOST_SHARE * load.busy.cores:
             others = [one for one in load.threads or () if not one.generator and one.share >= FOREIGN_CPU_SHARE]
             more = f"; other processes: {_threads(others)}" if others else ""
-            text = f"the CPUs of {clean(load.host)}: {_busy_text(load)}{more}"
+            text = f"all CPUs of {clean(load.host)}: {_busy_text(load)}{more}"
             if _needs_more_cpus(load):
                 return Judgement(f"{text}{packets_text(result, flow)}")
-            possible.append(f"{text}, though the run used little of them")
+            possible.append(f"{text}, little of it by this test")
     examined = []
     for load in result.hosts:
         if load.role != "observer" or load.busy is None or not load.machines:
@@ -200,9 +198,7 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
                 + (f" (vhost {units.significant(machine.vhost)})" if machine.vhost else "")
                 for machine in load.machines[:MAX_LISTED_MACHINES]
             ]
-            return Judgement(
-                f"the hypervisor {clean(load.host)}: {_busy_text(load)}; the most for {', '.join(machines)}"
-            )
+            return Judgement(f"hypervisor {clean(load.host)}: {_busy_text(load)}; most for {', '.join(machines)}")
         examined.append(f"{clean(load.host)} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}")
     excluded = (f"hypervisor CPU ({', '.join(examined)})",) if examined and not on_one_machine(result) else ()
     return Judgement("", excluded, tuple(possible))
@@ -221,5 +217,5 @@ def _needs_more_cpus(load: HostLoad) -> bool:
 def _busy_text(load: HostLoad) -> str:
     busy = load.busy
     assert busy is not None
-    cores = f"{units.significant(busy.total)} of {count_noun(busy.cores, 'core')} are busy"
+    cores = f"{units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy"
     return f"{cores}, CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"

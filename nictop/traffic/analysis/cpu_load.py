@@ -19,6 +19,7 @@ from nictop.traffic.analysis.nic_load import (
     Carrying,
     Packets,
     carrying_queue,
+    chosen_queues,
     clock_ticks,
     packets_between,
     snapshot_between,
@@ -181,8 +182,8 @@ def host_load(
         busy_series(records, offset, ticks),
         packets=tuple(one for one in counted if one is not None),
         carrying=tuple(
-            carrying_queue(snapshot_between(snapshot, before, after), ifindex, after.time - offset)
-            for before, after in steps
+            carrying_queue(window_snapshot, chosen_queues(window_snapshot, ifindex), end - offset)
+            for window_snapshot, end in ((snapshot_between(snapshot, *step), step[1].time) for step in steps)
         ),
     )
     measured = [one for one in records if window[0] <= one.time - offset <= window[1]]

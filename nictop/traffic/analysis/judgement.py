@@ -89,7 +89,7 @@ def packets_text(result: Result, flow: Flow) -> str:
     if payload is None or (result.plan.protocol == "tcp" and payload > SMALL_PAYLOAD_BYTES):
         return ""
     rate = units.packets_per_second((flow.goodput or 0.0) / 8 / payload)
-    more = ": their number costs, not their bytes" if payload <= SMALL_PAYLOAD_BYTES else ""
+    more = ", limited by packet rate" if payload <= SMALL_PAYLOAD_BYTES else ""
     return f", at {rate} of {payload} B each{more}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
-from nictop.model.queues.map import queue_map
+from nictop.model.queues.map import QueueMap, queue_map
 from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import DEFAULT_CLOCK_TICKS
@@ -50,6 +50,17 @@ class Carrying:
     """Cores that the vhost threads of the host used; None: it has none."""
 
 
+@dataclass(frozen=True)
+class QueueShare:
+    """One queue of the chosen NIC in a window."""
+
+    queue: int
+    share: float
+    """Share of 1 of all packets, or of all interrupts if packets are not counted per queue."""
+    cpus: tuple[int, ...] = ()
+    """CPUs that handled its interrupts, busiest first."""
+
+
 def clock_ticks(snapshot: Snapshot) -> int:
     """Ticks per second of its CPU times."""
     return snapshot.hello.clock_ticks if snapshot.hello is not None else DEFAULT_CLOCK_TICKS
@@ -82,19 +93,34 @@ def _rate(old: tuple[int, ...], new: tuple[int, ...], index: int, seconds: float
     return step / seconds if step >= 0 else None
 
 
-def carrying_queue(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
-    """Queue and CPUs of a NIC. `window`: the host in a window (`snapshot_between`) that ends at `time`."""
+def chosen_queues(window: Snapshot, ifindex: int | None) -> QueueMap | None:
+    """The queues of a NIC; None: there is no such link. `window`: the host in a window (`snapshot_between`)."""
+    link = window.links.get(ifindex or 0)
+    return queue_map(link, window) if link is not None else None
+
+
+def carrying_queue(window: Snapshot, queues: QueueMap | None, time: float) -> Carrying:
+    """Queue and CPUs of a NIC. `window`: the host in a window that ends at `time`; `queues`: `chosen_queues` in it."""
     known = [share for one in cpu_consumers(window) if (share := _vhost_cores(one)) is not None]
     vhost = sum(known) if known else None
-    link = window.links.get(ifindex or 0)
-    if link is None:
+    if queues is None:
         return Carrying(time, vhost=vhost)
-    plan = queue_map(link, window)
-    row = next((one for one in plan.rows if one.queue == plan.busiest), None) if plan.busiest is not None else None
-    used = sum(one.in_use for one in plan.rows)
+    row = (
+        next((one for one in queues.rows if one.queue == queues.busiest), None) if queues.busiest is not None else None
+    )
+    used = sum(one.in_use for one in queues.rows)
     if row is None:
         return Carrying(time, queues=used, vhost=vhost)
-    return Carrying(time, plan.busiest, plan.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost)
+    return Carrying(time, queues.busiest, queues.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost)
+
+
+def queue_shares(queues: QueueMap | None) -> tuple[QueueShare, ...]:
+    """Every queue in use, by number; () if nothing is counted per queue, or all are idle."""
+    rows = [one for one in queues.rows if one.in_use and one.queue is not None] if queues is not None else []
+    total = sum(one.load or 0.0 for one in rows)
+    if not total:
+        return ()
+    return tuple(QueueShare(one.queue or 0, (one.load or 0.0) / total, one.busy_cpus) for one in rows)
 
 
 def _vhost_cores(one: CpuConsumer) -> float | None:

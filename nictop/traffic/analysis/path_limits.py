@@ -70,7 +70,7 @@ def windows(result: Result, flow: Flow) -> Judgement:
         return Judgement()
     figures = figures_of(result, flow)
     if figures is None:
-        return Judgement("", (), (f"windows and buffers of TCP (the sockets of {clean(flow.sender)} were not read)",))
+        return Judgement("", (), (f"TCP windows and buffers (sockets of {clean(flow.sender)} not read)",))
     found = (_window(flow, figures), _buffer(flow, figures))
     cause = next((one.cause for one in found if one.cause), "")
     return Judgement(cause, found[0].excluded + found[1].excluded, found[0].possible + found[1].possible)
@@ -89,12 +89,12 @@ def _window(flow: Flow, figures: SocketFigures) -> Judgement:
         return Judgement("", (), (f"receive window ({phrase or 'not counted by this kernel'})",))
     share = units.percentage(limited)
     if limited < LIMITED_SHARE:
-        more = phrase or f"it held the sender back for {share} of the time"
+        more = phrase or f"full {share} of the time"
         return Judgement("", (f"receive window ({more})",))
     if computed is not None and not measured / EXPLAINED_FACTOR <= computed <= EXPLAINED_FACTOR * measured:
         return Judgement("", (), (f"receive window (full {share} of the time, but {phrase})",))
     by = f": {phrase}" if phrase else f", rtt {_rtt(figures)}" if figures.rtt else ""
-    return Judgement(f"the receiver's window: it held the sender back for {share} of the time{by}")
+    return Judgement(f"receive window: full {share} of the time{by}")
 
 
 def _buffer(flow: Flow, figures: SocketFigures) -> Judgement:
@@ -106,8 +106,8 @@ def _buffer(flow: Flow, figures: SocketFigures) -> Judgement:
         return Judgement("", (f"send buffer (full {share} of the time)",))
     in_flight = ""
     if figures.rtt:
-        in_flight = f": {_bytes_text((flow.goodput or 0.0) / 8e6 * figures.rtt)} under way per rtt of {_rtt(figures)}"
-    return Judgement(f"the sender's socket buffer: too small for {share} of the time{in_flight}")
+        in_flight = f": {_bytes_text((flow.goodput or 0.0) / 8e6 * figures.rtt)} in flight per rtt of {_rtt(figures)}"
+    return Judgement(f"send buffer: full {share} of the time{in_flight}")
 
 
 def _bytes_text(value: float) -> str:
@@ -144,11 +144,11 @@ def lost_share(result: Result, flow: Flow) -> float | None:
 
 
 def retransmitted(result: Result, flow: Flow) -> str:
-    """``0.15 % of segments were retransmitted``; "" if there were few."""
+    """``0.15 % of segments retransmitted``; "" if there were few."""
     share = lost_share(result, flow) if result.plan.protocol == "tcp" else None
     if share is None or share < MANY_RETRANSMITS_SHARE:
         return ""
-    return f"{small_share(share)} of segments were retransmitted"
+    return f"{small_share(share)} of segments retransmitted"
 
 
 def losses(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
@@ -168,7 +168,7 @@ def _segments(result: Result, flow: Flow) -> Judgement:
         return Judgement("", ("retransmits 0", *drops))
     share, figures = lost_share(result, flow), figures_of(result, flow)
     if share is None:
-        return _not_excluded(drops, dropped, "losses (retransmits were not counted)")
+        return _not_excluded(drops, dropped, "losses (retransmits not counted)")
     text = f"retransmits {small_share(share)}"
     control = clean(figures.congestion_control or "") if figures is not None else ""
     if control.startswith("bbr"):
@@ -176,24 +176,24 @@ def _segments(result: Result, flow: Flow) -> Judgement:
             return Judgement("", (f"{text} (BBR does not slow down below 2 %)", *drops))
         return _not_excluded(drops, dropped, f"{text} (BBR slows down above 2 %)")
     if figures is None or not figures.rtt or not figures.snd_mss or not control:
-        return _not_excluded(drops, dropped, f"{text} (rtt and congestion control were not read)")
+        return _not_excluded(drops, dropped, f"{text} (rtt and congestion control not read)")
     found = reachable_rate(control, figures.snd_mss, figures.rtt / 1e6, share, result.plan.streams)
     if found is None:
-        return _not_excluded(drops, dropped, f"{text} (what {control} reaches with them is not known)")
+        return _not_excluded(drops, dropped, f"{text} (limit of {control} with this loss unknown)")
     computed, source = found
     measured = flow.goodput or 0.0
     where = f"rtt {_rtt(figures)}, MSS {figures.snd_mss}"
-    limit = f"with them {units.bits_per_second(computed)} can be reached at {where}: {source}"
+    limit = f"limit {units.bits_per_second(computed)} at {where}: {source}"
     if computed > EXPLAINED_FACTOR * measured:
         return Judgement("", (f"{text} ({limit})", *drops))
     if _has_free_window(flow, figures):
-        window = f"congestion window of {count_noun(figures.congestion_window or 0, 'segment')}, not full"
+        window = f"cwnd {count_noun(figures.congestion_window or 0, 'segment')}, not full"
         return Judgement("", (f"{text} ({window})", *drops))
     if computed < measured / EXPLAINED_FACTOR:
-        return _not_excluded(drops, dropped, f"{text} (lost together: one by one, {limit})")
+        return _not_excluded(drops, dropped, f"{text} (burst loss; if independent, {limit})")
     if on_one_machine(result) or figures.congestion_window is None:
         return _not_excluded(drops, dropped, f"{text} ({limit})")
-    window = f"congestion window {count_noun(figures.congestion_window, 'segment')}"
+    window = f"cwnd {count_noun(figures.congestion_window, 'segment')}"
     return Judgement(
         f"{_loss_location(result, flow)}: {text}, {limit}; measured {units.bits_per_second(measured)}; {window}"
     )
@@ -218,10 +218,10 @@ def _loss_location(result: Result, flow: Flow) -> str:
     least = (flow.retransmits or 0) / 2
     receiver, sender = load_of(result, flow.receiver), load_of(result, flow.sender)
     if receiver is not None and least and (receiver.ring_drops or 0) >= least:
-        return f"the ring of {clean(flow.receiver)}: its NIC dropped {count_noun(receiver.ring_drops or 0, 'packet')}"
+        return f"RX ring of {clean(flow.receiver)}: {count_noun(receiver.ring_drops or 0, 'packet')} dropped"
     if receiver is not None and least and (receiver.backlog_drops or 0) >= least:
         dropped = count_noun(receiver.backlog_drops or 0, "packet")
-        return f"the receive backlog of {clean(flow.receiver)} dropped {dropped} (net.core.netdev_max_backlog)"
+        return f"receive backlog of {clean(flow.receiver)}: {dropped} dropped (net.core.netdev_max_backlog)"
     if sender is not None and least and (sender.send_drops or 0) >= least:
         return (
             f"{clean(flow.sender)}: its NIC dropped {count_noun(sender.send_drops or 0, 'packet')} instead of sending"
@@ -267,7 +267,7 @@ def _datagram_loss(result: Result, flow: Flow, share: float) -> str:
     load = load_of(result, flow.receiver)
     if load is not None and flow.received is not None and (load.ring_drops or 0) >= (flow.received.lost or 0) / 2:
         packets = count_noun(load.ring_drops or 0, "packet")
-        return f", dropped by the NIC of {receiver} ({packets} without a free descriptor)"
+        return f", dropped by the NIC of {receiver} ({packets} no free descriptor)"
     out, into = _chosen_nic(result, flow.sender), _chosen_nic(result, flow.receiver)
     if out is None or into is None or not out.sent or into.received is None or on_one_machine(result):
         return ""
@@ -275,8 +275,8 @@ def _datagram_loss(result: Result, flow: Flow, share: float) -> str:
     if 1 - into.received / out.sent >= share / 2:
         return f", lost between the NICs ({counts})"
     if flow.sent is not None and flow.sent.bytes and out.sent < (1 - share / 2) * flow.sent.bytes:
-        return f", dropped in {sender} before its NIC sent them ({counts})"
-    return f", dropped in {receiver} behind its NIC ({counts}); socket buffer: nstat -az UdpRcvbufErrors"
+        return f", dropped on {sender} before the NIC ({counts})"
+    return f", dropped on {receiver} after the NIC ({counts}); socket buffer: nstat -az UdpRcvbufErrors"
 
 
 def _chosen_nic(result: Result, host: str) -> Carried | None:
@@ -295,7 +295,7 @@ def qdiscs(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgem
     for host in dict.fromkeys((flow.sender, flow.receiver)):
         setup = setups.get(host)
         if setup is None or not setup.qdiscs:
-            found.append(Judgement("", (), (f"the root qdisc of {clean(host)} (not read)",)))
+            found.append(Judgement("", (), (f"root qdisc of {clean(host)} (not read)",)))
             continue
         found += [_sending(result, flow, host, one) for one in setup.qdiscs]
     return combined(found)
@@ -306,9 +306,9 @@ def _sending(result: Result, flow: Flow, host: str, one: SendQueueing) -> Judgem
         return combined(_acting(result, flow, host, one.link, qdisc) for qdisc in one.acting)
     where, command = _location(host, one.link)
     if one.kind in HOLDING_QDISCS:
-        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where}, which may hold back{command}",))
+        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where}, which may limit{command}",))
     if one.kind in UNREAD_QDISCS and not one.read:
-        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where} (its limits were not read){command}",))
+        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where} (limits not read){command}",))
     return Judgement("", (f"root qdisc {clean(one.kind)} of {where}",))
 
 
@@ -327,9 +327,9 @@ def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> J
         enough = qdisc.rate >= MIN_ACK_RATE_SHARE * measured
         return Judgement("", (phrase,)) if enough else Judgement("", (), (f"{phrase}{command}",))
     qdisc_rate = qdisc.rate * (result.plan.streams if qdisc.per_flow else 1)
-    share = f"{units.bits_per_second(measured)} arrived"
+    share = f"{units.bits_per_second(measured)} received"
     if qdisc.limits_all and AT_RATE_SHARE * qdisc_rate <= measured <= qdisc_rate:
-        return Judgement(f"the {phrase}: {effect_text(qdisc)}, headers included; {share}{command}")
+        return Judgement(f"{phrase}: {effect_text(qdisc)}, headers included; {share}{command}")
     if qdisc_rate > EXPLAINED_FACTOR * measured:
         return Judgement("", (phrase,))
     return Judgement("", (), (f"{phrase} ({share}){command}",))

@@ -114,7 +114,7 @@ def prove_path(
         for endpoint in (plan.client, plan.server)
     )
     if _one_machine(plan, hosts):
-        measures = "both ends are on one machine: it measures that machine, and no NIC"
+        measures = "both ends are on one machine: no NIC involved"
         return PathProof("failed", measures, ends, one_machine=True)
     if not failed:
         ends = tuple(_checked_with_sender(one, ends, expected, headers) for one in ends)
@@ -126,7 +126,7 @@ def prove_path(
     sentence = "; ".join(one.sentence for one in ends)
     if failed and verdict == "proven":
         verdict = "unknown"
-        sentence = f"the run failed, and what was under way then is not among what arrived: {sentence}"
+        sentence = f"the test failed while data was in flight: {sentence}"
     return PathProof(verdict, sentence, ends, tuple(observed))
 
 
@@ -147,9 +147,9 @@ def _checked_with_sender(
         end.host,
         "unknown",
         None,
-        f"{here}: {receiving.name} received {units.bytes_(receiving.received)}, and {sending.name} of {there} sent "
-        f"{units.bytes_(sending.sent)}, with headers at most {units.bytes_(highest)}: other traffic to {here}, or "
-        "counters of another time",
+        f"{here}: {receiving.name} received {units.bytes_(receiving.received)}, {sending.name} of {there} sent "
+        f"{units.bytes_(sending.sent)}, with headers at most {units.bytes_(highest)}: other traffic to {here} or "
+        "counters read at another time",
         end.carried,
     )
 
@@ -169,14 +169,14 @@ def _host_proof(
 ) -> HostProof:
     host = clean(endpoint.host)
     if max(expected) <= 0:
-        return HostProof(endpoint.host, "unknown", None, f"{host}: no payload arrived, nothing to follow")
+        return HostProof(endpoint.host, "unknown", None, f"{host}: no data received")
     steps = _differences(observed_host) if observed_host is not None else None
     if observed_host is None or steps is None:
-        return HostProof(endpoint.host, "unknown", None, f"{host}: its counters were not read before and after the run")
+        return HostProof(endpoint.host, "unknown", None, f"{host}: counters not read before and after the test")
     links = observed_host.snapshot.links
     chosen = links.get(endpoint.ifindex) if endpoint.ifindex is not None else None
     if chosen is None:
-        reason = "no NIC was chosen" if endpoint.ifindex is None else "the chosen NIC is gone"
+        reason = "no NIC selected" if endpoint.ifindex is None else "the selected NIC is gone"
         return HostProof(endpoint.host, "failed" if endpoint.ifindex else "unknown", None, f"{host}: {reason}")
     roles = roles_of(observed_host.snapshot, chosen)
     carried = [
@@ -199,19 +199,19 @@ def _verdict(snapshot: Snapshot, chosen: Link, carried: Sequence[Carried], expec
     carriers = ((own,) if own is not None else ()) + tuple(others)
     name, where = clean(chosen.name), clean(host)
     if own is None or own.received is None or own.sent is None:
-        return HostProof(host, "unknown", None, f"{where}: the counters of {name} were reset during the run", carriers)
+        return HostProof(host, "unknown", None, f"{where}: counters of {name} were reset during the test", carriers)
     part = share(own, expected)
     if part < CARRIED_SHARE:
         actual = max((one for one in others if one.role != "above"), key=_bytes, default=None)
         by = (
             f"{actual.name} ({actual.role}) carried {_bytes_text(actual)}"
             if actual is not None
-            else "nobody knows who did"
+            else "the carrier is unknown"
         )
         path: NetworkPath = "loopback" if actual is not None and actual.role == "loopback" else "other"
         reason = _wrong_path_cause(snapshot, actual, expected) if path == "other" and actual is not None else ""
         return HostProof(
-            host, "failed", path, f"{where}: {name} carried {_bytes_text(own)} of the run; {by}{reason}", carriers
+            host, "failed", path, f"{where}: {name} carried {_bytes_text(own)} of it; {by}{reason}", carriers
         )
     path, more = _path(snapshot, chosen, others, expected)
     return HostProof(host, "proven", path, f"{where}: {name} carried {_bytes_text(own)}{more}", carriers)
@@ -250,7 +250,7 @@ def _path(
     if is_virtual_function(chosen, {one.address: one for one in snapshot.pci}):
         if physical is not None and share(physical, expected) >= CARRIED_SHARE:
             return "virtual function", f", a virtual function; {physical.name} counts what its functions carry"
-        return "virtual function", ", a virtual function, and its physical function did not"
+        return "virtual function", ", a virtual function, its physical function did not"
     if functions:
         return "physical", f"; its virtual function {functions[0].name} carried {_bytes_text(functions[0])} too"
     if chosen.bus is None:

@@ -215,7 +215,7 @@ class _RunningExperiment:
             return
         if len(self._experiment.steps) > 1:
             reason = first.failure.sentence
-            yield Stage("waiting", f"once more, since it failed: {reason}")
+            yield Stage("waiting", f"retrying after failure: {reason}")
             await run_until(self._stop, asyncio.sleep(self._experiment.rest))
             async with aclosing(self._run(step)) as events:
                 async for event in events:
@@ -266,7 +266,7 @@ class _RunningExperiment:
         """Wait until both ends are live; raise _ExperimentStopped if they are not."""
         reason = unavailable_end(step.plan, self._hosts)
         if reason:
-            yield Stage("waiting", f"waiting for a host to come back: {reason}")
+            yield Stage("waiting", f"waiting for reconnection: {reason}")
             reason = await run_until(self._stop, wait_for_ends(step.plan, self._hosts, self._change_timeouts.back))
         if reason:
             raise _ExperimentStopped(reason)
@@ -274,7 +274,7 @@ class _RunningExperiment:
     async def _make_change(self, number: int, step: ExperimentStep) -> AsyncGenerator[ExperimentEvent, None]:
         """Have the change made if it is not in force yet, and check that it is."""
         variable = self._experiment.variable
-        yield Stage("changing", f"looking whether it is so: {step.change}")
+        yield Stage("changing", f"checking {step.change}")
         plan = await run_until(self._stop, refreshed_plan(step.plan, self._hosts, self._change_timeouts.shown))
         reason = unmet_change(variable, step.value, plan, self._hosts)
         if reason or (variable == "setup" and self._value != step.value):
@@ -287,11 +287,11 @@ class _RunningExperiment:
             async with aclosing(self._wait_for_ends(step)) as waiting:
                 async for event in waiting:
                     yield event
-            yield Stage("changing", f"waiting until it is so: {step.change}")
+            yield Stage("changing", f"waiting for {step.change}")
             shown = wait_for_change(variable, step.value, plan, self._hosts, self._change_timeouts.shown)
             plan, self._refusal = await run_until(self._stop, shown)
             if self._refusal:
-                self._refusal = f"the change was not made: {self._refusal}"
+                self._refusal = f"change not in effect: {self._refusal}"
                 return
             self._value = step.value
         if plan != step.plan:
@@ -302,16 +302,16 @@ class _RunningExperiment:
     ) -> AsyncGenerator[ExperimentEvent, None]:
         """By the command between the runs, or by the user."""
         if self._experiment.between:
-            yield Stage("changing", f"the command between the runs makes it so: {step.change}")
+            yield Stage("changing", f"running setup command: {step.change}")
             environment = self._environment(number, step)
             running = run_hook(self._experiment.between, environment, self._change_timeouts.between)
             self._refusal = await run_until(self._stop, running)
             return
-        yield ChangeRequired(step, f"{step.change} (now: {reason})" if reason else step.change)
+        yield ChangeRequired(step, f"{step.change} (current: {reason})" if reason else step.change)
         if self._change is None:
-            raise _ExperimentStopped(f"somebody has to change something, and nobody can be asked: {step.change}")
+            raise _ExperimentStopped(f"change required, no terminal to ask: {step.change}")
         if not await run_until(self._stop, self._change(step)):
-            raise _ExperimentStopped(f"nobody makes the change: {step.change}")
+            raise _ExperimentStopped(f"change not confirmed: {step.change}")
 
     def _environment(self, number: int, step: ExperimentStep) -> dict[str, str]:
         """Environment of the command between the runs. Host names are those of the watched hosts."""

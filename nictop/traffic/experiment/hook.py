@@ -43,7 +43,7 @@ async def run_hook(command: str, environment: Mapping[str, str], seconds: float)
                 env={**os.environ, **environment},
             )
         except (OSError, ValueError) as error:
-            return f"the command {_quoted_command(command)} cannot be started: {clean(str(error))}"
+            return f"command {_quoted_command(command)} cannot be started: {clean(str(error))}"
         finally:
             for one in (output, errors):
                 one.start()
@@ -57,9 +57,9 @@ async def run_hook(command: str, environment: Mapping[str, str], seconds: float)
     last = errors.last_line or output.last_line
     last = f": {last}" if last else ""
     if not ended:
-        return f"the command {_quoted_command(command)} had not ended after {duration(seconds)}, and was stopped{last}"
+        return f"command {_quoted_command(command)} timed out after {duration(seconds)}{last}"
     code = process.returncode or 0
-    return f"the command {_quoted_command(command)} ended {_status(code)}{last}" if code else ""
+    return f"command {_quoted_command(command)} ended {_status(code)}{last}" if code else ""
 
 
 def _quoted_command(command: str) -> str:

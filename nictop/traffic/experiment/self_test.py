@@ -137,7 +137,7 @@ def _create(names: tuple[str, str]) -> str:
     steps.append((["netns", "exec", server, "true"], ""))
     for arguments, text in steps:
         if error := _ip(arguments, text):
-            return f"no network namespaces can be made here: {error}"
+            return f"network namespaces cannot be created: {error}"
     for name, side in zip(names, ("client", "server"), strict=True):
         # fails on a kernel without IPv6, where a run over IPv4 is possible
         _ip(["-n", name, "-batch", "-"], f"address add {ADDRESSES[side][1]}/64 dev {LINK} nodad\n")
@@ -196,4 +196,4 @@ def _over_loopback(request: RunRequest, reason: str) -> SelfTest:
         client_address=address,
         server_address=address,
     )
-    return SelfTest((source,), request, f"self-test over loopback ({reason}): measures this machine, no NIC")
+    return SelfTest((source,), request, f"self-test over loopback ({reason}): no NIC involved")

@@ -105,14 +105,14 @@ def experiment_of(
     pair, plans = _plans(checked, candidates, snapshots)
     missing = [clean(name) for name in (request.client, request.server) if name not in tools]
     if missing:
-        raise NictopError(f"{', '.join(missing)}: which generators there are is not known")
+        raise NictopError(f"{', '.join(missing)}: iperf3 not checked yet")
     client, server = tools[request.client], tools[request.server]
     note = ""
     if checked.variable != "generator":
         generator, note = generator_of(request, list(plans.values()), client, server)
         plans = {value: replace(plan, generator=generator) for value, plan in plans.items()}
     _refuse(checked.variable, plans, client, server)
-    away = [f"{clean(name)} is not there, and does not observe" for name in request.observers if name not in snapshots]
+    away = [f"{clean(name)} is not connected, not monitored" for name in request.observers if name not in snapshots]
     return Experiment(
         uuid.uuid4().hex[:12],
         tuple(_steps(checked, plans, snapshots)),
@@ -173,9 +173,7 @@ def _refuse(variable: str, plans: Mapping[str, RunPlan], client: TrafficTools, s
     )
     if reasons:
         lacking = any(plan.generator == "iperf3" for plan in plans.values()) and None in (client.path, server.path)
-        raise NictopError(
-            f"it cannot be run: {reasons}", "--generator builtin needs no installation" if lacking else ""
-        )
+        raise NictopError(f"not supported: {reasons}", "--generator builtin needs no installation" if lacking else "")
 
 
 def _steps(
@@ -211,7 +209,7 @@ def _notes(
     checked: ValidatedRequest, pair: EndpointPair, plans: Iterable[RunPlan], tools: tuple[TrafficTools, TrafficTools]
 ) -> Iterable[str]:
     for one in pair.disagreements:
-        yield f"the ends differ in {one.what}: {' and '.join(clean(value) for value, _ in one.sides)}"
+        yield f"{one.what} differs: {' and '.join(clean(value) for value, _ in one.sides)}"
     if any(plan.generator == "iperf3" for plan in plans):
         yield from iperf3_differences(*tools)
     if checked.request.time < MIN_RANKED_SECONDS:
@@ -220,6 +218,6 @@ def _notes(
             "cannot be counted well enough"
         )
     if checked.kind == "compare" and checked.request.repeat < MIN_PAIRS:
-        yield f"no verdict can be made of fewer than {MIN_PAIRS} runs of each: repeat it {MIN_PAIRS} times or more"
+        yield f"a comparison needs {MIN_PAIRS} runs of each variant (runs, --repeat)"
     if checked.variable == "setup":
         yield "which set-up it is cannot be seen: whoever makes the change is believed"

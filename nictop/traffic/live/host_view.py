@@ -16,9 +16,12 @@ from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy, HostL
 from nictop.traffic.analysis.nic_load import (
     Carrying,
     Packets,
+    QueueShare,
     carrying_queue,
+    chosen_queues,
     clock_ticks,
     packets_between,
+    queue_shares,
     snapshot_between,
 )
 from nictop.traffic.live.flow_view import SampleBuffer
@@ -45,6 +48,9 @@ class HostLoadView:
     carrying: tuple[Carrying, ...] = ()
     load: HostLoad | None = None
     """Of the measured seconds, once the run has ended."""
+    queues: tuple[QueueShare, ...] = ()
+    """All queues of the NIC in the last window with packets; (): not counted, or a stored result, which has the busiest
+    one only (`carrying`)."""
 
 
 class HostWatch:
@@ -59,6 +65,7 @@ class HostWatch:
         self._series = SampleBuffer[Busy]()
         self._packets = SampleBuffer[Packets]()
         self._carrying = SampleBuffer[Carrying]()
+        self._queues: tuple[QueueShare, ...] = ()
 
     def advance(self, axis: float) -> None:
         """Add the records since the last call. `axis`: start of the axis, seconds of this machine's CLOCK_MONOTONIC."""
@@ -94,7 +101,10 @@ class HostWatch:
         packets = packets_between(opened, record, self._ifindex, time)
         if packets is not None:
             self._packets.add(packets)
-        self._carrying.add(carrying_queue(snapshot_between(snapshot, opened, record), self._ifindex, time))
+        window = snapshot_between(snapshot, opened, record)
+        queues = chosen_queues(window, self._ifindex)
+        self._carrying.add(carrying_queue(window, queues, time))
+        self._queues = queue_shares(queues) or self._queues
 
     def view(self, final: HostLoadView | None = None) -> HostLoadView:
         """The current view. `final`: view of the same host in the result, whose series are the final ones."""
@@ -106,6 +116,7 @@ class HostWatch:
             (final.packets if final is not None else ()) or self._packets.all,
             (final.carrying if final is not None else ()) or self._carrying.all,
             final.load if final is not None else None,
+            self._queues,
         )
 
 

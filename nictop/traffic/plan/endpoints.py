@@ -66,7 +66,7 @@ def select_pair(
     if len(ends) == 1 and len(matching) > 1:
         matching = [one for one in matching if _ip_version(one.server.address) == 4] or matching
     if len(matching) > 1:
-        message = f"several ways lead from {clean(request.client)} to {clean(request.server)}"
+        message = f"{len(matching)} paths from {clean(request.client)} to {clean(request.server)}"
         raise NictopError(f"{message}: choose one", _pair_options(matching, snapshots, by_address=len(ends) == 1))
     return matching[0]
 
@@ -97,7 +97,7 @@ def _check_names(request: EndpointSelection, snapshots: Mapping[str, Snapshot]) 
         if nic and not any(_has_name(link, nic) for link in links):
             raise NictopError(f"{clean(host)} has no NIC {quoted(nic)}", _nic_options(side, snapshot))
         if address and _parse_address(address) is None:
-            raise NictopError(f"{quoted(address)} is no IP address", _nic_options(side, snapshot))
+            raise NictopError(f"{quoted(address)} is not an IP address", _nic_options(side, snapshot))
         if address and not any(_has_address(link, address) for link in links):
             raise NictopError(f"{clean(host)} has no address {quoted(address)}", _nic_options(side, snapshot))
 
@@ -141,12 +141,12 @@ def _no_match_error(
     names = f"{clean(request.client)} and {clean(request.server)}"
     if candidates:
         return NictopError(
-            f"no way between {names} fits what was asked for",
+            f"no path between {names} matches",
             _pair_options(candidates, snapshots, by_address=request.ip_version is not None),
         )
     if request.client == request.server:
         return NictopError(
-            f"{clean(request.client)} is both ends: name an address for each",
+            f"{clean(request.client)} is client and server: give an address for each",
             _nic_options("client", snapshots[request.client]),
         )
     if is_same_machine(snapshots[request.client], snapshots[request.server]):
@@ -154,7 +154,9 @@ def _no_match_error(
     else:
         reason = f"{names} share no subnet"
     both = (_nic_options("client", snapshots[request.client]), _nic_options("server", snapshots[request.server]))
-    return NictopError(f"{reason}: name both ends (routers may lie between them)", "; ".join(filter(None, both)))
+    return NictopError(
+        f"{reason}: give NIC or address of both ends (routers may be between them)", "; ".join(filter(None, both))
+    )
 
 
 def _pair_options(pairs: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], *, by_address: bool) -> str:

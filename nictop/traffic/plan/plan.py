@@ -195,11 +195,11 @@ def _end_problems(plan: RunPlan) -> Sequence[str]:
         try:
             versions.add(ipaddress.ip_address(endpoint.address).version)
         except ValueError:
-            found.append(f"{endpoint.address!r} is no IP address")
+            found.append(f'"{endpoint.address}" is not an IP address')
     if len(versions) > 1:
-        found.append("one end has an IPv4 address and the other one an IPv6 address")
+        found.append("one end has an IPv4 address, the other an IPv6 address")
     if plan.client == plan.server and not _is_loopback(plan.client.address):
-        found.append("client and server are the same end")
+        found.append("client and server are the same address")
     return found
 
 
@@ -217,17 +217,17 @@ def _range_problems(plan: RunPlan) -> Iterable[str]:
         ("streams", plan.streams, 1, MAX_STREAMS),
         ("mss", plan.mss, MIN_MSS, MAX_MSS),
         ("window", plan.window, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES),
-        ("bitrate", plan.bitrate, 1, MAX_BITRATE),
+        ("rate", plan.bitrate, 1, MAX_BITRATE),
         ("dscp", plan.dscp, 0, 63),
-        ("client's CPU", plan.client_cpu, 0, MAX_CPU),
-        ("server's CPU", plan.server_cpu, 0, MAX_CPU),
+        ("client CPU", plan.client_cpu, 0, MAX_CPU),
+        ("server CPU", plan.server_cpu, 0, MAX_CPU),
         ("port", plan.port, 1, 65535),
     ):
         if value is not None and not least <= value <= most:
-            yield f"{name} is {value}, not from {least} to {most}"
+            yield f"{name} must be {least} to {most}, not {value}"
     yield from _length_problems(plan)
     if not MIN_INTERVAL_SECONDS <= plan.interval <= MAX_INTERVAL_SECONDS:
-        yield f"interval is {plan.interval:g}, not from {MIN_INTERVAL_SECONDS:g} to {MAX_INTERVAL_SECONDS} seconds"
+        yield f"interval must be {MIN_INTERVAL_SECONDS:g} to {MAX_INTERVAL_SECONDS} s, not {plan.interval:g}"
 
 
 def _length_problems(plan: RunPlan) -> Iterable[str]:
@@ -237,25 +237,25 @@ def _length_problems(plan: RunPlan) -> Iterable[str]:
     if length is None:
         return
     if length < least:
-        yield f"length is {length}, and has to be {least} at least"
+        yield f"block size must be at least {least}, not {length}"
     elif plan.protocol == "udp" and length > MAX_UDP_PAYLOAD_BYTES:
-        yield f"a UDP datagram of {length} bytes is longer than {MAX_UDP_PAYLOAD_BYTES}"
+        yield f"block size of UDP must be at most {MAX_UDP_PAYLOAD_BYTES}, not {length}"
     elif length > most:
         generator = "the built-in generator" if builtin else "iperf3"
-        yield f"length is {length}, and {generator} sends messages of up to {most} bytes"
+        yield f"block size of {generator} must be at most {most}, not {length}"
 
 
 def _protocol_problems(plan: RunPlan) -> Iterable[str]:
     if plan.generator == "builtin":
         if plan.direction == "bidirectional":
-            yield "the built-in generator sends in one direction only"
+            yield "bidirectional needs iperf3: the built-in generator sends in one direction"
         if plan.zerocopy and plan.protocol == "tcp":
-            yield "the built-in generator has no zerocopy"
+            yield "zerocopy needs iperf3"
     if plan.protocol == "udp":
         for name, value in (("mss", plan.mss), ("congestion control", plan.congestion)):
             if value is not None:
-                yield f"{name} belongs to TCP, not to UDP"
+                yield f"{name} is an option of TCP, not of UDP"
         if plan.zerocopy:
-            yield "zerocopy belongs to TCP, not to UDP"
+            yield "zerocopy is an option of TCP, not of UDP"
     if plan.congestion is not None and not plan.congestion.replace("_", "").isalnum():
-        yield f"{plan.congestion!r} is no congestion control"
+        yield f'congestion control: "{plan.congestion}" is not a name'

@@ -26,7 +26,7 @@ def parse_byte_count(text: str, what: str = "size") -> int:
     match = _AMOUNT.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     value = _scaled(match, 1024) if match is not None else None
     if value is None:
-        raise NictopError(f"{what}: {quoted(text)} is no number of bytes", "write it like 512, 128K or 4M")
+        raise NictopError(f"{what}: {quoted(text)} is not a size", "e.g. 512, 128K or 4M")
     return value
 
 
@@ -35,7 +35,7 @@ def parse_bit_rate(text: str, what: str = "bitrate") -> int:
     match = _RATE.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     value = _scaled(match, 1000) if match is not None else None
     if value is None:
-        raise NictopError(f"{what}: {quoted(text)} is no bitrate", "write it like 500M or 2.5G (bits per second)")
+        raise NictopError(f"{what}: {quoted(text)} is not a rate", "e.g. 500M or 2.5G (bits per second)")
     return value
 
 
@@ -55,14 +55,14 @@ def _scaled(match: re.Match[str], factor: int) -> int | None:
 def parse_whole_number(text: str, what: str = "number") -> int:
     """``4`` → 4. Raises NictopError."""
     if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,15}", text.strip(), re.ASCII) is None:
-        raise NictopError(f"{what}: {quoted(text)} is no whole number")
+        raise NictopError(f"{what}: {quoted(text)} is not an integer")
     return int(text.strip())
 
 
 def parse_seconds(text: str, what: str = "time") -> float:
     """``2``, ``0.5`` → seconds. Raises NictopError."""
     if len(text) > MAX_QUANTITY_CHARACTERS or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip(), re.ASCII) is None:
-        raise NictopError(f"{what}: {quoted(text)} is no number of seconds")
+        raise NictopError(f"{what}: {quoted(text)} is not a number of seconds")
     return float(text.strip())
 
 
@@ -76,9 +76,7 @@ def parse_dscp(text: str, what: str = "DSCP") -> int:
     number = dscp_number(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None
     if number is None:
         names = ", ".join(list(DSCP)[:MAX_NAMES_IN_HINT])
-        raise NictopError(
-            f"{what}: {quoted(text)} is none", f"write a number from 0 to 63 or a name: {names}, ef, af41, …"
-        )
+        raise NictopError(f"{what}: {quoted(text)} is not a DSCP", f"0 to 63 or a name: {names}, ef, af41, …")
     return number
 
 
@@ -86,10 +84,10 @@ def parse_yes_or_no(text: str, what: str = "value") -> bool:
     """``yes``, ``on`` → True; ``no``, ``off`` → False. Raises NictopError."""
     value = {"yes": True, "on": True, "no": False, "off": False}.get(text.strip().lower())
     if value is None:
-        raise NictopError(f"{what}: {quoted(text)} is neither yes nor no")
+        raise NictopError(f"{what}: {quoted(text)} is not yes or no")
     return value
 
 
 def quoted(text: str) -> str:
     """Quoted for a message: without control characters, cut off if it is long."""
-    return f"'{clean(text[:MAX_QUANTITY_CHARACTERS])}{'…' if len(text) > MAX_QUANTITY_CHARACTERS else ''}'"
+    return f'"{clean(text[:MAX_QUANTITY_CHARACTERS])}{"…" if len(text) > MAX_QUANTITY_CHARACTERS else ""}"'

@@ -56,11 +56,11 @@ def parse_values(text: str) -> Values:
     name, equals, listed = text.partition("=")
     name = name.strip().lower()
     if not equals:
-        raise NictopError(f"{quoted(text)} names no values", "write it like length=512,4K,8M")
+        raise NictopError(f"{quoted(text)} has no values", "e.g. length=512,4K,8M")
     variable_of(name)
     found = tuple(one.strip() for one in listed.split(","))
     if len(found) > MAX_VALUES:
-        raise NictopError(f"{name}: {len(found)} values are more than {MAX_VALUES}")
+        raise NictopError(f"{name}: {len(found)} values, at most {MAX_VALUES}")
     for one in found:
         check_value(name, one)
     return name, found
@@ -85,16 +85,15 @@ def generator_of(
     with_builtin = _refusal_reasons("builtin", plans, client_tools, server_tools)
     only_iperf3 = [one for one in with_iperf3 if one not in with_builtin]
     if not with_builtin:
-        every = "all runs" if len(plans) > 1 else "the run"
-        return "builtin", f"the built-in generator carries {every}: {'; '.join(only_iperf3)}"
+        return "builtin", f"built-in generator used: {'; '.join(only_iperf3)}"
     common = [one for one in with_iperf3 if one in with_builtin]
     only_builtin = [one for one in with_builtin if one not in with_iperf3]
     if not only_iperf3 or not only_builtin:
         reasons = [*common, *only_builtin] if not only_iperf3 else common
-        raise NictopError(f"the hosts cannot run it: {'; '.join(reasons)}")
+        raise NictopError(f"not supported: {'; '.join(reasons)}")
     iperf3, builtin = "; ".join(only_iperf3), "; ".join(only_builtin)
     raise NictopError(
-        f"no generator can run it: iperf3 does not ({iperf3}), nor does the built-in one ({builtin})",
+        f"no generator supports it: iperf3 ({iperf3}), built-in ({builtin})",
         "; ".join(common),
     )
 

@@ -22,7 +22,7 @@ LARGE_MSS_VERSION: Version = (3, 21)
 MAX_OLD_IPERF3_MSS = 9216
 THREADED_VERSION: Version = (3, 16)
 """First version that runs every stream in its own thread."""
-RESULTS_DIFFER = "the results of different versions are not to be compared"
+RESULTS_DIFFER = "results of different versions are not comparable"
 
 _VERSION = re.compile(r"^iperf (\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.MULTILINE | re.ASCII)
 
@@ -34,7 +34,7 @@ def iperf3_version(text: str) -> Version | None:
 
 
 def iperf3_text(version: Version | None) -> str:
-    return "iperf3 of an unknown version" if version is None else f"iperf3 {'.'.join(map(str, version))}"
+    return "iperf3 (unknown version)" if version is None else f"iperf3 {'.'.join(map(str, version))}"
 
 
 def streams_json(tools: TrafficTools) -> bool:
@@ -45,13 +45,13 @@ def streams_json(tools: TrafficTools) -> bool:
 def needed_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
     """(what the plan needs, long option of iperf3, first version that has it)"""
     needed = (
-        (plan.direction == "bidirectional", "traffic in both directions at once", "--bidir", (3, 7)),
-        (plan.bitrate is not None, "a bitrate", "--bitrate", (3, 2)),
+        (plan.direction == "bidirectional", "bidirectional traffic", "--bidir", (3, 7)),
+        (plan.bitrate is not None, "rate", "--bitrate", (3, 2)),
         (plan.zerocopy, "zerocopy", "--zerocopy", (3, 0)),
-        (plan.congestion is not None, "a congestion control", "--congestion", (3, 1)),
+        (plan.congestion is not None, "congestion control", "--congestion", (3, 1)),
         (plan.dscp is not None, "DSCP", "--tos", (3, 0)),
-        (plan.omit > 0, "seconds that do not count", "--omit", (3, 0)),
-        (True, "results while they are measured", "--forceflush", (3, 1, 5)),
+        (plan.omit > 0, "omitted seconds", "--omit", (3, 0)),
+        (True, "live results", "--forceflush", (3, 1, 5)),
     )
     return tuple((what, option, since) for is_needed, what, option, since in needed if is_needed)
 
@@ -77,31 +77,31 @@ def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterable[str]:
     version = iperf3_version(tools.version)
     if version is None:
         why = tools.unreadable.get("version") or tools.unreadable.get("options")
-        yield f"{clean(tools.path)} does not answer as iperf3 does" + (f": {clean(why.detail)}" if why else "")
+        yield f"{clean(tools.path)} is not iperf3" + (f": {clean(why.detail)}" if why else "")
         return
     name = iperf3_text(version)
     if version < MIN_IPERF3_VERSION:
         oldest = ".".join(map(str, MIN_IPERF3_VERSION))
-        yield f"{name} is older than {oldest}, which is the oldest that nictop can follow"
+        yield f"{name} is too old, {oldest} or later needed"
         return
     for what, option, since in needed_options(plan):
         missing = option not in tools.options if tools.options else version < since
         if missing:
-            yield f"{name} has no {option} for {what}; {'.'.join(map(str, since))} and later have it"
+            yield f"{name} has no {option} ({what}), {'.'.join(map(str, since))} or later needed"
     if plan.mss is not None and plan.mss > MAX_OLD_IPERF3_MSS and version < LARGE_MSS_VERSION:
-        yield f"{name} takes an MSS of at most {MAX_OLD_IPERF3_MSS}, 3.21 and later more"
+        yield f"{name} supports an MSS of at most {MAX_OLD_IPERF3_MSS}, 3.21 or later needed"
     if (plan.client_cpu is not None or plan.server_cpu is not None) and "--affinity" not in (
         tools.options or ("--affinity",)
     ):
-        yield f"{name} was built without CPU affinity"
+        yield f"{name} is built without CPU affinity"
 
 
 def _kernel_refusals(plan: RunPlan, tools: TrafficTools, cpu: int | None) -> Iterable[str]:
     if plan.congestion is not None and tools.congestion_controls and plan.congestion not in tools.congestion_controls:
         offered = ", ".join(map(clean, tools.congestion_controls))
-        yield f"the kernel does not offer {plan.congestion}, but {offered}"
+        yield f"congestion control {plan.congestion} not available ({offered})"
     if cpu is not None and tools.cpus and cpu not in tools.cpus:
-        yield f"there is no CPU {cpu} that the generator could run on"
+        yield f"CPU {cpu} not available to the generator"
 
 
 def iperf3_differences(client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def iperf3_differences(client: TrafficTools, server: TrafficTools) -> tuple[str,
     if ours == theirs:
         return ()
     texts = (iperf3_text(ours), iperf3_text(theirs))
-    more = "; only one of them runs every stream in a thread of its own" if _threaded(ours) != _threaded(theirs) else ""
+    more = "; only one of them uses a thread per stream" if _threaded(ours) != _threaded(theirs) else ""
     return (f"client {texts[0]}, server {texts[1]}{more}: {RESULTS_DIFFER}",)
 
 

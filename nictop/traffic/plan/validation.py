@@ -47,17 +47,17 @@ def validate_request(request: RunRequest) -> ValidatedRequest:
     for value in validated.values if validated.variable else ():
         check_value(validated.variable, value)
     if not 1 <= request.repeat <= MAX_REPEATS:
-        raise NictopError(f"repeat is {request.repeat}, not from 1 to {MAX_REPEATS}")
+        raise NictopError(f"runs must be 1 to {MAX_REPEATS}, not {request.repeat}")
     if len(validated.values) * request.repeat > MAX_RUNS:
-        raise NictopError(f"{len(validated.values) * request.repeat} runs are more than {MAX_RUNS}")
+        raise NictopError(f"{len(validated.values) * request.repeat} runs: more than {MAX_RUNS}")
     if not 0 <= request.rest <= MAX_REST_SECONDS or math.isnan(request.rest):
-        raise NictopError(f"rest is {request.rest:g}, not from 0 to {MAX_REST_SECONDS:g} seconds")
+        raise NictopError(f"pause must be 0 to {MAX_REST_SECONDS:g} s, not {request.rest:g}")
     if len(request.label) > MAX_LABEL_CHARACTERS or clean(request.label) != request.label:
-        raise NictopError(f"label: {quoted(request.label)} is too long, or has characters that cannot be shown")
+        raise NictopError(f"label: {quoted(request.label)} is too long or has control characters")
     if request.between and not validated.is_manual:
         raise NictopError(
-            "there is nothing for a command between the runs to change",
-            "it belongs to what nictop does not set itself: queues, mtu or setup, in a sweep or a comparison",
+            "between: a setup command is for variants of queues, mtu or setup",
+            "use it with a sweep or comparison of one of these",
         )
     _check_plans(validated)
     return validated
@@ -65,19 +65,17 @@ def validate_request(request: RunRequest) -> ValidatedRequest:
 
 def _classify(request: RunRequest) -> ValidatedRequest:
     if request.sweep is not None and request.compare is not None:
-        raise NictopError("a sweep and a comparison are two experiments", "ask for one of them")
+        raise NictopError("sweep and comparison exclude each other", "use one of them")
     if request.compare is not None:
         name, values = request.compare
         if len(values) != 2:
-            raise NictopError(f"two values are compared, not {len(values)}", "a sweep takes any number of values")
+            raise NictopError(f"compare needs 2 values, not {len(values)}", "a sweep takes any number of values")
         return ValidatedRequest(request, "compare", name, values)
     if request.sweep is not None:
         name, values = request.sweep
         duplicates = sorted({value for value in values if values.count(value) > 1})
         if duplicates or not values:
-            found = (
-                f"{', '.join(map(quoted, duplicates))} stands there twice" if duplicates else "no value stands there"
-            )
+            found = f"duplicate value {', '.join(map(quoted, duplicates))}" if duplicates else "value missing"
             raise NictopError(f"{name}: {found}")
         return ValidatedRequest(request, "sweep", name, values)
     return ValidatedRequest(request, "repeat" if request.repeat > 1 else "run", "", ("",))
@@ -99,10 +97,8 @@ def _check_plans(validated: ValidatedRequest) -> None:
         return
     common = {value: [one for one in reasons if one in found[-1][value]] for value, reasons in found[0].items()}
     if shared := reasons_by_value(validated.variable, common):
-        raise NictopError(f"it cannot be run: {shared}")
-    raise NictopError(
-        f"no generator can run it: iperf3 does not ({by_generator[0]}), nor does the built-in one ({by_generator[-1]})"
-    )
+        raise NictopError(f"invalid options: {shared}")
+    raise NictopError(f"no generator supports it: iperf3 ({by_generator[0]}), built-in ({by_generator[-1]})")
 
 
 def reasons_by_value(variable: str, reasons: Mapping[str, Iterable[str]]) -> str:

@@ -73,25 +73,25 @@ def _zerocopy(plan: RunPlan, value: str) -> RunPlan:
 def _direction(plan: RunPlan, value: str) -> RunPlan:
     known: dict[str, Direction] = {"forward": "forward", "reverse": "reverse", "bidirectional": "bidirectional"}
     if value not in known:
-        raise NictopError(f"direction: {quoted(value)} is none", f"there are {', '.join(known)}")
+        raise NictopError(f"direction: {quoted(value)} is unknown", f"one of {', '.join(known)}")
     return replace(plan, direction=known[value])
 
 
 def _generator(plan: RunPlan, value: str) -> RunPlan:
     known: dict[str, Generator] = {"iperf3": "iperf3", "builtin": "builtin"}
     if value not in known:
-        raise NictopError(f"generator: {quoted(value)} is none", f"there are {', '.join(known)}")
+        raise NictopError(f"generator: {quoted(value)} is unknown", f"one of {', '.join(known)}")
     return replace(plan, generator=known[value])
 
 
 VARIABLES: dict[str, Variable] = {
     row.name: row
     for row in (
-        Variable("length", "message size", "512,4K,128K,1M,8M", ("length",), _length),
+        Variable("length", "block size", "512,4K,128K,1M,8M", ("length",), _length),
         Variable("mss", "MSS", "default,100", ("mss",), _mss),
         Variable("streams", "streams", "1,2,4,8", ("streams",), _streams),
         Variable("window", "socket buffer", "default,256K,4M", ("window",), _window),
-        Variable("bitrate", "bitrate", "1G,2G,5G", ("bitrate",), _bitrate),
+        Variable("bitrate", "rate", "1G,2G,5G", ("bitrate",), _bitrate),
         Variable("congestion", "congestion control", "cubic,bbr", ("congestion control",), _congestion),
         Variable("zerocopy", "zerocopy", "no,yes", ("zerocopy",), _zerocopy),
         Variable("direction", "direction", "forward,reverse", ("direction", "congestion control"), _direction),
@@ -101,7 +101,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("nic", "NIC", "ens224,ens256 (client and server alike) or ens224/ens3,ens256/ens3"),
         Variable("queues", "queues", "1,2,4 (both ends), 1/,4/ (client's) or /1,/4 (server's)", manual=True),
         Variable("mtu", "MTU", "1500,9000 (both ends)", ("mtu",), manual=True),
-        Variable("setup", "set-up", "passthrough,vswitch (words of your own)", manual=True),
+        Variable("setup", "setup", "passthrough,vswitch (any names)", manual=True),
     )
 }
 """By name."""
@@ -116,7 +116,7 @@ def variable_of(name: str) -> Variable:
     """A row of `VARIABLES`. Raises NictopError, whose hint lists the names, if there is none."""
     found = VARIABLES.get(name)
     if found is None:
-        raise NictopError(f"{quoted(name)} cannot be varied", f"there are {', '.join(VARIABLES)}")
+        raise NictopError(f"{quoted(name)} cannot be varied", f"one of {', '.join(VARIABLES)}")
     return found
 
 
@@ -124,7 +124,7 @@ def check_value(name: str, value: str) -> None:
     """Raise NictopError if the value is invalid for the variable, whatever the hosts have."""
     variable = variable_of(name)
     if not value or len(value) > MAX_VALUE_CHARACTERS or not value.isprintable():
-        raise NictopError(f"{name}: {quoted(value)} is no value", f"write it like {variable.example}")
+        raise NictopError(f"{name}: {quoted(value)} is not a value", f"e.g. {variable.example}")
     if variable.into_plan is not None:
         variable.into_plan(RunPlan(Endpoint("", None, ""), Endpoint("", None, "")), value)
     elif name in ("queues", "mtu"):
@@ -149,14 +149,14 @@ def both_ends(name: str, value: str) -> tuple[int | None, int | None]:
         parse_whole_number(part, name) if part.strip() else None for part in (client, server if slash else client)
     )
     if wanted == (None, None) or 0 in wanted:
-        raise NictopError(f"{name}: {quoted(value)} is no value", f"write it like {VARIABLES[name].example}")
+        raise NictopError(f"{name}: {quoted(value)} is not a value", f"e.g. {VARIABLES[name].example}")
     return wanted[0], wanted[1]
 
 
 def change_text(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
     """The change that the user must make: ``queues of ens224 on a and ens3 on b: 4``; without control characters."""
     if name == "setup":
-        return f"set-up {clean(value)}"
+        return f"setup {clean(value)}"
     wanted = both_ends(name, value)
     changes = []
     for endpoint, number in zip((plan.client, plan.server), wanted, strict=True):
@@ -177,19 +177,15 @@ def not_in_force(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, S
             continue
         link = _link(endpoint, snapshots)
         if link is None:
-            differing.append(f"{clean(endpoint.host)}: the NIC of the run is not known")
+            differing.append(f"{clean(endpoint.host)}: NIC of the run unknown")
             continue
         found = (receive_queues(link) or None) if name == "queues" else link.mtu
         if found != wanted:
-            has = "does not say its" if found is None else f"has {found}"
-            differing.append(f"{clean(endpoint.host)}: {clean(link.name)} {has} {_unit(name, found)}, wanted: {wanted}")
+            has = "unknown" if found is None else str(found)
+            differing.append(
+                f"{clean(endpoint.host)}: {clean(link.name)} {VARIABLES[name].title} {has}, required {wanted}"
+            )
     return "; ".join(differing)
-
-
-def _unit(name: str, number: int | None) -> str:
-    if name == "mtu":
-        return "bytes of MTU" if number is not None else "MTU"
-    return "queue" if number == 1 else "queues"
 
 
 def _link(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:

@@ -138,21 +138,21 @@ class Result:
 def _ranking_objections(result: Result) -> Sequence[str]:
     found = []
     if result.failure is not None:
-        found.append(f"the run failed: {result.failure.sentence}")
+        found.append(f"failed: {result.failure.sentence}")
     elif result.stopped is not None:
-        found.append(f"it was stopped after {result.stopped:.1f} of {result.plan.time} s")
+        found.append(f"stopped after {result.stopped:.1f} of {result.plan.time} s")
     elif result.goodput is None:
-        found.append("the receiver's total is not known")
+        found.append("goodput of the receiver unknown")
     if result.proof is None:
-        found.append("nobody looked which NIC carried it")
+        found.append("path not checked")
     elif result.proof.verdict != "proven":
-        found.append(f"the path is not verified: {result.proof.sentence}")
+        found.append(f"path not verified: {result.proof.sentence}")
     for load in result.hosts:
         host = clean(load.host)
         if load.role == "observer":
             continue
         if load.busy is None:
-            found.append(f"{host}: its CPUs were not counted")
+            found.append(f"{host}: CPU not measured")
         elif load.busy.steal_share > MAX_STEAL_SHARE:
-            found.append(f"{host}: the hypervisor took {percentage(load.busy.steal_share)} of its CPU time (steal)")
+            found.append(f"{host}: {percentage(load.busy.steal_share)} CPU steal")
     return found

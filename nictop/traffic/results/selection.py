@@ -63,7 +63,7 @@ def select_set_ups(words: Sequence[str], directory: Path) -> list[SetUp]:
             runs.setdefault(run.identity, run)
     result = set_ups(runs.values())
     if len(result) != 2:
-        raise NictopError(f"two set-ups are compared, and this is {_counted(result)}", _hint(result))
+        raise NictopError(f"compare needs two set-ups, found {_counted(result)}", _hint(result))
     return result
 
 
@@ -79,8 +79,8 @@ def select_runs(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
         labels = dict.fromkeys(clean(run.label) for run in kept if run.label)
         listed = ", ".join(list(labels)[:MAX_NAMES_IN_MESSAGE])
         raise NictopError(
-            f"no kept result is called {quoted(word)}",
-            f"labels: {listed}" if listed else "nictop traffic --list shows what is kept",
+            f"no saved result {quoted(word)}",
+            f"labels: {listed}" if listed else "nictop traffic --list shows saved results",
         )
     return runs
 
@@ -98,7 +98,7 @@ def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
     by_run = [run for run in beginning if not run.experiment.startswith(word)]
     if len(experiments) > 1 or len(by_run) > 1:
         listed = ", ".join(map(clean, list(experiments)[:MAX_NAMES_IN_MESSAGE]))
-        raise NictopError(f"{quoted(word)} begins several identities", f"{listed}: write more of it")
+        raise NictopError(f"{quoted(word)} matches several results", f"{listed}: type more of it")
     return beginning
 
 
@@ -148,5 +148,5 @@ def _hint(result: Sequence[SetUp]) -> str:
         one, other = (runs[0].value for _, runs in result[:2])
         return f"name two of its values: {clean(run.experiment)}:{clean(one)} {clean(run.experiment)}:{clean(other)}"
     if not result:
-        return "name them as nictop traffic --list does: nictop compare A B"
-    return "runs of one label, or of one experiment, are one set-up: give each set-up a --label"
+        return "nictop compare A B, with the names of nictop traffic --list"
+    return "runs of one label or experiment are one set-up: give each set-up a --label"

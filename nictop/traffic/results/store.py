@@ -94,7 +94,7 @@ def directory(environment: Mapping[str, str]) -> Path:
     directory."""
     state = state_directory(environment)
     if not state:
-        raise NictopError("there is no directory to keep results in", "set HOME or XDG_STATE_HOME")
+        raise NictopError("no directory to save results in", "set HOME or XDG_STATE_HOME")
     return Path(state, "runs")
 
 
@@ -106,11 +106,9 @@ def encode_run(kept: StoredRun) -> bytes:
         data = msgspec.json.encode(kept) + b"\n"
         _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise NictopError(f"the result cannot be kept: {clean(str(error))}") from None
+        raise NictopError(f"result cannot be saved: {clean(str(error))}") from None
     if len(data) > MAX_RUN_FILE_BYTES:
-        raise NictopError(
-            f"the result cannot be kept: it has {bytes_(len(data))}, more than {bytes_(MAX_RUN_FILE_BYTES)}"
-        )
+        raise NictopError(f"result cannot be saved: {bytes_(len(data))}, more than {bytes_(MAX_RUN_FILE_BYTES)}")
     return data
 
 
@@ -122,10 +120,10 @@ def parse_run(data: bytes) -> StoredRun:
         outline = msgspec.json.decode(data, type=_Outline)
         if outline.schema > RUN_FILE_SCHEMA or outline.result.schema > RESULT_SCHEMA:
             theirs, ours = f"{outline.schema}.{outline.result.schema}", f"{RUN_FILE_SCHEMA}.{RESULT_SCHEMA}"
-            raise NictopError(f"it is of a newer nictop (schema {theirs}, this one reads {ours})", "update nictop")
+            raise NictopError(f"written by a newer nictop (schema {theirs}, this one reads {ours})", "update nictop")
         return _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise NictopError(f"it is no result of nictop: {clean(str(error))[:200]}") from None
+        raise NictopError(f"not a nictop result: {clean(str(error))[:200]}") from None
 
 
 @lru_cache(maxsize=1)  # msgspec is imported only if results are read
@@ -139,7 +137,7 @@ def save_run(kept: StoredRun, directory: Path) -> Path:
     """Write one result; return its path. Raises NictopError if that fails; no part of the file is left then. A missing
     directory is created, readable by its owner only, as results name hosts and addresses."""
     if IDENTITY.fullmatch(kept.identity) is None:
-        raise NictopError("the result cannot be kept: its identity is no name for a file")
+        raise NictopError("result cannot be saved: invalid identity")
     data = encode_run(kept)
     timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.written))
     path = directory / f"{timestamp}-{kept.identity}.json"
@@ -149,7 +147,7 @@ def save_run(kept: StoredRun, directory: Path) -> Path:
         write_atomically(str(path), data, replace=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise NictopError(f"the result could not be kept in {clean(str(directory))}: {reason}") from None
+        raise NictopError(f"result cannot be saved in {clean(str(directory))}: {reason}") from None
     return path
 
 
@@ -170,9 +168,9 @@ def _read_file(path: Path) -> bytes:
         with open(open_regular_file(path), "rb") as file:
             data = file.read(MAX_RUN_FILE_BYTES + 1)
     except NotRegularFileError:
-        raise NictopError("it is no file with a result") from None
+        raise NictopError("not a regular file") from None
     if len(data) > MAX_RUN_FILE_BYTES:
-        raise NictopError(f"it is larger than {bytes_(MAX_RUN_FILE_BYTES)}")
+        raise NictopError(f"larger than {bytes_(MAX_RUN_FILE_BYTES)}")
     return data
 
 

@@ -67,7 +67,7 @@ class RunEnd:
                 self.stderr_lines.append(line.text[:MAX_STDERR_CHARACTERS])
             return self._add(line.time, self.output.feed(line.text))
         elif line.kind == "failed":
-            self.failed = self.failed or line.text or "it failed without a word"
+            self.failed = self.failed or line.text or "failed without an error message"
             if self.started is None:
                 self.ended = line.time
         elif line.kind == "exit":
@@ -113,8 +113,8 @@ class RunEnd:
 def _exit_text(line: TrafficLine) -> str:
     """How a child process ended that reported neither a result nor an error; "" if it ended normally."""
     if line.signal is not None:
-        return f"it was ended by signal {line.signal}"
-    return f"it ended with status {line.status}" if line.status else ""
+        return f"ended by signal {line.signal}"
+    return f"exit status {line.status}" if line.status else ""
 
 
 def socket_figures(end: RunEnd, since: float, until: float) -> SocketFigures | None:

@@ -32,32 +32,30 @@ def timeout_failure(log: RunLog, timeouts: RunTimeouts, payload_bytes: float, se
     where = f"between {clean(plan.client.host)} and {clean(plan.server.host)}"
     down = link_down(log)
     if down:
-        return Failure("stall", f"nothing arrived any more {where}: {down}")
+        return Failure("stall", f"no more data {where}: {down}")
     ended, *others = sorted(log.ends.values(), key=lambda end: end.ended is None)
     if ended.ended is not None and not ended.problems and any(end.ended is None for end in others):
-        return Failure(
-            "other", f"{clean(ended.host)}: the {ended.side} ended without a result, and the other end waited in vain"
-        )
+        return Failure("other", f"{clean(ended.host)}: the {ended.side} ended without a result")
     if seconds >= plan.seconds + timeouts.grace:
-        return Failure("deadline", f"the run did not come to its end within {seconds:.0f} s")
+        return Failure("deadline", f"the test did not end within {seconds:.0f} s")
     if sent and payload_bytes < BLACK_HOLE_MAX_BYTES and plan.protocol == "tcp":
         return Failure(
             "black_hole",
-            f"the connection stood and then nothing full-sized came through {where}: an MTU black hole (a smaller "
-            "MTU on the way, or jumbo frames on one side only)",
+            f"connected, but no full-sized packets {where}: MTU black hole (smaller MTU on the path, or "
+            "jumbo frames on one side only)",
         )
     if payload_bytes:
-        return Failure("stall", f"nothing arrived any more {where}: the link or the way died after {seconds:.0f} s")
+        return Failure("stall", f"no more data {where}: connectivity lost after {seconds:.0f} s")
     problem = next((end.first_problem for end in log.ends.values() if end.first_problem), None)
     if problem is not None:
         return error_failure(log, problem[1], problem[0])
     cause = visible_cause(log)
     if cause is not None:
         return cause
-    message = f"not one byte arrived {where} within {seconds:.0f} s"
+    message = f"no data received {where} within {seconds:.0f} s"
     if plan.protocol == "udp":
         commands = opening_commands(plan, _server_link(log), _firewalls(log, "server"))
-        message += f": a firewall that lets TCP in may drop UDP to port {plan.port}"
+        message += f": a firewall that accepts TCP may drop UDP to port {plan.port}"
         return Failure("start", message, commands, plan.server.host if commands else "", bool(commands))
     listed = causes_text(plan, "timeout", _firewalls(log, "server"), _firewalls(log, "client"), examined(log))
     return Failure("start", message + listed)
@@ -76,7 +74,9 @@ def end_failure(log: RunLog, end: RunEnd) -> Failure:
         return error_failure(log, problem[1], problem[0])
     if kind_of(end.failed, 0.0) == "other":
         last_line = f": {clean(end.stderr_lines[-1])[:MAX_STDERR_IN_MESSAGE]}" if end.stderr_lines else ""
-        return Failure("other", f"{clean(end.host)}: {clean(end.failed) or 'it ended without a word'}{last_line}")
+        return Failure(
+            "other", f"{clean(end.host)}: {clean(end.failed) or 'ended without an error message'}{last_line}"
+        )
     return error_failure(log, end.failed, 0.0)
 
 
@@ -84,7 +84,7 @@ def no_result_failure(log: RunLog) -> Failure:
     """The failure of a run whose ends both ended normally, without totals."""
     stderr_line = next((line for end in log.ends.values() for line in end.stderr_lines), "")
     more = f": {clean(stderr_line)[:MAX_STDERR_IN_MESSAGE]}" if stderr_line else ""
-    return Failure("other", f"both ends are done, and neither has told a result{more}")
+    return Failure("other", f"both ends ended without a result{more}")
 
 
 def error_failure(log: RunLog, text: str, seconds: float) -> Failure:

@@ -120,24 +120,23 @@ def failure(
     where, server, client = f"{plan.server.address} port {plan.port}", clean(plan.server.host), clean(plan.client.host)
     error = clean(text)[:MAX_ERROR_TEXT_IN_MESSAGE]
     sentences: dict[Kind, str] = {
-        "timeout": f"nothing answered at {where}",
-        "prohibited": f"the way to {where} was refused at once, as a firewall or a prohibit route does",
-        "no_neighbour": f"no neighbour answers for {plan.server.address}: it may be in another VLAN, or not receive "
-        "broadcast frames",
+        "timeout": f"no answer from {where}",
+        "prohibited": f"{where} prohibited (firewall or prohibit route)",
+        "no_neighbour": f"no ARP or neighbour reply for {plan.server.address}: other VLAN, or broadcast not received",
         "no_route": f"{client} has no route to {plan.server.address}",
-        "refused": f"{server} refused the connection at {where}: the server had ended, or something else refuses it",
-        "busy": f"another client is being served at {where}: {error}",
-        "address_in_use": f"{where} is taken on {server}",
-        "cannot_bind": f"an end does not have the address, or the right to the port, that it was to use: {error}",
-        "control_message": f"the ends lost each other: {error}",
-        "interrupted": f"it was interrupted: {error}",
-        "option": f"an option was refused: {error}",
+        "refused": f"connection refused by {server} at {where}",
+        "busy": f"server busy at {where}: {error}",
+        "address_in_use": f"{where} is in use on {server}",
+        "cannot_bind": f"cannot bind the address or port: {error}",
+        "control_message": f"control connection lost: {error}",
+        "interrupted": f"interrupted: {error}",
+        "option": f"option rejected: {error}",
     }
     by_firewall = kind in ("timeout", "prohibited")
     if kind == "refused" and listens:
         by_firewall = True
-        sentences["refused"] = f"connections to {where} are reset, though the server listens there and was not asked"
-    sentence = sentences.get(kind, error or "it ended without a word")
+        sentences["refused"] = f"connections to {where} are reset although the server listens"
+    sentence = sentences.get(kind, error or "ended without an error message")
     if by_firewall:
         sentence += causes_text(plan, kind, firewalls, client_firewalls, examined or ExaminedCauses())
     commands = opening_commands(plan, link, firewalls) if by_firewall else ()

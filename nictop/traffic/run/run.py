@@ -100,7 +100,7 @@ class Run:
         )
         if wrong:
             raise RunFailed(Failure("option", "; ".join(wrong)))
-        yield Stage("checking", "looking for generators on both hosts")
+        yield Stage("checking", "checking iperf3 on both hosts")
         await self._check()
         for host in self._hosts.values():
             host.clear_records()
@@ -110,7 +110,7 @@ class Run:
         await self._start_child("client")
         async for event in self._watch():
             yield event
-        yield Stage("ending", "waiting for the last counters")
+        yield Stage("ending", "reading final counters")
 
     async def _check(self) -> None:
         deadline = time.monotonic() + self._limits.check
@@ -155,7 +155,7 @@ class Run:
             while not end.listening and end.ended is None:
                 line = await self._inbox.next(deadline)
                 if line is None:
-                    raise RunFailed(Failure("start", f"{where}: nobody listens there after {self._limits.listen:g} s"))
+                    raise RunFailed(Failure("start", f"{where}: server not listening after {self._limits.listen:g} s"))
                 self._pass_on(line)
             if end.listening:
                 yield Stage("listening", f"the server listens on {where}")
@@ -169,7 +169,7 @@ class Run:
             end.tools, end.output = tools, output_parser(self.plan, tools)
             self._started.discard("server")
         last = self.plan.port
-        raise RunFailed(Failure("address_in_use", f"ports {first} to {last} are all taken on {clean(end.host)}"))
+        raise RunFailed(Failure("address_in_use", f"ports {first} to {last} are in use on {clean(end.host)}"))
 
     async def _start_child(self, side: Side) -> None:
         """Start one child process. Its deadline is that of the probe, for the case that the connection is lost."""

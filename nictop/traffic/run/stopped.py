@@ -48,4 +48,4 @@ def no_measured_interval(stopped: float | None, flows: Iterable[Flow]) -> Failur
     """The failure of a run that was stopped before the first measured interval; None for all others."""
     if stopped is None or any(flow.received is not None for flow in flows):
         return None
-    return Failure("interrupted", "it was stopped before anything that counts had arrived")
+    return Failure("interrupted", "stopped before the first measured data")

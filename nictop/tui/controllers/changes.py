@@ -1,7 +1,4 @@
-"""The change of a host, at most one at a time, whichever screen is shown, and its result.
-
-It uses the session of the watched host.
-"""
+"""The change of a watched host, at most one at a time, and its result; independent of the screen that is shown."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 CHANGE_COUNTDOWN_SECONDS = 0.5
 """Between two redraws of the time that is left."""
 KEEP_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""After which a change that is not kept is undone; the steps of the keys + and -."""
+"""Selectable times to confirm a change."""
 
 
 class Changes:
@@ -38,7 +35,7 @@ class Changes:
         self._timer: Timer | None = None
         self.job: ChangeJob | None = None
         self.session: ChangeSession | None = None
-        """The change that runs, or the last one; None: there was none, or the user has seen its end."""
+        """The running change, or the last one; None: there was none, or its end was seen."""
 
     @property
     def progress(self) -> ChangeProgress | None:
@@ -51,24 +48,24 @@ class Changes:
 
     @property
     def running(self) -> bool:
-        """A change is being prepared, waits for a decision, or is not kept yet."""
+        """A change is being prepared, waits for a decision, or is not confirmed yet."""
         return self._task is not None and not self._task.done()
 
     @property
-    def at_stake(self) -> bool:
-        """The host was sent a change that has not ended: leaving now undoes it."""
+    def is_unconfirmed(self) -> bool:
+        """A change was sent to the host and has not ended: quitting now rolls it back."""
         progress = self.progress
         return self.running and progress is not None and (progress.decision == "apply" or progress.is_under_way)
 
     def start(self, job: ChangeJob, actions: Sequence[Action]) -> str:
-        """Request from the host what would be changed. Returns why that is not possible, "" if it was requested."""
+        """Request the plan from the host. Returns why that is not possible, "" if it was requested."""
         from nictop.changes.session import ChangeSession
 
         if self.running:
-            return "a change goes on already"
+            return "another change is in progress"
         host = self._hosts.by_name.get(job.host)
         if host is None:
-            return f"{job.host}: not watched"
+            return f"{job.host} is not watched"
         if host.snapshot.state != "live":
             return f"{job.host} is not live: {host.snapshot.state}"
 
@@ -89,7 +86,7 @@ class Changes:
             async with aclosing(session.events()) as events:
                 async for _ in events:
                     self.changed.publish()
-        except Exception as error:  # the screens go on, and the host undoes what is not kept
+        except Exception as error:  # the screens continue, and the host rolls back
             session.progress = session.progress.after(ChangeEnded("unknown", internal_error_text(error)))
         finally:
             self._task = None
@@ -101,7 +98,7 @@ class Changes:
     # ------------------------------------------------------------------------------------------------- decisions
 
     def apply(self, *, twice: bool = False) -> None:
-        """Apply it, if it is prepared; `twice`: the second question was answered with yes, too."""
+        """Apply it, if it is prepared; `twice`: the second question was confirmed, too."""
         if self.session is not None:
             self.session.apply(twice=twice)
             self.changed.publish()
@@ -119,7 +116,7 @@ class Changes:
             self.changed.publish()
 
     def wait(self, step: int) -> None:
-        """More or less time to keep it, by steps of `KEEP_SECONDS`. Does nothing once it is applied."""
+        """More or less time to confirm it, in steps of `KEEP_SECONDS`. No effect once it is applied."""
         if self.session is not None:
             seconds = self.session.spec.keep_within
             nearest = min(range(len(KEEP_SECONDS)), key=lambda index: abs(KEEP_SECONDS[index] - seconds))
@@ -127,13 +124,13 @@ class Changes:
             self.changed.publish()
 
     def forget(self) -> None:
-        """The user has seen its end."""
+        """Drop a change whose end was seen."""
         if not self.running and self.session is not None:
             self.session = self.job = None
             self.changed.publish()
 
     async def stop(self) -> None:
-        """Cancel a change that is not kept, and wait until the host has that request."""
+        """Cancel an unconfirmed change, and wait until the host has that request."""
         task = self._task
         if task is not None and not task.done():
             task.cancel()

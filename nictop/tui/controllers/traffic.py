@@ -126,7 +126,7 @@ class TrafficController:
                     self._take(event, self.session)
             self.trouble = self.session.why
         except asyncio.CancelledError:
-            self.trouble = "stopped before anything was measured"
+            self.trouble = "stopped before the first measured data"
         except NictopError as error:
             self.trouble = f"{error.message}; {error.hint}" if error.hint else error.message
         except Exception as error:  # the screens go on
@@ -180,7 +180,7 @@ class TrafficController:
             self.began, self.began_at, self.wanted = event, monotonic(), None
             self._live = LiveRun(event.step.plan, session.hosts)
         elif isinstance(event, PauseStarted):
-            self.sentence = f"resting for {event.seconds:g} s"
+            self.sentence = f"pause {event.seconds:g} s"
         elif isinstance(event, ChangeRequired):
             self.wanted = event
             self.sentence = event.sentence

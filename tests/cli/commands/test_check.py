@@ -57,7 +57,7 @@ def test_text_has_evidence_reason_and_commands() -> None:
     text = check_text(sick(), diagnose(sick()), 120)
     lines = [line.strip() for line in text.splitlines()]
     assert lines[0].startswith("vmware-guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 10.0 s")
-    assert '▲ warning ens224 is run by "Wired connection 1", a profile NetworkManager made up' in lines
+    assert '▲ warning ens224: uses the auto-generated profile "Wired connection 1"' in lines
     assert any(line.startswith("seen") and "Wired connection 1" in line for line in lines)
     assert any(line.startswith("type") and line.endswith("survives a reboot)") for line in lines)
     assert any(line.startswith("nmcli con mod uuid 7777") for line in lines)
@@ -92,7 +92,7 @@ def test_text_fits_the_width(room: int) -> None:
 
 def test_findings_name_their_host_if_there_are_several() -> None:
     hosts = (*sick(), *healthy())
-    assert "guest ens224 is run by" in check_text(hosts, diagnose(hosts), 120)
+    assert "guest ens224: uses the auto-generated" in check_text(hosts, diagnose(hosts), 120)
 
 
 def test_no_control_character_reaches_the_terminal() -> None:
@@ -112,7 +112,7 @@ def test_ascii() -> None:
 
 def test_markdown_has_sections_and_fences() -> None:
     text = check_markdown(sick(), diagnose(sick()))
-    assert '### ▲ warning: ens224 is run by "Wired connection 1", a profile NetworkManager made up' in text
+    assert '### ▲ warning: ens224: uses the auto-generated profile "Wired connection 1"' in text
     assert "```\nnmcli con mod uuid 7777" in text
     assert text.count("```") % 2 == 0
     assert "| seen | value | read from |" in text
@@ -245,7 +245,7 @@ def test_this_host_with_the_real_probe() -> None:
     assert done.returncode == (1 if document["counts"]["critical"] else 0)
     assert document["hosts"][0]["host"] == os.uname().nodename
     assert document["hosts"][0]["seconds"] >= 0.9
-    failed = [one for one in document["skipped"] if one["reason"].startswith("the rule failed")]
+    failed = [one for one in document["skipped"] if one["reason"].startswith("check failed")]
     assert failed == []
 
 

@@ -119,9 +119,9 @@ def test_text_has_the_queues() -> None:
     assert text.isprintable() or all(character == "\n" or character.isprintable() for character in text)
     lines = [line.split() for line in text[text.index("\nqueues\n") :].splitlines()]
     (titles, first, second, total) = lines[2:6]
-    assert [*titles[:3], *titles[7:9]] == ["QUEUE", "RX", "PPS", "TX", "b/s"]
-    assert first == ["0", "900", "k", "0", "n/o", "n/o", "n/o", "n/o", "–", "41", "1.00", "k", "▲2", "0-3"]
-    assert second == ["1", "rx", "0", "n/o", "n/o", "–", "42", "0", "2", "0-3"]
+    assert [*titles[:3], *titles[7:9]] == ["QUEUE", "RX", "pps", "TX", "b/s"]
+    assert first == ["0", "900", "k", "0", "n/a", "n/a", "n/a", "n/a", "–", "41", "1.00", "k", "2▲", "0-3"]
+    assert second == ["1", "rx", "0", "n/a", "n/a", "–", "42", "0", "2", "0-3"]
     assert total[:3] == ["all", "900", "k"]
     assert f"  {MOVED_NOTE}" in text
     assert "  busiest queue 0: 100 % of all" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.columns.column import fit_columns
-from nictop.model.columns.queues import COLUMNS
+from nictop.model.columns.queues import COLUMNS, DROPS
 from nictop.model.queues.map import InterruptLoad, QueueRow
 from nictop.model.queues.plan import QueueInterrupt
 
@@ -27,7 +27,7 @@ def test_a_busy_queue() -> None:
     found = cells(ROW)
     assert {key: text.strip() for key, (text, _) in found.items()} == {
         "queue": "0", "rx_packets": "776 k", "tx_packets": "0", "rx_bits": "9.41 G", "tx_bits": "0",
-        "rx_drops": "5.00", "tx_drops": "n/o", "napi": "8193", "irq": "41", "interrupts": "12.0 k",
+        "rx_drops": "5.00", "tx_drops": "n/a", "napi": "8193", "irq": "41", "interrupts": "12.0 k",
         "effective": "2", "allowed": "0-3", "numa": "far", "xps": "0-1", "rps": "off", "vector": "eth0-TxRx-0",
     }  # fmt: skip
     tones = {key: tone for key, (_, tone) in found.items() if tone != "normal"}
@@ -38,7 +38,7 @@ def test_a_busy_queue() -> None:
 def test_what_is_not_known_and_what_is_not_offered() -> None:
     asked = cells(QueueRow(3, True, False, offered=()))
     assert asked["queue"] == ("3 rx", "normal")
-    assert asked["rx_packets"][0].strip() == "n/o"
+    assert asked["rx_packets"][0].strip() == "n/a"
     assert asked["tx_packets"] == ("", "normal")
     unknown = cells(QueueRow(3, True, True))
     assert [unknown[key][0].strip() for key in ("rx_packets", "irq", "effective", "napi", "interrupts")] == ["–"] * 5
@@ -60,7 +60,7 @@ def test_queues_out_of_use_channels_and_the_sum() -> None:
 def test_where_interrupts_were_seen_when_the_kernel_does_not_say() -> None:
     row = QueueRow(0, True, True, loads=(InterruptLoad(SHARED, 6.0, {2: 1.0, 7: 5.0}),))
     assert row.busy_cpus == (7, 2)
-    assert cells(row)["effective"] == ("2,7", "normal")
+    assert cells(row)["effective"] == ("7,2", "normal")
 
 
 def test_the_cpu_is_the_one_that_took_the_interrupts_marked_where_the_affinity_read_earlier_differs() -> None:
@@ -69,11 +69,32 @@ def test_the_cpu_is_the_one_that_took_the_interrupts_marked_where_the_affinity_r
     same = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {2: 6.0}),), effective=(1, 2))
     idle = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 0.0, {}),), effective=(2,))
     assert [cells(row)["effective"] for row in (moved, partly, same, idle)] == [
-        ("▲3", "warn"),
-        ("▲2-3", "warn"),
+        ("3▲", "warn"),
+        ("3,2▲", "warn"),
         ("2", "normal"),
         ("2", "dim"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "shown"),
+    [((5,), "5"), ((5, 3), "5,3"), ((5, 3, 1), "5,3,1"), ((5, 3, 1, 0), "5,3+2"), ((127, 126, 125), "127+2")],
+)
+def test_cpus_that_do_not_fit_are_counted(cpus: tuple[int, ...], shown: str) -> None:
+    loads = (InterruptLoad(IRQ, 9.0, {cpu: 9.0 - number for number, cpu in enumerate(cpus)}),)
+    assert cells(QueueRow(0, True, True, loads=loads))["effective"] == (shown, "normal")
+
+
+def test_drops_of_both_directions_as_far_as_they_are_counted() -> None:
+    found = [DROPS.cell(row) for row in (
+        QueueRow(0, True, True, rx_drops=2.0, tx_drops=3.0),
+        QueueRow(0, True, True, rx_drops=0.0, offered=("rx_drops",)),
+        QueueRow(0, True, True, offered=()),
+        QueueRow(0, True, True),
+    )]  # fmt: skip
+    assert [(text.strip(), tone) for text, tone in found] == [
+        ("5.00", "warn"), ("0", "dim"), ("n/a", "dim"), ("–", "dim"),
+    ]  # fmt: skip
 
 
 def test_bits_are_under_a_title_that_says_bits() -> None:

@@ -85,7 +85,7 @@ def test_a_large_datagram_is_fragmented() -> None:
 
 def test_no_ceiling_without_room_for_payload() -> None:
     found = ceiling([Limit(1e9, "1 GbE")], Framing(48, 4))
-    assert (found.goodput, found.sentence) == (None, "no ceiling: an MTU of 48 leaves no room for payload")
+    assert (found.goodput, found.sentence) == (None, "none: MTU 48 leaves no room for payload")
 
 
 @given(
@@ -137,15 +137,15 @@ def test_the_speed_of_a_device_limits_its_vlans() -> None:
         (nic(speed=None, driver="virtio_net"), "a: ens4 does not know its speed (virtio_net)"),
         (nic(driver="vmxnet3"), "a: ens4 says a speed that vmxnet3 makes up"),
         (nic(speed=1000, driver="e1000"), "a: ens4 says a speed that e1000 makes up"),
-        (nic(bus=None, kind="veth"), "a: ens4 is a veth link, which no wire limits"),
+        (nic(bus=None, kind="veth"), "a: ens4 is virtual (veth)"),
         (nic(5), "a has no such link any more"),
     ],
 )
 def test_an_unknown_speed_is_not_a_limit(link: Link, why: str) -> None:
     assert end_limits(host(link), 4) == ((), why)
-    assert ceiling((), Framing(1500, 4), [why]).sentence == f"no ceiling: {why}"
+    assert ceiling((), Framing(1500, 4), [why]).sentence == f"none: {why}"
     # over loopback, where both ends are the same link
-    assert ceiling((), Framing(1500, 4), [why, why]).sentence == f"no ceiling: {why}"
+    assert ceiling((), Framing(1500, 4), [why, why]).sentence == f"none: {why}"
 
 
 def test_names_are_sanitized() -> None:

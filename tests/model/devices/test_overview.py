@@ -63,6 +63,20 @@ def test_virtual_links_on_request() -> None:
     assert {"br0", "lo", "veth0", "ens224"} <= shown
 
 
+def test_a_host_with_virtual_links_alone_has_these_without_loopback() -> None:
+    veth, lo = make_link(2, "veth0", kind="veth"), make_link(1, "lo", type=772, flags=0x49)
+    assert names(rows_of(host("bare", lo, veth), host("b", nic(3, "ens3"), veth))) == ["bare/veth0", "b/ens3"]
+    (row,) = rows_of(host("bare", lo))
+    assert row.end == End("bare", NO_NIC_IFINDEX)
+
+
+def test_drops_are_the_total_and_the_rate() -> None:
+    (row,) = rows_of(host("a", nic(2, "ens2"), rates={2: 100}))
+    assert (cells(row)["drops"], cells(row)["drop_rate"]) == ("0", "   0  ")
+    assert COLUMNS_BY_KEY["drops"].title == "drops"
+    assert COLUMNS_BY_KEY["drop_rate"].title == "drops/s"
+
+
 def test_a_host_without_nics_has_a_row() -> None:
     rows = rows_of(Snapshot.empty("new"), with_state(Snapshot.empty("bad"), "failed", "no key"), host("bare"))
     assert [row.end for row in rows] == [
@@ -80,7 +94,8 @@ def test_cells() -> None:
     (row,) = (row for row in rows_of(LIVE) if row.end.ifindex == 4)
     assert cells(row) == {
         "host": "alma-load-001", "name": "ens224", "link": "▲ 1G", "driver": "igb", "profile": "–", "in": "9.41 G",
-        "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k", "errors": "22.0  ", "drops": "5.00  ",
+        "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k", "errors": "22.0  ", "drops": "5",
+            "drop_rate": "5.00  ",
         "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500", "pci": "0000:02:00.0",
         "mac": "52:54:00:82:57:01",
     }  # fmt: skip
@@ -262,7 +277,7 @@ def test_columns_fit_the_width_in_order(room: int) -> None:
 
 
 def test_columns_at_80_cells() -> None:
-    assert {"host", "name", "link", "in", "out", "finding", "state"} <= {
+    assert {"host", "name", "link", "in", "out", "drops", "drop_rate"} <= {
         column.key for column in fit_columns(COLUMNS, 80)
     }
     assert fit_columns(COLUMNS, 1000) == COLUMNS

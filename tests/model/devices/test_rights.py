@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.model.devices.rights import is_root, needs_root, rights_text
+from nictop.model.devices.rights import is_root, missing_rights_text, needs_root, rights_text
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Unreadable
 from tests.model.hosts import HELLO, live_host
@@ -40,8 +40,10 @@ def test_values_that_root_cannot_read_either_are_left_out() -> None:
 
 
 def test_rights_text() -> None:
-    assert rights_text(host(0)) == "root: everything can be read"
-    assert rights_text(host(1000)) == "user 1000; root would add: kernel messages"
+    assert (rights_text(host(0)), missing_rights_text(host(0))) == ("root", "")
+    assert rights_text(host(1000)) == "user 1000"
+    assert missing_rights_text(host(1000)) == "not readable without root: kernel messages"
     unknown = Snapshot.empty("vm1")
-    assert (is_root(unknown), rights_text(unknown)) == (None, "")
-    assert rights_text(replace(unknown, hello=replace(HELLO, euid=7))) == "user 7; nothing found yet that needs root"
+    assert (is_root(unknown), rights_text(unknown), missing_rights_text(unknown)) == (None, "", "")
+    greeted = replace(unknown, hello=replace(HELLO, euid=7))
+    assert (rights_text(greeted), missing_rights_text(greeted)) == ("user 7", "")

@@ -100,8 +100,8 @@ def accepted(text: str) -> set[str]:
         ("speed>999Mb/s", {"ens224"}),
         ("speed=1000M", {"ens224"}),
         ("!speed>0", ALL - {"ens224"}),
-        ("in>1.5G", {"ens224"}),
-        ("out<1k", {"ens256", "ens224v0", "eth0"}),
+        ("rx>1.5G", {"ens224"}),
+        ("tx<1k", {"ens256", "ens224v0", "eth0"}),
         ("drops/s>0", {"ens224"}),
         ("drops>0", {"ens224", "Ens2"}),
         ("drops>=7", {"Ens2"}),
@@ -121,21 +121,22 @@ def test_filters(text: str, names: set[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("adr:x", "there is no adr: keys are host, nic, driver"),
-        ("colour>5", "there is no colour"),
-        ("speed>", "speed> wants a number, as in speed>10"),
-        ("speed>fast", "speed> wants a number"),
-        ("speed>10X", "speed> wants a number"),
-        ("mtu:" + "9" * 400, "mtu: wants a number"),
-        ("driver>5", "driver is no number"),
-        ("driver:", "driver: wants a word"),
-        ("!host=", "host= wants a word"),
-        ('profile:"Wired', 'a " is missing'),
+        ("adr:x", 'unknown key "adr"; keys: host, nic, driver'),
+        ("colour>5", 'unknown key "colour"'),
+        ("speed>", "speed> needs a number, e.g. speed>1.5G"),
+        ("speed>fast", "speed> needs a number"),
+        ("speed>10X", "speed> needs a number"),
+        ("drops>", "drops> needs a number, e.g. drops>10"),
+        ("mtu:" + "9" * 400, "mtu: needs a number"),
+        ("driver>5", "driver is text, not a number: use driver:WORD"),
+        ("driver:", "driver: needs a word"),
+        ("!host=", "host= needs a word"),
+        ('profile:"Wired', 'closing " missing'),
     ],
 )
 def test_invalid_words_are_reported(text: str, error: str) -> None:
-    (error,) = row_filter(text).errors
-    assert error.startswith(error)
+    (found,) = row_filter(text).errors
+    assert found.startswith(error)
 
 
 def test_incomplete_words_are_ignored() -> None:

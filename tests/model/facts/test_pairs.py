@@ -35,25 +35,26 @@ def sentences(end: End) -> list[str]:
 def test_a_virtual_function_and_its_port() -> None:
     assert sentences(NIC)[:2] == [
         "is VF 3 of pve eno1 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
-        "MTU 1500 here, 9000 at pve eno1",
+        "MTU 1500 here, 9000 on pve eno1",
     ]
     assert sentences(PORT)[:2] == [
-        "its VF 3 is vm1 ens224 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
-        "MTU 9000 here, 1500 at vm1 ens224",
+        "VF 3 is vm1 ens224 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
+        "MTU 9000 here, 1500 on vm1 ens224",
     ]
 
 
 def test_a_tap_and_its_guest() -> None:
-    machine = "of the virtual machine 100 (its bridge has this MAC there); vhost threads 77, 78"
-    assert sentences(GUEST)[0] == f"is behind pve tap100i0 {machine}"
-    assert sentences(TAP)[0] == f"leads to vm1 ens18 {machine}"
+    rest = "(learned on bridge); VM 100; vhost threads 77, 78"
+    assert sentences(GUEST)[0] == f"↔ pve tap100i0 {rest}"
+    assert sentences(TAP)[0] == f"↔ vm1 ens18 {rest}"
 
 
 def test_a_subnet_and_a_duplicate_address() -> None:
     assert "shares 192.0.2.0/24 with vm1 ens224, vm1 ens18" in sentences(PORT)
-    duplicate = "192.0.2.2 is not its alone: a duplicate, or two networks with the same numbers"
-    assert duplicate in sentences(NIC)
-    assert duplicate not in sentences(PORT)
+    duplicate = "duplicate address or overlapping subnets"
+    assert f"192.0.2.2 is also on vm1 ens18: {duplicate}" in sentences(NIC)
+    assert f"192.0.2.2 is also on vm1 ens224: {duplicate}" in sentences(GUEST)
+    assert not any(duplicate in one for one in sentences(PORT))
 
 
 def test_disagreements_are_warnings() -> None:

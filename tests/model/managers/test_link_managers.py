@@ -110,7 +110,7 @@ def test_profile_panel_of_a_link() -> None:
     assert ("Active profile", "kept", "made up by NetworkManager, as no profile fitted") in result
     assert ("Active profile", "autoconnect", "yes, priority -999") in result
     others = [text for title, _, text in result if title == "Other profiles"]
-    assert others[0].startswith('"lab" does not connect by itself') and "static 198.51.100.11/24" in others[0]
+    assert others[0].startswith('"lab" is not activated automatically') and "static 198.51.100.11/24" in others[0]
     assert '"ens192" is for interface ens192' in others
 
 

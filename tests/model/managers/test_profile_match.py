@@ -91,7 +91,7 @@ def test_a_device_without_any_address_fits_no_profile_with_one() -> None:
     ("fields", "waits"),
     [
         ({}, ""),
-        ({"autoconnect": False}, "does not connect by itself: connection.autoconnect is no"),
+        ({"autoconnect": False}, "is not activated automatically: connection.autoconnect is no"),
         ({"permissions": ("bob",)}, "waits for a login of bob"),
         ({"controller": "bond7"}, "waits for bond7, which it is a port of"),
     ],

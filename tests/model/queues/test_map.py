@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nictop.model.queues.cpu_lists import parse_cpu_list
-from nictop.model.queues.map import QueueMap, QueueRow, queue_map
+from nictop.model.queues.map import QueueMap, QueueRow, balance, queue_map
 from nictop.model.queues.plan import queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.links.queues import read_queue
@@ -415,3 +415,36 @@ def test_idle_rows() -> None:
     assert QueueRow(0, True, True, rx_packets=0.0, interrupts=0.0).idle
     assert not QueueRow(0, True, True, rx_packets=0.0, interrupts=3.0).idle
     assert not QueueRow(0, True, True).idle, "nothing is known"
+
+
+# ------------------------------------------------------------------------------------------------------------ balance
+
+
+def balance_of(*packets: int) -> tuple[str, str]:
+    names = tuple(f"rx_queue_{number}_packets" for number in range(len(packets)))
+    link = nic("ice", names=names, queues=queues(len(packets), len(packets)))
+    zero = counters(1.0, driver={4: (0,) * len(packets)})
+    return balance(queue_map_of(link, (), zero, counters(2.0, driver={4: packets})))
+
+
+@pytest.mark.parametrize(
+    ("packets", "level", "sentence"),
+    [
+        ((250, 250, 250, 250), "even", "balance: even, hottest queue 0: 25 % of packets (even would be 25 %)"),
+        ((100, 350, 160, 390), "fair", "balance: fair, hottest queue 3: 39 % of packets (even would be 25 %)"),
+        ((1000, 0, 0, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of packets (even would be 25 %)"),
+        ((3, 0), "", "balance: too little traffic to judge (3.00 packets/s)"),
+        ((0, 0), "", "balance: no traffic"),
+        ((5000,), "", "balance: only one queue in use"),
+    ],
+)
+def test_balance(packets: tuple[int, ...], level: str, sentence: str) -> None:
+    assert balance_of(*packets) == (level, sentence)
+
+
+def test_balance_of_interrupts_where_packets_are_not_counted() -> None:
+    link = nic("igbvf", queues=queues(2, 2))
+    row = replace(queue_map_of(link).rows[0], offered=())
+    rows = (replace(row, interrupts=900.0), replace(row, queue=1, interrupts=100.0))
+    found = replace(queue_map_of(link), rows=rows, busiest=0, busiest_share=0.9)
+    assert balance(found) == ("fair", "balance: fair, hottest queue 0: 90 % of interrupts (even would be 50 %)")

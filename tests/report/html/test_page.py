@@ -134,7 +134,7 @@ def test_the_page_has_all_data() -> None:
     for expected in (
         "▲ warning", "vm3 · unreachable: 203.0.113.7 port 22: connection timed out", "Wired connection 1",
         "hottest CPU of b",
-        "5.00 Gb/s arrived at b", "sweep of length", "queues 4 is better", "verified: a: ens4 carried it", "RX PPS",
+        "5.00 Gb/s received by b", "sweep of length", "Better: queues 4 = ", "verified: a: ens4 carried it", "RX pps",
         "held back by the receiver",
     ):  # fmt: skip
         assert expected in words, expected
@@ -148,8 +148,8 @@ def test_two_labels_are_compared() -> None:
     ]
     report = report_of((), runs, wall=WALL)
     assert [len(one.runs) for one in report.experiments] == [3, 3, 0]
-    assert "fast is better: fast reaches 2.00 × the goodput of slow" in Outline(html_page(report)).words
-    assert "fast is better" in markdown_page(report)
+    assert "Better: fast = 2.00× of slow (95 % CI" in Outline(html_page(report)).words
+    assert "Better: fast" in markdown_page(report)
     assert len(report_of((), runs[:3], wall=WALL).experiments) == 1
 
 

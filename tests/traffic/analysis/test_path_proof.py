@@ -62,7 +62,7 @@ def test_another_nic_carried_the_run() -> None:
     found, end = client(host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4)))
     assert (found.verdict, end.verdict) == ("failed", "failed")
     assert end.sentence == (
-        "a: ens4 carried 977 KiB of the run; ens3 (other) carried 1001 MiB; its routes lead there (ip route get, on a)"
+        "a: ens4 carried 977 KiB of it; ens3 (other) carried 1001 MiB; its routes lead there (ip route get, on a)"
     )
 
 
@@ -119,7 +119,7 @@ LINKS = (nic(2, pci_address="0000:02:00.0"), nic(4, pci_address="0000:02:10.0"))
 def test_virtual_function_carried_the_run() -> None:
     _, end = client(host("a", {2: 0.0, 4: 1.05}, *LINKS, pci=(PF, VF)))
     assert (end.verdict, end.path) == ("proven", "virtual function")
-    assert end.sentence.endswith("a virtual function, and its physical function did not")
+    assert end.sentence.endswith("a virtual function, its physical function did not")
 
 
 def test_physical_function_carried_the_run_instead() -> None:
@@ -189,8 +189,8 @@ def test_receiver_must_not_count_more_than_was_sent(sent: float, received: float
 def test_sentence_has_the_counts_of_both_ends() -> None:
     found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host("b", {4: 1.4}, nic(4))}, EXPECTED)
     assert found.sentence == (
-        "a: ens4 carried 1001 MiB; b: ens4 received 1.30 GiB, and ens4 of a sent 1001 MiB, with headers at most "
-        "1.08 GiB: other traffic to b, or counters of another time"
+        "a: ens4 carried 1001 MiB; b: ens4 received 1.30 GiB, ens4 of a sent 1001 MiB, with headers at most "
+        "1.08 GiB: other traffic to b or counters read at another time"
     )
     assert found.hosts[1].path is None and not found.hosts[1].foreign
 
@@ -200,7 +200,7 @@ def test_bidirectional_run_is_checked_in_both_directions() -> None:
     assert prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, both).verdict == "proven"
     found = prove_path(PLAN, {"a": host("a", {4: 1.5}, nic(4)), "b": host_with_one_nic("b")}, both)
     assert [one.verdict for one in found.hosts] == ["unknown", "proven"]
-    assert "a: ens4 received 1.40 GiB, and ens4 of b sent 1001 MiB" in found.sentence
+    assert "a: ens4 received 1.40 GiB, ens4 of b sent 1001 MiB" in found.sentence
 
 
 def test_small_run_with_background_traffic() -> None:
@@ -214,8 +214,7 @@ def test_failed_run_is_not_verified() -> None:
     found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, EXPECTED, failed=True)
     assert found.verdict == "unknown"
     assert found.sentence == (
-        "the run failed, and what was under way then is not among what arrived: a: ens4 carried 1001 MiB; "
-        "b: ens4 carried 1001 MiB"
+        "the test failed while data was in flight: a: ens4 carried 1001 MiB; b: ens4 carried 1001 MiB"
     )
     elsewhere = host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4))
     assert prove_path(PLAN, {"a": elsewhere, "b": host_with_one_nic("b")}, EXPECTED, failed=True).verdict == "failed"

@@ -156,12 +156,12 @@ async def test_accidental_failure_is_repeated_if_there_are_other_runs(tmp_path: 
         events = await all_events(run_experiment(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         assert marker.exists() and both.generators() == []
         results = [kept.result for kept in end_event(events).results]
-        repeated = [event for event in events if isinstance(event, Stage) and event.sentence.startswith("once more")]
+        repeated = [event for event in events if isinstance(event, Stage) and event.sentence.startswith("retrying")]
         if repeat == 1:
             assert results[0].failure is not None and results[0].failure.kind == "control_message" and not repeated
         else:
             assert [result.failure for result in results] == [None, None] and len(repeated) == 1
-            assert any("the first attempt failed: the ends lost each other" in note for note in results[0].notes)
+            assert any("the first attempt failed: control connection lost" in note for note in results[0].notes)
             assert not any("attempt" in note for note in results[1].notes)
 
 
@@ -184,11 +184,13 @@ async def test_manual_change_is_requested_and_checked() -> None:
         # the first value is already in force: no request
         assert requested == ["1400", "1300"]
         wanted = [event for event in events if isinstance(event, ChangeRequired)]
-        assert wanted[0].sentence.startswith(f"MTU of {WIRE} on a: 1400, {WIRE} on b: 1400 (now: a: {WIRE} has 1500")
+        assert wanted[0].sentence.startswith(
+            f"MTU of {WIRE} on a: 1400, {WIRE} on b: 1400 (current: a: {WIRE} MTU 1500"
+        )
         first, second, third = end_event(events).results
         assert [one.result.facts.get("mtu") for one in (first, second)] == ["1500", "1400"]
         assert third.result.failure is not None
-        assert third.result.failure.sentence.startswith(f"the change was not made: a: {WIRE} has 1400 bytes of MTU")
+        assert third.result.failure.sentence.startswith(f"change not in effect: a: {WIRE} MTU 1400")
         assert third.result.flows == () and both.generators() == []
 
 
@@ -202,9 +204,9 @@ async def test_change_is_not_made() -> None:
 
         events = await all_events(run_experiment(experiment, both.hosts, change=refuse))
         assert [kept.value for kept in end_event(events).results] == ["x"]
-        assert end_event(events).reason == "nobody makes the change: set-up y"
+        assert end_event(events).reason == "change not confirmed: setup y"
         events = await all_events(run_experiment(experiment, both.hosts))
-        assert end_event(events).results == () and "nobody can be asked" in end_event(events).reason
+        assert end_event(events).results == () and "no terminal to ask" in end_event(events).reason
 
 
 @real
@@ -222,7 +224,7 @@ async def test_command_makes_the_change() -> None:
         events = await all_events(run_experiment(failing, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         (kept,) = end_event(events).results
         assert kept.result.failure is not None
-        assert kept.result.failure.sentence == "the command 'echo gone wrong; exit 3' ended with status 3: gone wrong"
+        assert kept.result.failure.sentence == "command 'echo gone wrong; exit 3' ended with status 3: gone wrong"
 
 
 @real
@@ -317,17 +319,17 @@ async def test_command_has_an_environment_and_no_input() -> None:
 
 async def test_message_of_a_failed_command_is_printable() -> None:
     why = await run_hook("printf 'one\\n\\033[31mtwo\\n' >&2; echo three; exit 7", {}, 10.0)
-    assert why.startswith("the command 'printf ") and why.endswith("; exit 7' ended with status 7: \\x1b[31mtwo")
+    assert why.startswith("command 'printf ") and why.endswith("; exit 7' ended with status 7: \\x1b[31mtwo")
     assert why.isprintable()
     long = await run_hook(f"false {'x' * 100}", {}, 10.0)
-    assert long == f"the command 'false {'x' * 54}…' ended with status 1"
-    assert await run_hook("kill -9 $$", {}, 10.0) == "the command 'kill -9 $$' ended by SIGKILL"
+    assert long == f"command 'false {'x' * 54}…' ended with status 1"
+    assert await run_hook("kill -9 $$", {}, 10.0) == "command 'kill -9 $$' ended by SIGKILL"
     assert "cannot be started" in await run_hook("true", {"X": "a\0b"}, 10.0)
 
 
 async def test_long_output_of_a_command_does_not_block_or_fill_memory() -> None:
     why = await run_hook("yes | head -c 20000000; echo last; exit 1", {}, 30.0)
-    assert why == "the command 'yes | head -c 20000000; echo last; exit 1' ended with status 1: last"
+    assert why == "command 'yes | head -c 20000000; echo last; exit 1' ended with status 1: last"
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ async def test_long_output_of_a_command_does_not_block_or_fill_memory() -> None:
 async def test_command_that_does_not_end_is_stopped_with_its_session(script: str, tmp_path: Path) -> None:
     note = tmp_path / "pids"
     why = await run_hook(script.format(note=note), {}, 3.0)
-    assert why.startswith("the command ") and why.endswith(" had not ended after 3.00 s, and was stopped")
+    assert why.startswith("command ") and why.endswith(" timed out after 3.00 s")
     pids = [int(pid) for pid in note.read_text().split()]
     assert len(pids) == 2
     wait_until(lambda: not any(map(is_alive, pids)))

@@ -92,7 +92,7 @@ async def test_if_ip_fails_loopback_is_used_and_namespaces_are_removed(
     (tmp_path / "ip").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     async with self_test_pair() as test:
-        assert "no network namespaces can be made here: RTNETLINK answers: no veth" in test.description
+        assert "network namespaces cannot be created: RTNETLINK answers: no veth" in test.description
         assert [source.name for source in test.sources] == [test.request.client] == [test.request.server]
         assert (test.request.client_nic, test.request.server_address) == ("lo", "127.0.0.1")
     monkeypatch.undo()

@@ -76,9 +76,9 @@ def report(live: LiveRun, name: str, one: Interval, late: float = 0.05) -> None:
 
 def test_view_before_the_first_byte() -> None:
     live = live_run(replace(PLAN, omit=2))
-    live.process(Stage("checking", "looking for generators on both hosts"), now=AXIS_START)
+    live.process(Stage("checking", "checking iperf3 on both hosts"), now=AXIS_START)
     view = live.view(AXIS_START + 1)
-    assert view.stage == "looking for generators on both hosts"
+    assert view.stage == "checking iperf3 on both hosts"
     assert view.seconds == -2.0
     assert view.flows[0].arrivals == ()
     assert view.ceiling is not None and view.ceiling.goodput is None, "no NIC is known of these hosts"

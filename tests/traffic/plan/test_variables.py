@@ -103,19 +103,19 @@ def test_queues_in_force_are_read_from_the_newest_inventory() -> None:
     _, hosts = two(queues=4)
     assert not_in_force("queues", "4", ENS4_PLAN, hosts) == ""
     assert not_in_force("queues", "1", ENS4_PLAN, hosts) == (
-        "a: ens4 has 4 queues, wanted: 1; b: ens4 has 4 queues, wanted: 1"
+        "a: ens4 queues 4, required 1; b: ens4 queues 4, required 1"
     )
-    assert not_in_force("queues", "4/1", ENS4_PLAN, hosts) == "b: ens4 has 4 queues, wanted: 1"
+    assert not_in_force("queues", "4/1", ENS4_PLAN, hosts) == "b: ens4 queues 4, required 1"
     _, silent = two()
-    assert not_in_force("queues", "4/", ENS4_PLAN, silent) == "a: ens4 does not say its queues, wanted: 4"
+    assert not_in_force("queues", "4/", ENS4_PLAN, silent) == "a: ens4 queues unknown, required 4"
 
 
 def test_mtu_in_force_is_that_of_the_link() -> None:
     _, hosts = two()
     assert not_in_force("mtu", "1500", ENS4_PLAN, hosts) == ""
-    assert not_in_force("mtu", "/9000", ENS4_PLAN, hosts) == "b: ens4 has 1500 bytes of MTU, wanted: 9000"
+    assert not_in_force("mtu", "/9000", ENS4_PLAN, hosts) == "b: ens4 MTU 1500, required 9000"
     gone = {"a": machine("a"), "b": hosts["b"]}
-    assert not_in_force("mtu", "1500", ENS4_PLAN, gone) == "a: the NIC of the run is not known"
+    assert not_in_force("mtu", "1500", ENS4_PLAN, gone) == "a: NIC of the run unknown"
 
 
 def test_setup_value_cannot_be_checked() -> None:

@@ -72,7 +72,7 @@ def test_directory_of_the_xdg_specification() -> None:
     assert directory({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/nictop/runs")
     assert directory({"HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
     assert directory({"XDG_STATE_HOME": "relative", "HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
-    with pytest.raises(NictopError, match="no directory to keep results in"):
+    with pytest.raises(NictopError, match="no directory to save results in"):
         directory({})
 
 
@@ -99,14 +99,14 @@ def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     if "mount" in run.stderr and "denied" in run.stderr:
         pytest.skip(f"no file system can be mounted here: {run.stderr}")
     assert run.stdout.splitlines() == [
-        f"the result could not be kept in {tmp_path}: No space left on device",
+        f"result cannot be saved in {tmp_path}: No space left on device",
         "[]",
         "1",
     ], run.stderr
 
 
 def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NictopError, match="could not be kept in /proc/nictop: "):
+    with pytest.raises(NictopError, match="cannot be saved in /proc/nictop: "):
         save_run(stored_run(), Path("/proc/nictop"))
     (tmp_path / "file").write_text("")
     with pytest.raises(NictopError, match="File exists"):
@@ -131,7 +131,7 @@ def test_a_read_only_file_system_is_an_error(tmp_path: Path) -> None:
     run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
     if "mount" in run.stderr and "denied" in run.stderr:
         pytest.skip(f"no file system can be mounted here: {run.stderr}")
-    assert run.stdout == f"the result could not be kept in {tmp_path}: Read-only file system\n", run.stderr
+    assert run.stdout == f"result cannot be saved in {tmp_path}: Read-only file system\n", run.stderr
 
 
 @pytest.mark.parametrize("identity", ["", "../evil", "a/b", "x" * 65, "a\nb", "a\0"])
@@ -143,7 +143,7 @@ def test_an_identity_cannot_leave_the_directory(identity: str, tmp_path: Path) -
 
 def test_a_result_that_could_not_be_decoded_is_not_written(tmp_path: Path) -> None:
     for wrong in (stored_run(label="\udcff"), stored_run(written=float("nan"))):
-        with pytest.raises(NictopError, match="cannot be kept"):
+        with pytest.raises(NictopError, match="cannot be saved"):
             save_run(wrong, tmp_path / "runs")
     assert os.listdir(tmp_path) == []
 
@@ -155,7 +155,7 @@ WHOLE = encode_run(stored_run())
 
 @given(st.integers(0, len(WHOLE) - 3))
 def test_a_truncated_file_is_an_error(length: int) -> None:
-    with pytest.raises(NictopError, match="it is no result of nictop"):
+    with pytest.raises(NictopError, match="not a nictop result"):
         parse_run(WHOLE[:length])
 
 
@@ -190,7 +190,7 @@ def test_any_other_data_is_an_error(data: bytes) -> None:
     "data", [b"[" * 200_000, b'{"schema":1,"result":{"schema":1},"x":' + b"[" * 200_000, b"\xff\xfe"]
 )
 def test_deep_nesting_is_an_error(data: bytes) -> None:
-    with pytest.raises(NictopError, match="it is no result of nictop"):
+    with pytest.raises(NictopError, match="not a nictop result"):
         parse_run(data)
 
 
@@ -202,7 +202,7 @@ def test_newer_schema_is_reported(path: tuple[str, ...]) -> None:
         inner = inner[key]
     inner[path[-1]] = 99
     newer["result"]["plan"] = "something new"
-    with pytest.raises(NictopError, match="it is of a newer nictop"):
+    with pytest.raises(NictopError, match="written by a newer nictop"):
         parse_run(json.dumps(newer).encode())
 
 
@@ -217,11 +217,11 @@ def test_special_files_do_not_block(tmp_path: Path) -> None:
         file.truncate(MAX_RUN_FILE_BYTES + 1)
     (tmp_path / "loop.json").symlink_to("loop.json")
     for name, why in (
-        ("pipe.json", "it is no file with a result"),
-        ("huge.json", "it is larger than 64.0 MiB"),
+        ("pipe.json", "not a regular file"),
+        ("huge.json", "larger than 64.0 MiB"),
         ("loop.json", "Too many levels of symbolic links"),
         ("none.json", "No such file or directory"),
-        (".", "no file with a result|Is a directory"),
+        (".", "not a regular file|Is a directory"),
     ):
         with pytest.raises(NictopError, match=why):
             read_run(tmp_path / name)
@@ -292,7 +292,7 @@ def test_two_values_of_a_sweep(run_directory: Path) -> None:
         ("length 512", ["5eeeeeeeeeee-1"]),
         ("length 1M", ["5eeeeeeeeeee-3"]),
     ]
-    with pytest.raises(NictopError, match="this is 3: length 512, length 4K, length 1M") as caught:
+    with pytest.raises(NictopError, match="found 3: length 512, length 4K, length 1M") as caught:
         select_set_ups(["5eee"], run_directory)
     assert caught.value.hint == "name two of its values: 5eeeeeeeeeee:512 5eeeeeeeeeee:4K"
 
@@ -307,19 +307,19 @@ def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory
     save_all(other, series("dddd33333333", ("", "")))
     assert names(select_set_ups([f"{other}/", "bbbb"], run_directory))[0] == ("dddd33333333", ["dddd33333333-1"])
     (other / "bad.json").write_text("{}")
-    with pytest.raises(NictopError, match=r"bad\.json: it is no result of nictop"):
+    with pytest.raises(NictopError, match=r"bad\.json: not a nictop result"):
         select_set_ups([str(other / "bad.json"), "bbbb"], run_directory)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "two set-ups are compared, and this is none"),
-        (("passthrough",), "this is one: passthrough"),
-        (("aaaa",), "'aaaa' begins several identities"),
-        (("nobody", "lab"), "no kept result is called 'nobody'"),
-        (("lab:9", "lab:1"), "no kept result is called 'lab:9'"),
-        (("",), "no kept result is called ''"),
+        ((), "compare needs two set-ups, found none"),
+        (("passthrough",), "found one: passthrough"),
+        (("aaaa",), '"aaaa" matches several results'),
+        (("nobody", "lab"), 'no saved result "nobody"'),
+        (("lab:9", "lab:1"), 'no saved result "lab:9"'),
+        (("",), 'no saved result ""'),
     ],
 )
 def test_other_numbers_of_set_ups_are_errors(words: tuple[str, ...], message: str, run_directory: Path) -> None:

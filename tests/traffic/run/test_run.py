@@ -85,6 +85,10 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
         assert isinstance(seen[-1], RunFinished) and both.generators() == []
         result = seen[-1].result
         arrived = [one.interval for one in seen if isinstance(one, IntervalMeasured) and not one.interval.sends]
+        # by the clocks of a busy machine the first intervals may end before the run begins
+        early = sum(point.time <= 0 for flow in result.flows for point in flow.points if not point.interval.sends)
+        assert early <= 3
+        arrived = arrived[early:]
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
         assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
         assert result.goodput == pytest.approx(8 * size / seconds)
@@ -93,7 +97,7 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
         assert flow.received is not None and flow.received.seconds == pytest.approx(seconds) and seconds >= 0.8
         assert (flow.received.packets is None) == (options != UDP)
         assert result.notes[-1] == f"stopped after {result.stopped:.1f} of 60 s"
-        assert result.why_not_ranked[0] == f"it was stopped after {result.stopped:.1f} of 60 s"
+        assert result.why_not_ranked[0] == f"stopped after {result.stopped:.1f} of 60 s"
         assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
 
 
@@ -111,9 +115,7 @@ async def test_run_stopped_before_the_first_byte_has_no_result() -> None:
             if stage == "ending":  # the run had already ended
                 assert failure is None and seen[-1].result.stopped is None
             else:
-                assert (
-                    failure is not None and failure.sentence == "it was stopped before anything that counts had arrived"
-                )
+                assert failure is not None and failure.sentence == "stopped before the first measured data"
             assert both.generators() == []
 
 
@@ -246,7 +248,7 @@ async def test_loopback_run_is_not_verified() -> None:
         result, _ = await complete_run(both, client=loopback, server=loopback, direction="reverse")
         assert result.failure is None and result.goodput is not None and result.goodput > LINK_BITS_PER_SECOND
         assert result.proof is not None and result.proof.verdict == "failed"
-        assert result.why_not_ranked[0].startswith("the path is not verified: both ends are on one machine")
+        assert result.why_not_ranked[0].startswith("path not verified: both ends are on one machine")
 
 
 async def test_run_over_another_nic_is_detected() -> None:

@@ -74,7 +74,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
         await wait_until(screen, lambda: isinstance(app.screen, HostChangeScreen))
         await screen.settle()
         compare(f"change-plan-{name}", picture(screen))
-        await screen.press("a")
+        await screen.press("right", "enter")
         await screen.receive(Line(change=ChangeLine(55.0, asked.id, "applied", plan=plan(asked), deadline=85.0)))
         await screen.receive(after())
         await wait_until(screen, lambda: getattr(app.nictop.changes.progress, "proof", None) is not None)

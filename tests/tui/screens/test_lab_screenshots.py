@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nictop.traffic.results.selection import StoredRun, read_run
-from nictop.tui.screens.traffic.comparison import ComparisonScreen
-from nictop.tui.screens.traffic.results import KeptRunScreen
-from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
+from nictop.traffic.results.selection import StoredRun, read_run, save_run
+from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
+from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 from tests.support.screen import WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.tui.screens.test_screenshots import compare, without_ids
 
@@ -42,7 +41,7 @@ def rows(runs: list[StoredRun]) -> list[ResultGroup]:
     return sorted(set_ups(runs), key=lambda row: row.first.group)
 
 
-async def picture(screen: Screen, hosts: ScriptedHosts, shown: KeptRunScreen | ComparisonScreen, *keys: str) -> str:
+async def picture(screen: Screen, hosts: ScriptedHosts, shown: KeptRunScreen, *keys: str) -> str:
     await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     await screen.app.push_screen(shown)
     await screen.settle()
@@ -66,11 +65,24 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
 
 
 @pytest.mark.parametrize("label", ["queues", "mss"])
-async def test_a_comparison_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]], label: str) -> None:
-    a, b = rows(kept[label])
-    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = ComparisonScreen(a, b)
-        compare(f"lab-{label}-120x36", await picture(screen, hosts, shown))
+async def test_a_comparison_between_guests_looks_like_its_picture(
+    kept: dict[str, list[StoredRun]], label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The two set-ups of the chosen comparison are compared without a mark."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for run in kept[label]:
+        save_run(run, tmp_path / "nictop" / "runs")
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, _):
+        await wait_until(screen, lambda: not screen.nictop.hosts.pending)
+        shown = KeptScreen()
+        screen.app.push_screen(shown)
+        await wait_until(screen, lambda: shown.is_mounted and shown.query_one(SetUpList).chosen is not None)
+        await screen.settle()
+        screen.app.clear_notifications()
+        compare(
+            f"lab-{label}-120x36",
+            without_ids(screen.app.export_screenshot(title="nictop", simplify=True)),
+        )
 
 
 async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]]) -> None:

@@ -14,6 +14,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.wire.source import Source
 from nictop.wire.ssh.authentication import Ask
+from tests.support.dialogs import press_button
 from tests.support.probe import wait_until as wait_for
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
@@ -48,7 +49,7 @@ async def test_two_hosts_one_of_them_real(sshd: Sshd, tmp_path: Path) -> None:
         drawn = " ".join(screen.drawn())
         assert "there: unknown host key" in drawn
         assert "SHA256:" in drawn
-        await screen.press(*"yes", "enter")
+        await press_button(screen, "Trust")
         await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))
         known = tmp_path / "user" / ".ssh" / "known_hosts"
         assert public_key(sshd.host_key) in known.read_text()

@@ -50,7 +50,7 @@ async def name_it(screen: Screen, key: str, path: Path | str) -> None:
 
 
 def complaint(screen: Screen) -> str:
-    views = screen.app.screen.query("#entry-complaint").results(LineView)
+    views = screen.app.screen.query("#entry-error").results(LineView)
     return "".join(text for view in views for line in view.lines for text, _ in line)
 
 
@@ -187,7 +187,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         await screen.press("e")
         await screen.wait_until_shown()
         await screen.press("t")
-        await screen.until(lambda: "arrived at b" in screen.text("#run-sentences"))
+        await screen.until(lambda: "received by b" in screen.text("#run-sentences"))
         picture = screen.app.screen.run_view()  # type: ignore[attr-defined]
         assert picture.result is not None
         assert picture.result.plan == live_result.plan

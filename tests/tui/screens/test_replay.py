@@ -213,7 +213,7 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
             seen.add(screen.nictop.hosts.chosen)
             assert "\x1b" not in "\n".join(screen.drawn()), keys
         assert seen == set(NAMES)
-        assert sum("as recorded" in row for row in screen.drawn()) >= len(NAMES)
+        assert sum(" live " in row for row in screen.drawn()) >= len(NAMES)
 
 
 # ------------------------------------------------------------------------------------------------------------ the keys
@@ -292,7 +292,7 @@ async def test_go_to_a_time(one: Path) -> None:
         await screen.wait_until_shown()
         assert readings(screen) == pytest.approx(1039.85)
         await screen.press("ctrl+g", *"+900", "enter")
-        assert "is not in the recording" in screen.text("#entry-complaint")
+        assert "is not in the recording" in screen.text("#entry-error")
         await screen.press("escape", "ctrl+g", *"end", "enter")
         await screen.until(lambda: screen.replay.playback.at_end)
         assert "at the end" in screen.text("#replay")
@@ -308,7 +308,7 @@ async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "words"),
-    [("u", "asked for nothing"), ("c", "can be changed"), ("r", "a recording already"), ("t", "No traffic run")],
+    [("u", "asked for nothing"), ("c", "can be changed"), ("r", "Not available in"), ("t", "No traffic run")],
 )
 async def test_what_a_recording_cannot_do_is_said(key: str, words: str, one: Path) -> None:
     async with screen_with_replay(one) as screen:
@@ -330,7 +330,7 @@ async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
     await made(path, [*host_items("vm1", 5), *host_items("vm2", 60)])
     async with screen_with_replay(path) as screen:
         await screen.seek(1035.0)
-        assert "silent for 30 s" in "\n".join(screen.drawn()[:3])
+        assert "no data for 30 s" in "\n".join(screen.drawn()[:3])
         await screen.seek(1004.0)
         assert "silent" not in "\n".join(screen.drawn()[:3])
 
@@ -403,7 +403,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         assert any("█" in row for row in screen.drawn())
         assert first.end is not None
         await screen.seek(first.end + 5)
-        await screen.until(lambda: "arrived at alma-load-002" in screen.text("#run-sentences"))
+        await screen.until(lambda: "received by alma-load-002" in screen.text("#run-sentences"))
         assert "verified" in screen.text("#run-sentences")
         await screen.press("right_square_bracket")
         await screen.until(lambda: "run 2 of 2" in screen.text("#run-title"))
@@ -429,4 +429,4 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
                 await screen.until(lambda: "it was not over at this moment" in "\n".join(screen.notifications()))
             pages.append(await asyncio.to_thread(path.read_text))
         assert [page.count('class="run"') for page in pages] == [1, 2]
-        assert "1.06 Gb/s arrived" in pages[0] and "2.38 Gb/s arrived" not in pages[0]
+        assert "1.06 Gb/s received" in pages[0] and "2.38 Gb/s arrived" not in pages[0]

@@ -55,7 +55,7 @@ async def answer(screen: Screen, hosts: ScriptedHosts, known: TrafficTools) -> N
         await wait_until(screen, lambda name=name: any(one.traffic for one in hosts[name].requests))  # type: ignore[misc]
         asked = next(one.traffic for one in hosts[name].requests if one.traffic)
         hosts[name].send(Line(traffic=TrafficLine(1.0, asked.id, "tools", tools=known)))
-    await wait_until(screen, lambda: "asked for" not in "\n".join(screen.drawn()))
+    await wait_until(screen, lambda: "checking iperf3" not in "\n".join(screen.drawn()))
 
 
 def moving(busy: float) -> tuple[Busy, ...]:
@@ -128,6 +128,6 @@ async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> Non
         await wait_until(screen, lambda: isinstance(screen.app.screen, KeptRunScreen))
         await screen.settle()
         compare(f"traffic-run-{name}", picture(screen))
-        await screen.press("escape", "a", "down", "b", "c")
+        await screen.press("escape", "m", "down", "m")
         await screen.settle()
         compare(f"traffic-comparison-{name}", picture(screen))

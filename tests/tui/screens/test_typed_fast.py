@@ -34,7 +34,6 @@ from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
-from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
 from nictop.tui.screens.traffic.run import RunScreen
@@ -205,7 +204,6 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "record": (LineEntry, lambda one: press(one, "r")),
     "report": (LineEntry, lambda one: press(one, "R")),
     "a kept run": (KeptRunScreen, lambda one: push(one, KeptRunScreen(kept("before")))),
-    "a comparison": (ComparisonScreen, lambda one: push(one, ComparisonScreen(kept("before"), kept("after")))),
     "between two runs": (ChangeScreen, lambda one: push(one, ChangeScreen("plug it in"))),
     "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False))),
     "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question()))),

@@ -373,7 +373,7 @@ async def test_connection_refused_and_unknown_name(sshd: Sshd) -> None:
         await items_until(items, is_state("connecting"))
     unknown = replace(sshd.target(), host="no-such-host.invalid")
     async with following(SshSource(unknown, 0.1, retry=QUICK_RETRY)) as items:
-        assert ": the name is not known here: " in (await next_state(items, "lost")).message
+        assert ": cannot resolve the host name: " in (await next_state(items, "lost")).message
 
 
 async def test_sshd_restarted(sshd: Sshd) -> None:

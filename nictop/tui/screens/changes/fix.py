@@ -1,137 +1,180 @@
-"""Before a fix is applied: its blanks are filled in. What nictop cannot or may not apply is shown, with the reason.
+"""A fix that has blanks to fill in, or that nictop cannot or may not apply: its commands, to be copied.
 
-╭ vm1: give it an address ───────────────────────────────────────╮
-│       nmcli con mod … ipv4.addresses <ADDRESS/PREFIX>          │
-│ <ADDRESS/PREFIX>: an address with its prefix length            │
-│ 192.0.2.10/24█                                                 │
-╰ enter go on · esc leave it as it is ───────────────────────────╯
+╭ vm1: Rename the profile and set a static address ──────────────╮
+│▸Address/prefix  192.0.2.10/24▏     e.g. 192.0.2.10/24          │
+│                                                                │
+│ Run on vm1:                                                    │
+│       nmcli con mod … ipv4.addresses 192.0.2.10/24             │
+│                                                                │
+│ [ Continue ] [ Copy ] [ Cancel ]                               │
+╰ Tab Next · Enter Continue · Esc Cancel ────────────────────────╯
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Input
+from textual.widget import Widget
 
-from nictop.changes.actions import BLANKS, Actions, ByHand, fill
+from nictop.changes.actions import BLANKS, Actions, ManualOnly, fill, with_values
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
-from nictop.model.facts import wrap
-from nictop.rules.wording import PLACE_TEXTS
-from nictop.tui.keys import FIX_KEYS
+from nictop.rules import Fix
+from nictop.rules.wording import PLACE_TEXTS, placeholders
+from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.widgets.base.button_row import Button, ButtonRow
+from nictop.tui.widgets.base.form import Field, Form
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.changes.guided_fields import REQUIRED
 from nictop.tui.widgets.changes.page import draw_fix
 
-FIX_CHROME_ROWS = 6
-"""Rows of the dialog that are not its page."""
+MAX_ACRONYM_CHARS = 4
 
 
-class FixScreen(NictopScreen, ModalScreen[None]):
+def blank_label(name: str) -> str:
+    """Label of a blank: ``Address/prefix`` for ``ADDRESS/PREFIX``, ``MAC`` for ``MAC``."""
+    words = re.split(r"([^A-Z0-9])", name.replace("_", " "))
+    label = "".join(word if len(word) <= MAX_ACRONYM_CHARS else word.lower() for word in words)
+    return label[:1].upper() + label[1:]
+
+
+class FixScreen(NictopScreen, Dialog[None]):
     """A fix that cannot be applied yet, or not at all."""
 
-    BINDINGS: ClassVar[list[BindingType]] = FIX_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
+    fields_above = True
 
-    def __init__(self, job: ChangeJob, actions: Actions | ByHand) -> None:
+    def __init__(self, job: ChangeJob, actions: Actions | ManualOnly) -> None:
         super().__init__()
         self._job, self._actions = job, actions
-        self._complaint = ""
+        self._problems: Mapping[str, str] = {}
+        if isinstance(actions, Actions):
+            self._blanks = actions.blanks
+        else:
+            self._blanks = tuple(text[1:-1] for text in placeholders(job.fix.commands))
+        self.is_tall = bool(self._blanks)
 
     @property
-    def _why_not(self) -> tuple[str, ...]:
-        """Paragraphs; (): it can be applied once its blanks are filled in."""
-        if isinstance(self._actions, ByHand):
-            return (f"nictop does not do this by itself: {self._actions.why}.",)
-        if not self.nictop.changes.allowed(self._job.host):
-            return (
-                f"nictop only reads {self._job.host}: it was started without --allow-changes.",
-                "To let it change hosts, with an undo that the host does by itself: nictop --allow-changes …, or "
-                f"allow_changes = true below [hosts.{self._job.host}] in ~/.config/nictop/config.toml.",
+    def _is_allowed(self) -> bool:
+        return self.nictop.changes.allowed(self._job.host)
+
+    @property
+    def dialog_title(self) -> str:
+        return f"{self._job.host}: {self._job.title}"
+
+    @property
+    def key_words(self) -> str:
+        applies = isinstance(self._actions, Actions) and self._is_allowed
+        if applies:
+            return "Tab Next · Enter Continue · Esc Cancel"
+        return f"Tab Next · Enter Confirm · Esc Close{'' if self._blanks else ' · y Copy'}"
+
+    def compose_fields(self) -> Iterable[Widget]:
+        if self._blanks:
+            yield Form([_field(name) for name in self._blanks], id="fix-form")
+
+    def show_buttons(self, row: ButtonRow) -> None:
+        copy = Button("copy", "Copy", bool(self._job.fix.commands))
+        if isinstance(self._actions, ManualOnly):
+            row.show((copy, Button("close", "Close")), stage="shown", chosen="copy")
+            return
+        why_not = "" if self._is_allowed else "changes are disabled (add --allow-changes)"
+        label, close = ("Continue", "Cancel") if self._is_allowed else ("Apply", "Close")
+        chosen = "" if self._is_allowed else "copy"
+        row.show(
+            (Button("continue", label, not why_not, why_not), copy, Button("close", close)), chosen=chosen, stage=1
+        )
+
+    def draw(self) -> None:
+        if self._blanks:
+            form = self.query_one(Form)
+            form.show(self._problems)
+            form.take_rows(len(self._blanks))
+        super().draw()
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        job, lines = self._job, list[SpanLine]()
+        if isinstance(self._actions, ManualOnly):
+            if job.fix.where == "here":
+                lines += self.wrapped(f"nictop cannot apply this fix: {self._actions.why}.", cells, "warn", indent=" ")
+        elif not self._is_allowed:
+            lines += self.wrapped(
+                f"Changes are disabled for {job.host}. To enable them: nictop --allow-changes …, or",
+                cells,
+                "warn",
+                indent=" ",
             )
-        return ()
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="fix", classes="dialog"):
-            yield LineView(id="fix-page")
-            blank = BLANKS.get(self._blank)
-            shown = blank.example if blank is not None else ""
-            yield TextInput(placeholder=shown, id="fix-entry")
-
-    def on_mount(self) -> None:
-        box, entry = self.query_one("#fix", Vertical), self.query_one(TextInput)
-        title = f"{self._job.host}: {self._job.title}"
-        box.border_title = box_title(title, self.app.size.width, self.glyphs)
-        asks = not self._why_not
-        keys = "enter go on · esc leave it as it is" if asks else "y copy the commands · esc close"
-        box.border_subtitle = box_keys(keys, self.app.size.width, self.glyphs)
-        entry.display = asks
-        self.set_focus(entry if asks else self.query_one(LineView))
-        self.call_after_refresh(self._draw)
-
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        view = self.query_one(LineView)
-        cells = max(20, view.scrollable_content_region.width)
-        lines: list[SpanLine] = []
-        for text in self._why_not:
-            lines += [((f" {part}", "warn"),) for part in wrap(self.glyphs.text(text), cells - 2)]
-        if self._job.fix.where != "here":
-            lines.append(((f" {self.glyphs.text(PLACE_TEXTS[self._job.fix.where])}:", "dim"),))
-        lines += draw_fix(self._job.fix, cells, glyphs=self.glyphs)
-        if not self._why_not:
-            lines += self._question(cells)
-        view.take_rows(max(1, min(len(lines), self.size.height - FIX_CHROME_ROWS)))
-        view.show_lines(lines)
+            text = f"allow_changes = true below [hosts.{job.host}] in ~/.config/nictop/config.toml."
+            lines += self.wrapped(text, cells, "warn", indent=" ")
+        lines += self.wrapped(f"Run {self._place}:", cells, "dim", indent=" ")
+        lines += draw_fix(self._filled, cells, glyphs=self.glyphs)
+        return lines
 
     @property
-    def _blank(self) -> str:
-        """The blank to be filled in now; "": none."""
-        return self._actions.blanks[0] if isinstance(self._actions, Actions) and self._actions.blanks else ""
+    def _place(self) -> str:
+        where = self._job.fix.where
+        return f"on {self._job.host}" if where == "here" else PLACE_TEXTS[where]
 
-    def _question(self, cells: int) -> list[SpanLine]:
-        blank = BLANKS.get(self._blank)
-        if blank is None:
-            return []
-        text = f"<{self._blank}>: {blank.what}, for example {blank.example}"
-        lines: list[SpanLine] = [((f" {part}", "title"),) for part in wrap(self.glyphs.text(text), cells - 2)]
-        complaint = wrap(self.glyphs.text(self._complaint), cells - 2) if self._complaint else ()
-        return lines + [((f" {part}", "bad"),) for part in complaint]
+    @property
+    def _values(self) -> Mapping[str, str]:
+        """Name of a blank → its text, of those that are filled in."""
+        words = self.query_one(Form).words if self._blanks else {}
+        return {name: text.strip() for name, text in words.items() if text.strip()}
+
+    @property
+    def _filled(self) -> Fix:
+        """With the values put in; without a note about what to fill in."""
+        fix = self._job.fix
+        note = "" if placeholders([fix.note]) else fix.note
+        return replace(fix, commands=with_values(fix.commands, self._values), note=note)
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """One blank after the other; the change is requested when all are filled in."""
-        event.stop()
-        if not isinstance(self._actions, Actions):
+    def on_form_changed(self) -> None:
+        self._problems = {}
+        self.draw()
+
+    def press(self, name: str) -> None:
+        if name == "continue":
+            self.action_continue()
+        elif name == "copy":
+            self.action_copy()
+        else:
+            self.dismiss()
+
+    def action_continue(self) -> None:
+        """Request the plan, once all blanks are filled in."""
+        if not isinstance(self._actions, Actions) or not self._is_allowed:
             return
-        try:
-            self._actions = fill(self._actions, {self._blank: event.value})
-        except NictopError as error:
-            self._complaint = f"{error.message}; {error.hint}" if error.hint else error.message
-            self._draw()
-            return
-        self._complaint = ""
-        self.query_one(TextInput).value = ""
-        if self._actions.blanks:
-            self._draw()
+        self._problems = dict(self._find_problems(self._actions))
+        if self._problems:
+            self.draw()
             return
         self.dismiss()
-        self.opener.start_change(self._job, self._actions)
+        self.opener.start_change(self._job, fill(self._actions, self._values))
+
+    def _find_problems(self, actions: Actions) -> Iterable[tuple[str, str]]:
+        values = self._values
+        for name in actions.blanks:
+            try:
+                fill(actions, {name: values.get(name, "")})
+            except NictopError as error:
+                yield name, error.message if name in values else "required"
 
     def action_copy(self) -> None:
         if self._job.finding is not None:
-            self.nictop.copy_command(self._job.finding, self._job.fix)
+            self.nictop.copy_command(self._job.finding, self._filled)
         else:
-            lines = [str(step) for step in self._job.fix.commands]
-            self.nictop.copy_lines(lines, [f"to be typed on {self._job.host}"])
+            lines = [str(step) for step in self._filled.commands]
+            self.nictop.copy_lines(lines, [f"Run on {self._job.host}"])
 
-    def action_back(self) -> None:
-        self.dismiss()
+
+def _field(name: str) -> Field:
+    blank = BLANKS.get(name)
+    return Field(name, blank_label(name), f"e.g. {blank.example}" if blank is not None else "", empty=REQUIRED)

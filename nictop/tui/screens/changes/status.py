@@ -1,4 +1,4 @@
-"""Text about a change while its dialog is not open. Names in it are as the hosts report them, not yet clean."""
+"""Text about a change while its dialog is closed. Names in it are as the hosts report them, not yet clean."""
 
 from __future__ import annotations
 
@@ -6,25 +6,36 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from nictop.changes.events import Outcome
     from nictop.changes.progress import ChangeProgress
+
+STATES: dict[Outcome, str] = {
+    "kept": "confirmed",
+    "undone": "rolled back",
+    "refused": "refused",
+    "cancelled": "cancelled",
+    "unreachable": "not applied",
+    "failed": "failed",
+    "unknown": "result unknown",
+}
 
 
 def change_status(progress: ChangeProgress | None, now: float) -> str:
-    """For the status line: ``keep the change? 17 s: f``; "" while there is nothing to decide or to see. `now`:
-    CLOCK_MONOTONIC."""
+    """For the status line: ``confirm change? 17 s (f: details)``; "" before it is applied, and after its end was seen.
+    `now`: CLOCK_MONOTONIC."""
     if progress is None or progress.stage in ("preparing", "prepared") or progress.outcome == "cancelled":
         return ""
     if progress.stage == "ended":
-        return f"change {progress.outcome}: f"
+        return f"change {STATES[progress.outcome or 'unknown']} (f: details)"
     if progress.is_applied and progress.deadline is not None:
-        return f"keep the change? {math.ceil(max(0.0, progress.deadline - now))} s: f"
-    return {"applying": "a change is applied: f", "applied": "a change is ended: f"}.get(
-        progress.stage, "a change is undone: f"
-    )
+        return f"confirm change? {math.ceil(max(0.0, progress.deadline - now))} s (f: details)"
+    if progress.stage == "applying":
+        return "applying change (f: details)"
+    return f"{'confirming' if progress.decision == 'keep' else 'rolling back'} change (f: details)"
 
 
 def end_text(progress: ChangeProgress) -> str:
-    """Its result, for a notice."""
+    """The result, for a notice."""
     from nictop.changes.wording import OUTCOME_TEXTS
 
     said = OUTCOME_TEXTS[progress.outcome or "unknown"]

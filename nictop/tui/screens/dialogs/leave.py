@@ -1,84 +1,74 @@
-"""Confirmation before nictop is left while a run is running, or a change is not kept.
+"""Confirmations: quit while a test runs or a change is not confirmed, and the manual step between two runs.
 
-╭ a run goes on ─────────────────────────────────────────────────╮
-│ Leaving ends it, and both generators with it; what was measured │
-│ of it so far is kept.                                           │
-╰ enter end it and leave · esc go on ────────────────────────────╯
+╭ Quit? ─────────────────────────────────────────────────────────╮
+│ A test is running. Quitting stops it; its results so far are   │
+│ saved.                                                         │
+│                                                                │
+│ [▸Quit ] [ Cancel ]                                            │
+╰ Tab Next · Enter Confirm · Esc Cancel ─────────────────────────╯
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
 
-from nictop.model.facts import wrap
-from nictop.tui.keys import DIALOG_KEYS, LEAVE_KEYS, RUN_CHANGE_KEYS
-from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.keys import LEAVE_KEYS
+from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.widgets.base.button_row import Button, ButtonRow
+from nictop.tui.widgets.base.line_view import SpanLine
 
 
-class Dialog(WhileOpen, ModalScreen["bool | None"]):
-    """Text and two keys; the result is whether the answer was yes."""
+class ConfirmDialog(Dialog["bool | None"]):
+    """Text and two buttons; the result is whether the answer was yes."""
 
     TITLE_WORDS = ""
-    KEY_WORDS = ""
-
-    BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
+    YES_LABEL, NO_LABEL = "OK", "Cancel"
 
     def __init__(self, words: str) -> None:
         super().__init__()
         self._words = words
 
-    def compose(self) -> ComposeResult:
-        with Vertical(id="dialog", classes="dialog"):
-            yield LineView(id="dialog-lines")
+    @property
+    def dialog_title(self) -> str:
+        return self.TITLE_WORDS
 
-    def on_mount(self) -> None:
-        box = self.query_one("#dialog", Vertical)
-        box.border_title = self.glyphs.text(self.TITLE_WORDS)
-        box.border_subtitle = self.glyphs.text(self.KEY_WORDS)
-        self.query_one(LineView).focus()
-        self.call_after_refresh(self._draw)
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        return [line for part in self._words.split("\n") for line in self.wrapped(part, cells)]
 
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._draw)
+    def show_buttons(self, row: ButtonRow) -> None:
+        row.show((Button("yes", self.YES_LABEL), Button("no", self.NO_LABEL)), stage="asked", chosen="yes")
 
-    def _draw(self) -> None:
-        view = self.query_one(LineView)
-        lines = [((line, ""),) for part in self._words.split("\n") for line in wrap(part, max(10, view.size.width))]
-        view.take_rows(len(lines))
-        view.show_lines(lines)
+    def press(self, name: str) -> None:
+        self.dismiss(name == "yes")
 
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)
+    def action_cancel(self) -> None:
+        self.dismiss(False)
 
 
-class LeaveScreen(Dialog):
-    """Whether the run is ended and nictop left."""
+class LeaveScreen(ConfirmDialog):
+    """Whether nictop quits."""
 
-    TITLE_WORDS = "a run goes on"
-    KEY_WORDS = "enter end it and leave · esc go on"
+    TITLE_WORDS, YES_LABEL = "Quit?", "Quit"
 
     BINDINGS: ClassVar[list[BindingType]] = LEAVE_KEYS
 
     def __init__(self, *, run: bool = True, change: bool = False) -> None:
         words = []
         if run:
-            words.append("Leaving ends it, and both generators with it; what was measured of it so far is kept.")
+            words.append("A test is running. Quitting stops it; its results so far are saved.")
         if change:
-            words.append("A change is not kept yet: when you leave, the host takes it back by itself.")
-            self.TITLE_WORDS = "a run and a change go on" if run else "a change is not kept"
+            words.append("A change is not confirmed. If you quit, the host rolls it back.")
         super().__init__("\n".join(words))
 
+    def action_quit(self) -> None:
+        """A second ctrl+c."""
+        self.dismiss(True)
 
-class ChangeScreen(Dialog):
+
+class ChangeScreen(ConfirmDialog):
     """Whether the user has changed what the next run needs."""
 
-    TITLE_WORDS = "to be changed before the next run"
-    KEY_WORDS = "enter it is done · esc end the experiment"
-
-    BINDINGS: ClassVar[list[BindingType]] = RUN_CHANGE_KEYS
+    TITLE_WORDS, YES_LABEL, NO_LABEL = "Change before the next run", "Continue", "Stop experiment"

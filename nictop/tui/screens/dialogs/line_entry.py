@@ -1,90 +1,93 @@
-"""One line to be typed: the name of a file, or a time. An error is shown, and the line stays to be corrected.
+"""One line to type: the name of a file, or a time. An error is shown, and the line stays to be corrected.
 
-╭ record to a file ──────────────────────────────────────────────╮
-│ Everything that the hosts say, until r is pressed again.       │
-│ > nictop-vm1-20261121-140320.nictop                            │
+╭ Record to file ────────────────────────────────────────────────╮
+│ Record all hosts (including tests) until you press r again.    │
+│ nictop-vm1-20261121-140320.nictop                              │
 │ nictop-vm1-20261121-140320.nictop exists already               │
-╰ enter begin · esc cancel ──────────────────────────────────────╯
+│                                                                │
+│ [ Record ] [ Cancel ]                                          │
+╰ Tab Next · Enter Record · Esc Cancel ──────────────────────────╯
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input
 
-from nictop.model.facts import wrap
-from nictop.tui.keys import LINE_ENTRY_KEYS
+from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
+from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.base.while_open import WhileOpen
 
-KEY_WORDS = "enter take it · esc cancel"
+MAX_ERROR_ROWS = 2
 
 
-class LineEntry(WhileOpen, ModalScreen[None]):
-    """`take` gets the line and returns what is wrong with it; "" closes the dialog."""
+class LineEntry(Dialog[None]):
+    """`take` gets the line and returns what is wrong with it; "" closes the dialog. `button`: label of the button that
+    does that."""
 
-    BINDINGS: ClassVar[list[BindingType]] = LINE_ENTRY_KEYS
+    FIELD_ROWS = 1 + MAX_ERROR_ROWS
 
-    def __init__(self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]]) -> None:
+    def __init__(
+        self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]], *, button: str = "OK"
+    ) -> None:
         super().__init__()
-        self._title, self._words, self._value, self._take = title, words, value, take
-        self._complaint = ""
+        self._title, self._words, self._value, self._take, self._button = title, words, value, take, button
+        self._error = ""
         self._taking = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(id="entry-dialog", classes="dialog"):
-            yield LineView(id="entry-words")
-            yield TextInput(id="entry-line")
-            yield LineView(id="entry-complaint")
+    @property
+    def dialog_title(self) -> str:
+        return self._title
 
-    def on_mount(self) -> None:
-        box, entry = self.query_one("#entry-dialog", Vertical), self.query_one(TextInput)
-        box.border_title = self.glyphs.text(self._title)
-        box.border_subtitle = self.glyphs.text(KEY_WORDS)
-        entry.value = self._value
-        entry.cursor_position = len(self._value)
-        for view in self.query(LineView):
-            view.can_focus = False
-        entry.focus()
-        self.call_after_refresh(self._draw)
+    @property
+    def key_words(self) -> str:
+        return f"Tab Next · Enter {self._button} · Esc Cancel"
 
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._draw)
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        return list(self.wrapped(self._words, cells))
 
-    def _draw(self) -> None:
-        for name, text, style in (("#entry-words", self._words, ""), ("#entry-complaint", self._complaint, "warn")):
-            view = self.query_one(name, LineView)
-            lines: list[SpanLine] = [
-                ((part, style),) for part in wrap(self.glyphs.text(text), max(10, view.size.width)) if text
-            ]
-            view.display = bool(lines)
-            view.take_rows(max(1, len(lines)))
-            view.show_lines(lines)
+    def compose_fields(self) -> Iterable[Widget]:
+        yield TextInput(self._value, id="entry-line")
+        error = LineView(id="entry-error")
+        error.can_focus = False
+        yield error
+
+    def show_buttons(self, row: ButtonRow) -> None:
+        row.show((Button("take", self._button), Button("cancel", "Cancel")))
+
+    def draw(self) -> None:
+        super().draw()
+        view = self.query_one("#entry-error", LineView)
+        view.take_rows(MAX_ERROR_ROWS)
+        view.show_lines(list(self.wrapped(self._error, max(MIN_TEXT_CELLS, view.size.width), "bad")))
+
+    def press(self, name: str) -> None:
+        if name == "take":
+            self._submit(self.query_one(TextInput).value)
+        else:
+            self.dismiss()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        words = event.value.strip()
+        self._submit(event.value)
+
+    def _submit(self, value: str) -> None:
+        words = value.strip()
         if words and not self._taking:
             self._taking = True
             self.run_worker(self._give(words), name="take", group="take")
 
     async def _give(self, words: str) -> None:
         try:
-            self._complaint = await self._take(words)
+            self._error = await self._take(words)
         finally:
             self._taking = False
         if not self.is_open:
             return
-        if self._complaint:
-            # hidden it has no width to be wrapped to
-            self.query_one("#entry-complaint").display = True
-            self.call_after_refresh(self._draw)
+        if self._error:
+            self.draw()
         else:
             self.dismiss()

@@ -1,6 +1,6 @@
-"""The keys that write a file: `r`, a recording of what is watched; `R`, a report of what is shown.
+"""Write a file: a recording of the watched hosts, or a report of what is shown.
 
-Asks for a name in one line; the default is in the current directory, with hosts and time in its name.
+The name is asked for; the default is in the current directory, with hosts and time in its name.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ def toggle_recording(screen: NictopScreen) -> None:
     """Ask for a file and record to it; or end the recording."""
     nictop = screen.nictop
     if nictop.replay is not None:
-        nictop.notify("What is shown is a recording already.", "A recording")
+        nictop.notify("Not available in a recording", "Record")
         return
     if nictop.recording.going:
         screen.app.run_worker(nictop.recording.end(), name="end recording", group="recording")
         return
     screen.app.push_screen(
         LineEntry(
-            "record to a file",
-            "Everything that the hosts say from now on, traffic runs included, until r is pressed again. The file "
-            "is for you alone (0600); it names hosts, addresses and profiles as they are.",
+            "Record to file",
+            "Record all hosts (including tests) until you press r again. The file is readable by you only (0600) and "
+            "contains host names, addresses and profiles.",
             file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
             lambda path: nictop.recording.start(os.path.expanduser(path)),
+            button="Record",
         )
     )
 
@@ -83,11 +84,12 @@ def ask_report(screen: NictopScreen) -> None:
 
     screen.app.push_screen(
         LineEntry(
-            "report of what is shown",
-            "One HTML page: findings with commands, hosts, facts, the runs since the start. It is for you alone (0600) "
-            "and names everything as it is; nictop report --redact hides names and addresses.",
+            "Save report",
+            "One HTML page: findings with commands, hosts, interfaces, test results. Readable by you only (0600), with "
+            "all names and addresses; nictop report --redact hides them.",
             file_name(tuple(nictop.hosts.by_name), report.wall, "html"),
             take,
+            button="Save",
         )
     )
 

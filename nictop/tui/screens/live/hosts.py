@@ -48,12 +48,13 @@ class HostsScreen(NictopScreen, Screen[None]):
         self._show_complaint("")
         self.query_one(TextInput).display = False
         self.subscribe(self.nictop.hosts.changed, self._update, now=True)
+        self.subscribe(self.nictop.diagnosis.changed, self._update)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
     def _update(self) -> None:
         table, hosts = self.query_one(HostTable), self.nictop.hosts.sessions
-        table.show(hosts, self.nictop.hosts.chosen, self._draw_time())
+        table.show(hosts, self.nictop.hosts.chosen, self._draw_time(), self.nictop.diagnosis.result)
         table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 2)) + table.gutter.height)
         self._draw_facts()
 

@@ -30,7 +30,7 @@ from nictop.tui.screens.live.view import LiveView
 from nictop.tui.screens.replay.actions import ReplayActions
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
-from nictop.tui.widgets.cpu.view import ProcessorView
+from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -171,7 +171,7 @@ class LiveScreen(LiveView, ReplayActions):
 
     async def action_machine(self) -> None:
         """The probe reads the whole of /proc/interrupts only while it is shown."""
-        view = self.query_one(ProcessorView)
+        view = self.query_one(CpuView)
         view.machine = not view.machine
         await self.nictop.hosts.request(Request(machine=view.machine))
         self._draw()

@@ -21,7 +21,7 @@ from nictop.tui.screens.traffic.status import run_status
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
-from nictop.tui.widgets.cpu.view import ProcessorView
+from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.view import DevicesView
@@ -62,8 +62,8 @@ class LiveView(NictopScreen, Screen[None]):
         with ContentSwitcher(initial="body", id="views"):
             yield DevicesView(id="body")
             yield QueueView(id="queues")
-            yield ProcessorView(id="load")
-            yield FindingsView(id="findings")
+            yield CpuView(id="load")
+            yield FindingsView(clock=self.nictop.now, id="findings")
             yield OverviewView(id="overview")
         yield FindingsPanel(id="worst")
         yield ProcessorStrip(id="processors")
@@ -110,7 +110,7 @@ class LiveView(NictopScreen, Screen[None]):
         """Another host is shown: its snapshot, with the cursor where it was there. The probe of the one before need not
         read any more what only this screen showed."""
         name, hosts = self.nictop.hosts.chosen, self.nictop.hosts
-        table, view = self.query_one(DeviceTable), self.query_one(ProcessorView)
+        table, view = self.query_one(DeviceTable), self.query_one(CpuView)
         if table.key is not None:
             self._cursors[self._host] = table.key
         if self._watched is not None or view.machine:
@@ -187,11 +187,10 @@ class LiveView(NictopScreen, Screen[None]):
         self.query_one(ProcessorStrip).show(snapshot)
 
     def _draw_findings(self) -> None:
-        """The panel, or the view that has them all."""
+        """The panel, or the view that has them all; this remembers the findings that are gone even while hidden."""
         several = self.nictop.hosts.several
-        if self.view == "findings":
-            self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
-        else:
+        self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
+        if self.view != "findings":
             self.query_one(FindingsPanel).show(self._diagnosis, several_hosts=several)
 
     @property
@@ -216,9 +215,9 @@ class LiveView(NictopScreen, Screen[None]):
         row = self.query_one(DeviceTable).chosen
         link = row.link if row is not None else None
         if self.view == "queues":
-            self.query_one(QueueView).show(link, snapshot)
+            self.query_one(QueueView).show(link, snapshot, self.nictop.hosts.session.window.parts)
         elif self.view == "load":
-            self.query_one(ProcessorView).show(link, snapshot)
+            self.query_one(CpuView).show(link, snapshot, self.nictop.hosts.session.window.parts)
         elif self.view == "overview":
             self._draw_overview_soon()
         elif self.view == "body":

@@ -76,9 +76,10 @@ class ReplayActions(NictopScreen, Screen[None]):
         first, last = (wall_clock_text(recording.wall_time(edge)) for edge in (recording.begin, recording.end))
         self.app.push_screen(
             LineEntry(
-                "go to a time",
-                f"14:03:20, +90 (seconds from the beginning), or end; it goes from {first} to {last}",
+                "Go to time",
+                f"14:03:20, +90 (seconds from the start) or end. Recording: {first} to {last}.",
                 "",
                 take,
+                button="Go",
             )
         )

@@ -1,6 +1,6 @@
-"""What the form and the chosen pair make together: the request, what is wrong with it, and the generators of both ends.
+"""The request that the form and the chosen path make: its command line, what is wrong with it, the tools of both ends.
 
-The generators of a host are requested through the `TrafficController`.
+The tools of a host are requested through the `TrafficController`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from nictop.model.facts import clean
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import experiment_of
+from nictop.traffic.plan.command_line import command_line
+from nictop.traffic.plan.endpoints import select_pair
+from nictop.traffic.plan.plan import EndpointPair
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 from nictop.tui.widgets.traffic.form_fields import NOBODY, field_of, request_of_form
@@ -43,24 +46,25 @@ class Choice:
     complaints: tuple[str, ...] = ()
     """What is wrong beyond the fields."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing before it starts."""
+    """Remarks before it starts."""
+    is_self_test: bool = False
 
     @classmethod
     def of(
         cls,
         row: OfferRow | None,
         words: Mapping[str, str],
-        names: Sequence[str],
         snapshots: Mapping[str, Snapshot],
         tools: Mapping[str, TrafficTools],
+        pairs: Sequence[EndpointPair],
     ) -> Choice:
-        """`names`: watched hosts; `tools`: of the hosts that have reported them."""
+        """`snapshots`: of all watched hosts; `tools`: of the hosts that have reported them; `pairs`: of all paths."""
         client, server = (row.offer.client.host, row.offer.server.host) if row is not None else ("", "")
-        others = tuple(name for name in names if name not in (client, server))
+        others = tuple(name for name in snapshots if name not in (client, server))
         request, problems = request_of_form(words, client, server, others)
         if row is None:
             return cls(request, problems)
-        request = _placed(request, row, snapshots)
+        request = _with_ends(request, row, snapshots, pairs)
         if problems or client not in tools or server not in tools:
             return cls(request, problems)
         try:
@@ -72,22 +76,34 @@ class Choice:
     def for_self_test(self, words: Mapping[str, str]) -> Choice:
         """The same options, between two ends on this machine."""
         request, problems = request_of_form({**words, "observers": NOBODY}, "", "", ())
-        return Choice(request, problems)
+        return Choice(request, problems, is_self_test=True)
+
+    def command(self, arguments: Mapping[str, str]) -> str:
+        """The command line that starts the same; "": it cannot be started. `arguments`: name of a host → the word for
+        it."""
+        if self.request is None or self.problems or not (self.request.client or self.is_self_test):
+            return ""
+        return command_line(self.request, arguments, self_test=self.is_self_test)
 
 
-def _placed(request: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot]) -> RunRequest:
-    """Between exactly these ends, unless the NIC is what is varied."""
+def _with_ends(
+    request: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot], pairs: Sequence[EndpointPair]
+) -> RunRequest:
+    """The request with as few names of NICs and addresses as select this path; without any if the NIC is varied."""
     varied = request.compare or request.sweep
     if varied is not None and varied[0] == "nic":
         return request
     client, server = (link_of(place, snapshots) for place in (row.offer.client, row.offer.server))
-    return replace(
-        request,
-        client_nic=client.name if client is not None else "",
-        server_nic=server.name if server is not None else "",
-        client_address=row.offer.client.address,
-        server_address=row.offer.server.address,
-    )
+    nics = {"client_nic": client.name, "server_nic": server.name} if client is not None and server is not None else {}
+    addresses = {"client_address": row.offer.client.address, "server_address": row.offer.server.address}
+    for ends in ({}, nics, addresses):
+        candidate = replace(request, **ends)  # type: ignore[arg-type]
+        try:
+            if select_pair(candidate, pairs, snapshots) == row.offer:
+                return candidate
+        except NictopError:
+            continue  # it selects several paths
+    return replace(request, **nics, **addresses)  # type: ignore[arg-type]
 
 
 def _sorted(error: NictopError) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -135,7 +151,7 @@ class RunTools:
     def _of(self, name: str) -> str:
         tools = self.known.get(name)
         if tools is None:
-            return f"{clean(name)}: {clean(self._why_not.get(name, 'asked for its generators'))}"
+            return f"{clean(name)}: {clean(self._why_not.get(name, 'checking iperf3'))}"
         if tools.path is None:
-            return f"{clean(name)}: no iperf3, only the built-in generator"
+            return f"{clean(name)}: iperf3 not installed, built-in generator only"
         return f"{clean(name)}: {iperf3_text(iperf3_version(tools.version))}"

@@ -1,18 +1,21 @@
-"""What is to be measured: the pairs of ends that share a subnet, the options, and what both ends have for it.
+"""A traffic test: its path, its options, and the command line that starts the same.
 
-╭ Traffic: 2 pairs of ends ─────────────────────────────────────────────────╮
-│ CLIENT  NIC     SERVER  NIC     NETWORK       SPEED  DIFFERS              │
-│▸vm1     ens224  vm2     ens224  192.0.2.0/24  10G                         │
-╰───────────────────────────────────────────────────────────────────────────╯
- vm1 iperf3 3.12 · vm2 iperf3 3.18: the results of different versions are not to be compared
-  direction     ◂ forward ▸       who sends
-  time          10                seconds that count
+╭ Traffic test: 2 paths ─────────────────────────────────────────────────────╮
+│ PATH                      NETWORK       SPEED  DIFFERS                     │
+│▸vm1:ens224 ↔ vm2:ens224   192.0.2.0/24  10G                                │
+╰────────────────────────────────────────────────────────────────────────────╯
+ vm1: iperf3 3.12 · vm2: iperf3 3.18
+  direction     ◂ client → server ▸  vm1 sends, vm2 receives
+  seconds       10                   measured seconds (-t)
+ = nictop traffic vm1 vm2
+ [ Start ]  [ Self-test ]
 
 Nothing is started while an error is known; it is shown beside its field, or above the form.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -21,10 +24,13 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
+from nictop.errors import NictopError
+from nictop.hosts.specification import Configuration, configuration_path, host_argument, read_configuration
 from nictop.model.devices.pairs import pairs
-from nictop.model.facts import wrap
+from nictop.model.facts import clean, wrap
 from nictop.model.snapshot import is_same_machine
-from nictop.traffic.plan.plan import endpoint_pairs
+from nictop.model.text.words import count_noun
+from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.keys import TRAFFIC_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
@@ -33,10 +39,12 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
+from nictop.tui.widgets.traffic.start_lines import StartLines
 
-FILTER_HINT = "filter: words of host, NIC, network or address"
+FILTER_HINT = "filter: host, NIC, network or address"
 ALL_OPTIONS_MIN_ROWS = 34
 """Rows of a screen that has room for all options at once."""
+SELF_TEST_HINT = "Self-test: both ends on this machine, no NIC involved."
 MAX_NAMES = 5
 """Of hosts in a sentence."""
 MAX_FACT_ROWS = 6
@@ -51,17 +59,23 @@ class TrafficScreen(NictopScreen, Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._rows: tuple[OfferRow, ...] = ()
+        self._pairs: tuple[EndpointPair, ...] = ()
         self._links: tuple[object, ...] = ()
         self._tools = RunTools()
         self._choice = Choice()
         self._said = ""
         """Why it was not started."""
+        try:
+            self._configuration = read_configuration(configuration_path(os.environ))
+        except NictopError:
+            self._configuration = Configuration()
 
     def compose(self) -> ComposeResult:
         yield OfferTable(id="offers")
         yield TextInput(placeholder=FILTER_HINT, id="offer-filter")
         yield LineView(id="offer-facts")
         yield RunForm(id="run-form")
+        yield StartLines(id="run-command")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -83,7 +97,8 @@ class TrafficScreen(NictopScreen, Screen[None]):
             return
         self._links = links
         snapshots = {one.name: one.snapshot for one in hosts}
-        self._rows = offer_rows(endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values()), snapshots)
+        self._pairs = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
+        self._rows = offer_rows(self._pairs, snapshots)
         self._draw()
 
     def _draw(self) -> None:
@@ -91,8 +106,9 @@ class TrafficScreen(NictopScreen, Screen[None]):
         words = self.query_one(TextInput).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
         table.show(rows, self._why_empty(bool(words)))
-        number = f"{len(rows)}" if len(rows) == len(self._rows) else f"{len(rows)} of {len(self._rows)}"
-        title = f"Traffic: {number} pairs of ends" if self._rows else "Traffic"
+        number = count_noun(len(self._rows), "path")
+        number = number if len(rows) == len(self._rows) else f"{len(rows)} of {number}"
+        title = f"Traffic test: {number}" if self._rows else "Traffic test"
         if table.border_title != title:
             table.border_title = title
         self._divide(len(rows))
@@ -106,35 +122,32 @@ class TrafficScreen(NictopScreen, Screen[None]):
     def _why_empty(self, filtered: bool) -> Sequence[str]:
         """What the user can do when there is no pair."""
         if self._rows and filtered:
-            return ("no pair passes the filter",)
+            return ("No matches",)
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
-            return (
-                "A run needs two hosts, and one is watched: h adds the other one.",
-                "s runs a self-test: two ends on this machine, which measures it and no NIC.",
-            )
+            return ("A test needs two hosts. Press h to add one.", SELF_TEST_HINT)
         waiting = [one.name for one in hosts if one.snapshot.inventory is None]
         if waiting:
-            return (f"Nothing is known yet of {', '.join(waiting[:5])}.",)
+            return (f"Reading interfaces of {', '.join(waiting[:MAX_NAMES])}…",)
+        no_path = "No test path: no two hosts have unique addresses in the same subnet"
         if all(is_same_machine(hosts[0].snapshot, one.snapshot) for one in hosts[1:]):
             names = " and ".join(one.name for one in hosts[:MAX_NAMES])
-            return (
-                f"{names} are the same machine (equal boot ID), and a run needs two hosts.",
-                "s runs a self-test: two ends on this machine, which measures it and no NIC.",
-            )
+            return (f"{no_path} ({names} report the same boot ID: same machine).", SELF_TEST_HINT)
         return (
-            "No two of the watched hosts share a subnet by an address that only one of them bears.",
-            "Between subnets: nictop traffic CLIENT SERVER --client-address … --server-address …",
+            f"{no_path}.",
+            "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
         )
 
     def _check(self) -> None:
         """Check what the form and the pair make together, and show what is wrong with it."""
         row = self.query_one(OfferTable).chosen
-        names = [one.name for one in self.nictop.hosts.sessions]
         snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
         form = self.query_one(RunForm)
-        self._choice = Choice.of(row, form.words, names, snapshots, self._tools.known)
+        self._choice = Choice.of(row, form.words, snapshots, self._tools.known, self._pairs)
+        if row is not None:
+            form.ends = (clean(row.offer.client.host), clean(row.offer.server.host))
         form.show(self._choice.problems)
+        self._draw_command()
         self._draw_facts()
         if row is not None and self.is_current:
             for name in self._tools.missing((row.offer.client.host, row.offer.server.host)):
@@ -144,6 +157,17 @@ class TrafficScreen(NictopScreen, Screen[None]):
         await self._tools.ask(self.nictop.traffic, name)
         if self.is_open:
             self._check()
+
+    def _draw_command(self) -> None:
+        """The command line that starts the same as the buttons below it."""
+        choice = self._choice if self._choice.request is not None and self._choice.request.client else None
+        choice = choice or self._choice.for_self_test(self.query_one(RunForm).words)
+        self.query_one(StartLines).show(choice.command(self._arguments()))
+
+    def _arguments(self) -> dict[str, str]:
+        """Name of a host → what is typed for it."""
+        sessions = self.nictop.hosts.sessions
+        return {one.name: host_argument(one.host, self._configuration) for one in sessions}
 
     def _draw_facts(self) -> None:
         view, row = self.query_one("#offer-facts", LineView), self.query_one(OfferTable).chosen
@@ -190,7 +214,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
         """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
-            self._said = "There is no pair of ends to start a run between."
+            self._said = "Not started: no test path"
         elif self._choice.problems or self._choice.complaints or self._choice.request is None:
             wrong = [f"{name}: {said}" for name, said in self._choice.problems.items()]
             self._said = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
@@ -205,9 +229,15 @@ class TrafficScreen(NictopScreen, Screen[None]):
         self._said = ""
         request = self._choice.request
         if request is not None and not self.nictop.traffic.start(request, self_test=self_test):
-            self._said = "A run goes on already: it is shown."
+            self._said = "A test is running already"
         self.set_focus(self.query_one(OfferTable))  # what is typed after the run is no text of a field
         self.app.push_screen(RunScreen())
+
+    def on_start_lines_pressed(self, event: StartLines.Pressed) -> None:
+        if event.self_test:
+            self.action_self_test()
+        else:
+            self.action_start()
 
     def action_self_test(self) -> None:
         """With the options of the form."""

@@ -1,4 +1,4 @@
-"""The results that are kept: open one, or mark two set-ups as A and B and compare them.
+"""The stored results: open one, or mark two set-ups as A and B, which are compared below the list.
 
 Reads the directory of `nictop.traffic.results.selection`, in a thread; changes nothing there.
 """
@@ -12,25 +12,31 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Container
 from textual.screen import Screen
 
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
 from nictop.model.text.words import count_noun
+from nictop.report.runs.points import median_run
+from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
-from nictop.tui.screens.traffic.comparison import ComparisonScreen
-from nictop.tui.screens.traffic.run_page import RunPage
+from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.key_footer import KeyFooter
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.traffic.comparison_view import ComparisonView
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
 
+SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "ceiling", "note", "not ranked")
+"""Kinds of sentences that are shown below the list."""
+MARK_HINT = "m marks this result as A, and another one as B"
 MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
@@ -41,15 +47,18 @@ class KeptScreen(WhileOpen, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
 
     def compose(self) -> ComposeResult:
-        yield SetUpList(id="kept-list")
+        with Container(id="kept-body"):
+            yield SetUpList(id="kept-list")
+            yield ComparisonView(id="kept-comparison")
         yield LineView(id="kept-trouble")
         yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#kept-trouble").can_focus = False
         table = self.query_one(SetUpList)
-        table.border_title = "Kept runs"
-        table.show((), ("reading …",))
+        table.border_title = "Results"
+        self.query_one(ComparisonView).border_title = "Result"
+        table.show((), ("Reading results…",))
         table.focus()
         self.action_update()
 
@@ -68,12 +77,12 @@ class KeptScreen(WhileOpen, Screen[None]):
 
     def _show(self, found: StoredRuns, trouble: str) -> None:
         table = self.query_one(SetUpList)
-        table.show(set_ups([kept for _, kept in found.runs]), ("Nothing is kept yet: every run that ends is.",))
+        table.show(set_ups([kept for _, kept in found.runs]), ("No results yet. Press Esc to start a test.",))
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
-        said += [f"not listed: {count_noun(found.left_out, 'older result')}"] if found.left_out else []
+        said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []
         self._say(said)
-        self.refresh_bindings()
+        self._compare()
 
     def _say(self, sentences: Sequence[str]) -> None:
         view = self.query_one("#kept-trouble", LineView)
@@ -89,7 +98,12 @@ class KeptScreen(WhileOpen, Screen[None]):
     # -------------------------------------------------------------------------------------------------- keys
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self.query_one(SetUpList).redraw)
+        self.call_after_refresh(self._redraw)
+
+    def _redraw(self) -> None:
+        if self.is_open:
+            self.query_one(SetUpList).redraw()
+            self._compare()
 
     def on_choice_view_opened(self) -> None:
         self.action_open()
@@ -99,23 +113,38 @@ class KeptScreen(WhileOpen, Screen[None]):
         if row is not None:
             self.app.push_screen(KeptRunScreen(row))
 
-    def action_mark(self, letter: str) -> None:
-        self.query_one(SetUpList).mark(letter)
-        self._say(())
+    def _compare(self) -> None:
+        """A against B; without a pair the median run of the chosen set-up."""
+        table, view = self.query_one(SetUpList), self.query_one(ComparisonView)
+        pair = table.compared
+        view.border_title = "A against B" if pair is not None else "Result"
+        view.show(pair, () if pair is not None else self._summary(table.chosen))
         self.refresh_bindings()
 
-    def action_compare(self) -> None:
-        table = self.query_one(SetUpList)
-        a, b = table.marked("A"), table.marked("B")
-        if a is None or b is None:
-            missing = " and ".join(letter for letter, row in (("A", a), ("B", b)) if row is None)
-            self._say((f"Mark {missing} first: the key {missing[0].lower()} on a set-up.",))
-        else:
-            self.app.push_screen(ComparisonScreen(a, b))
+    def _summary(self, row: ResultGroup | None) -> Sequence[SpanLine]:
+        if row is None:
+            return ()
+        run = median_run(row.point) or row.first
+        said: list[tuple[str, str]] = [
+            (one.kind, one.text) for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS
+        ]
+        said.append(("compare", MARK_HINT))
+        return sentence_lines(said, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs)
+
+    def on_set_up_list_chosen(self) -> None:
+        self._compare()
+
+    def action_mark(self) -> None:
+        self.query_one(SetUpList).mark()
+        self._compare()
+
+    def action_swap(self) -> None:
+        self.query_one(SetUpList).swap()
+        self._compare()
 
 
 class KeptRunScreen(RunPage):
-    """A kept run; a key goes to the others of its experiment."""
+    """A stored run; a key goes to the others of its experiment."""
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
 

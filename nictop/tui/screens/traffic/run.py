@@ -15,9 +15,9 @@ from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_KEYS
 from nictop.tui.screens.dialogs.leave import ChangeScreen
-from nictop.tui.screens.traffic.comparison import verdict_of
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import progress_text, time_text
+from nictop.tui.widgets.traffic.comparison_view import verdict_of
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -67,7 +67,7 @@ class RunScreen(RunPage):
         """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
         if traffic.asks and traffic.wanted is not None and not isinstance(self.app.screen, ChangeScreen):
-            words = f"{traffic.wanted.sentence}\nnictop changes nothing itself; it looks afterwards whether it is so."
+            words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
             self.app.push_screen(ChangeScreen(words), self._answer)
 
     def _answer(self, changed: bool | None) -> None:

@@ -1,10 +1,11 @@
-"""One run, live, kept or recorded: title, chart, hosts, and sentences about it.
+"""One run, live, stored or recorded: title, chart, hosts, and sentences about it.
 
-vm1 ens224 → vm2 ens224 · client to server, TCP, 1 stream, 20 s, iperf3 · 7 of 20 s
-  10 ┤████████████████████                                            ├100
-   0 ┤████████████████████                                            ├  0
-client vm1  CPU 41 %  softirq 3 %  hottest CPU 0 41 %  …
-goodput   9.41 Gb/s arrived at vm2, 100 % of the ceiling
+vm1:ens224 → vm2:ens224 · TCP ×1 · 20 s · 7 of 20 s ████░░░░░░      9.38 Gb/s
+   10┤████████████████████
+    0┤████████████████████
+  CPU│▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄                                            ├100
+TX vm1:ens224  CPU 41 % of 4  hottest CPU0 41 %  softirq 3 %  …
+goodput     9.41 Gb/s received by vm2, 100 % of line rate
 """
 
 from __future__ import annotations
@@ -14,29 +15,31 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.screen import Screen
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import Glyphs
 from nictop.report.runs.points import set_up_points
-from nictop.report.runs.sentences import plan_text, result_sentences
+from nictop.report.runs.sentences import KIND_LABELS, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.traffic.status import ends_text
+from nictop.tui.screens.traffic.status import ends_text, goodput_text, options_text, progress_bar
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
+from nictop.tui.widgets.traffic.queue_bars import RunQueues
 
 LABEL_CELLS = 11
 """Of the label before a sentence."""
 MIN_SENTENCE_ROWS = 3
 """Rows that the sentences get on the smallest screen."""
 
-TALL_ROWS, MEDIUM_ROWS = 34, 28
+TALL_ROWS, MEDIUM_ROWS = 34, 24
 """Rows of a screen on which hosts have more than a line."""
 HOST_ROWS = (4, 2, 1)
 """Rows of a host on a tall screen, on a medium one, and on a small one."""
@@ -51,9 +54,9 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: 
     before = ""
     for kind, text in sentences:
         shown = glyphs.text(text)
-        style = STYLES.get(kind, "warn" if kind == "path" and not text.startswith("verified") else "")
+        style = STYLES.get(kind, "warn" if kind == "path" and text.startswith("not verified") else "")
         for number, part in enumerate(wrap(shown, max(10, cells - LABEL_CELLS - 2))):
-            label = kind if number == 0 and kind != before else ""
+            label = KIND_LABELS.get(kind, kind) if number == 0 and kind != before else ""
             lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, style)))
         before = kind
     return lines
@@ -70,7 +73,9 @@ class RunPage(NictopScreen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield LineView(id="run-title")
-        yield RunChart(id="run-chart")
+        with Horizontal(id="run-plots"):
+            yield RunChart(id="run-chart")
+            yield RunQueues(id="run-queues")
         yield PointChart(id="run-points")
         yield RunHosts(id="run-hosts")
         yield LineView(id="run-sentences")
@@ -114,6 +119,7 @@ class RunPage(NictopScreen, Screen[None]):
         chart.show(picture)
         self._divide(len(picture.hosts) if picture is not None else 2)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
+        self.query_one(RunQueues).show(chart.shown)
         if self.query_one("#run-points").display:
             self.query_one(PointChart).show(set_up_points(self.run_results()))
         self._draw_title(picture)
@@ -131,26 +137,34 @@ class RunPage(NictopScreen, Screen[None]):
             self.call_after_refresh(self.draw)
 
     def _draw_title(self, picture: RunView | None) -> None:
+        """Ends, progress and options from the left, as far as they fit; the goodput at the right."""
         view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
-        said = [part for part in self.title_parts(picture) if part]
-        badge = " FROZEN " if chart.frozen else ""
-        plan = [plan_text(picture.plan)] if picture is not None else []
-        ends = ends_text(picture) if picture is not None else "traffic"
-        title = self.glyphs.text(ends)
-        rest = self.glyphs.text("".join(f" · {part}" for part in (*said, *plan)))
-        room = max(0, view.size.width - 1 - width(badge))
+        right = f" {goodput_text(picture)}" if picture is not None else ""
+        badge = " PAUSED " if chart.frozen else ""
+        room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
+        title = self.glyphs.text(ends_text(picture) if picture is not None else "Traffic test")
         shown = fit(title, min(width(title), room))
-        view.show_lines([((f" {shown}", "title"), (fit(rest, max(0, room - width(shown))), ""), (badge, "warn"))])
+        said = [part for part in self.title_parts(picture) if part]
+        bar = progress_bar(picture, self.glyphs) if picture is not None and picture.result is None else ""
+        options = options_text(picture).split(" · ") if picture is not None else []
+        text, rest = "", room - width(shown)
+        for part in (*options[:2], *said, bar, *options[2:]):
+            more = self.glyphs.text(f" · {part}") if part is not bar else f" {bar}"
+            if part and width(text + more) <= rest:
+                text += more
+        view.show_lines(
+            [((f" {shown}", "title"), (fit(text, max(0, rest)), ""), (badge, "warn"), (f"{right} ", "title"))]
+        )
 
     def _draw_sentences(self, picture: RunView | None) -> None:
-        """With the rows that they need, at most a third of the screen."""
+        """In the rows that they need, less than a third of the screen; the rest scrolls."""
         view = self.query_one("#run-sentences", LineView)
         said = [*self.more_sentences()]
         if picture is not None and picture.result is not None:
             said += [(one.kind, one.text) for one in result_sentences(picture.result)]
         said += [("note", note) for note in self.notes()]
         lines = sentence_lines(said, self.size.width - 2, glyphs=self.glyphs)
-        most = max(MIN_SENTENCE_ROWS, self.size.height // 3)
+        most = max(MIN_SENTENCE_ROWS, self.size.height // 3 - 2)
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
         view.show_lines(lines)
 
@@ -186,7 +200,7 @@ class RunPage(NictopScreen, Screen[None]):
     def show_points(self, shown: bool) -> None:
         """Bars of all set-ups, or the chart of one run."""
         self.query_one("#run-points").display = shown
-        self.query_one(RunChart).display = not shown
+        self.query_one("#run-plots").display = not shown
         self._draw_soon()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

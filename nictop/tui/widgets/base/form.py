@@ -1,10 +1,10 @@
-"""Fields, one line each: words are typed into the chosen one, or a choice goes round.
+"""Fields, one line each: text is typed into the chosen one, or one of its choices selected.
 
   direction     ◂ forward ▸   who sends
 ▸ time          20▏           seconds that count
   message size  9M            longer than 8 MiB
 
-The first character that is typed replaces what stands there, backspace takes the last one away.
+The first typed character replaces the text, backspace deletes the last one. A click on ◂ or ▸ selects another choice.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nictop.tui.keys import FORM_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
-LABEL_CELLS, VALUE_CELLS = 14, 18
-"""Cells of a label, and of a short value."""
+VALUE_CELLS = 18
+"""Cells of a short value."""
 MAX_VALUE_CHARS = 200
 """Characters of a value."""
 
@@ -64,6 +64,8 @@ class Form(ChoiceView):
     """Posts `Changed` whenever a value has changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
+    label_cells = 14
+    """Cells of a label."""
 
     class Changed(Message):
         """A value has changed."""
@@ -113,15 +115,14 @@ class Form(ChoiceView):
         if field.choices:
             value, style = f"{self.glyphs.choice_left} {word} {self.glyphs.cursor}", ""
         else:
-            value, style = word + (self.glyphs.caret if typing else ""), "title"
-            if not value:
-                value, style = field.empty, "dim"
+            caret = self.glyphs.caret if typing else ""
+            value, style = (word + caret, "title") if word else (f"{caret}{field.empty}", "dim")
         problem = self.problems.get(field.name, "")
         beside, tone = (problem, "bad") if problem else (field.example, "dim")
-        room = max(1, cells - LABEL_CELLS - 3)
+        room = max(1, cells - self.label_cells - 3)
         wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
         return (
-            (f" {fit(field.label, LABEL_CELLS)} ", ""),
+            (f" {fit(field.label, self.label_cells)} ", ""),
             (fit(self.glyphs.encode(value), wanted), style),
             (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
@@ -167,6 +168,18 @@ class Form(ChoiceView):
         field = self.chosen
         if field.choices:
             self.set_word(field.name, next_choice(field, self.words[field.name], step))
+
+    def on_click(self, event: events.Click) -> None:
+        """On ◂ or ▸; the click chooses the field, too (`ChoiceView`)."""
+        offset = event.get_content_offset_capture(self)
+        index = self.line_at(offset.y)
+        field = self.shown[index] if index is not None and index < len(self.shown) else None
+        if field is None or not field.choices:
+            return
+        first = self.label_cells + 2
+        last = first + width(clean(self.words[field.name])) + 3
+        if offset.x in (first, last):
+            self.set_word(field.name, next_choice(field, self.words[field.name], 1 if offset.x == last else -1))
 
     def action_erase(self) -> None:
         if not self.chosen.choices:

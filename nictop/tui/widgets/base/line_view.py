@@ -41,6 +41,11 @@ STYLES = (
     "softirq",
     "steal",
     "guest",
+    "heat0",
+    "heat1",
+    "heat2",
+    "heat3",
+    "heat4",
 )
 """Each is the class ``line--NAME`` of the style sheet; colours are given once, in nictop.tcss."""
 

@@ -13,8 +13,10 @@ MASK = "*"
 class TextInput(WithGlyphs, Input):
     """Textual's `Input` on one row."""
 
-    def __init__(self, *, placeholder: str = "", password: bool = False, id: str | None = None) -> None:
-        super().__init__(placeholder=placeholder, password=password, compact=True, id=id)
+    def __init__(
+        self, value: str = "", *, placeholder: str = "", password: bool = False, id: str | None = None
+    ) -> None:
+        super().__init__(value, placeholder=placeholder, password=password, compact=True, id=id)
         self.cursor_blink = False
 
     @property

@@ -1,4 +1,4 @@
-"""The guided jobs as a form: which fields each of them has, and what becomes of their words. Pure."""
+"""Guided set-up as a form: the fields of each action, and the change that their values describe. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from nictop.probe.records import Channels, Link, PciFunction
 from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import Field
 
-ADDRESS, QUEUES, VFS, INTERRUPTS = "give it an address", "set its queues", "make VFs", "spread its interrupts"
+ADDRESS, QUEUES, VFS, INTERRUPTS = "Set IP address", "Set queues", "Create VFs", "Set IRQ affinity"
 JOBS = (ADDRESS, QUEUES, VFS, INTERRUPTS)
 STATIC, DHCP = "static", "DHCP"
 NO, YES = "no", "yes"
-ITS_OWN, NEW = "the one it has", "a new one"
+REQUIRED = "(required)"
+CURRENT, NEW = "current", "new"
 
 JOB_FIELDS = {
     ADDRESS: ("method", "address", "default_route", "gateway", "profile"),
@@ -26,7 +27,7 @@ JOB_FIELDS = {
     VFS: ("vfs",),
     INTERRUPTS: ("cpus",),
 }
-"""Job → its fields."""
+"""Action → its fields."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,21 @@ class Missing(NictopError):
 
 
 def fields_of(place: NicRef) -> Sequence[Field]:
-    """All fields, with the present settings of the NIC as examples."""
+    """All fields, with the current settings of the NIC as examples."""
     online = place.host.inventory.platform.online_cpus or ""
-    return (
-        Field("job", "what to do", "", None, JOBS),
-        Field("method", "address", "", None, (STATIC, DHCP)),
-        Field("address", "its address", "192.0.2.10/24", empty="to be typed"),
-        Field("default_route", "default route", "whether what goes elsewhere may leave here", None, (NO, YES)),
-        Field("gateway", "gateway", "192.0.2.1", empty="none"),
-        Field("profile", "profile", "of NetworkManager", None, (ITS_OWN, NEW)),
-        Field("queues", "queues", _queue_words(place.link), empty="to be typed"),
-        Field("vfs", "VFs", _vf_words(place.function), empty="to be typed"),
-        Field("cpus", "CPUs", f"of {online}, one interrupt after the other", preset=online, empty="to be typed"),
+    fields = (
+        Field("job", "Action", "", None, JOBS),
+        Field("method", "Method", "", None, (STATIC, DHCP)),
+        Field("address", "Address/prefix", "e.g. 192.0.2.10/24", empty=REQUIRED),
+        Field("default_route", "Default route", "", None, (NO, YES)),
+        Field("gateway", "Gateway", "e.g. 192.0.2.1", empty="none"),
+        Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
+        Field("queues", "Queues", _queue_words(place.link), empty=REQUIRED),
+        Field("vfs", "VFs", _vf_words(place.function), empty=REQUIRED),
+        Field("cpus", "CPUs", f"online: {online}", preset=online, empty=REQUIRED),
     )
+    has_profiles = place.host.inventory.networkmanager is not None
+    return tuple(field for field in fields if field.name != "profile" or has_profiles)
 
 
 def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
@@ -80,43 +83,43 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
     if job == ADDRESS:
         return give_address(place.host, place.link, _address_request(words))
     if job == QUEUES:
-        return use_queues(place.host, place.link, _number(words["queues"], "how many queues"))
+        return use_queues(place.host, place.link, _number(words["queues"], "the number of queues"))
     if job == VFS:
         if place.function is None:
-            raise NictopError(f"{place.link.name} is no PCI function: it has no virtual functions")
-        return make_vfs(place.host, place.function, _number(words["vfs"], "how many virtual functions"))
+            raise NictopError(f"{place.link.name} is not a PCI function and has no VFs")
+        return make_vfs(place.host, place.function, _number(words["vfs"], "the number of VFs"))
     text = words["cpus"].strip()
     cpus = parse_cpu_list(text)
     if not text:
-        raise Missing("Type the CPUs: 0-3,8.")
+        raise Missing("Enter the CPUs, e.g. 0-3,8.")
     if not cpus:
-        raise NictopError(f"{text!r} is no list of CPUs", "for example 0-3,8")
+        raise NictopError(f'"{text}" is not a CPU list', "e.g. 0-3,8")
     return spread_interrupts(place.host, place.link, cpus)
 
 
 def _address_request(words: Mapping[str, str]) -> AddressRequest:
-    routed, new = words["default_route"] == YES, words["profile"] == NEW
+    routed, new = words["default_route"] == YES, words.get("profile") == NEW
     if words["method"] == DHCP:
         return AddressRequest(None, default_route=routed, new_profile=new)
     address = words["address"].strip()
     if not address:
-        raise Missing("Type the address with the length of its prefix: 192.0.2.10/24.")
+        raise Missing("Enter the address with its prefix length, e.g. 192.0.2.10/24.")
     return AddressRequest(address, words["gateway"].strip() if routed else "", routed, new)
 
 
 def _number(text: str, what: str) -> int:
     word = text.strip()
     if not word:
-        raise Missing(f"Type {what}.")
+        raise Missing(f"Enter {what}.")
     if not (word.isascii() and word.isdecimal()) or len(word) > 6:
-        raise NictopError(f"{word!r} is no number")
+        raise NictopError(f'"{word}" is not an integer')
     return int(word)
 
 
 def _queue_words(link: Link) -> str:
     channels = link.ethtool.channels
     most = _most_queues(channels) if channels is not None else 0
-    return f"1 to {most}, {receive_queues(link)} now" if most else "cannot be set"
+    return f"1 to {most}, current {receive_queues(link)}" if most else "not supported by the driver"
 
 
 def _most_queues(channels: Channels) -> int:
@@ -126,5 +129,5 @@ def _most_queues(channels: Channels) -> int:
 def _vf_words(function: PciFunction | None) -> str:
     sriov = function.sriov if function is not None else None
     if sriov is None or not sriov.total_vfs:
-        return "offered by physical functions only"
-    return f"1 to {sriov.total_vfs}, {sriov.num_vfs or 'none'} now"
+        return "supported by physical functions only"
+    return f"1 to {sriov.total_vfs}, current {sriov.num_vfs or 0}"

@@ -1,4 +1,4 @@
-"""The form of a guided job: the fields of the chosen one."""
+"""The form of a guided set-up: the fields of the chosen action."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from nictop.tui.widgets.changes.guided_fields import names_shown
 
 
 class SetUpForm(Form):
-    """Its first field is the job; the others follow it."""
+    """The first field is the action; the others depend on it."""
+
+    label_cells = 22
 
     @property
     def shown(self) -> Sequence[Field]:

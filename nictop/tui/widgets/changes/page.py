@@ -1,13 +1,14 @@
-"""One change in full: what would be done, then how long the host waits for it to be kept and what is seen meanwhile.
+"""One change in full: the plan, then the time until it is rolled back, and the checks of its result.
 
- ✓ applied, and read back
- vm1 takes it back by itself in 23 s      ████████████████░░░░░░
- ✓ the host still answers   ✓ the finding is gone
- ens224   in 9.41 Gb/s   out 21.3 Mb/s   drops 0/s
-── What was done ─────────────────────────────────────
+ ✓ Applied and verified
+ Rolls back in 23 s unless confirmed      ████████████████░░░░░░
+ ✓ Host still reachable
+ ✓ Finding resolved
+ ens224   RX 9.41 Gb/s   TX 21.3 Mb/s   drops 0/s
+── Applied ───────────────────────────────────────────
 1. ethtool -L ens224 combined 4
-     now      combined 1
-     then     combined 4
+     previous     combined 1
+     current      combined 4
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from nictop.changes.actions import command_of
 from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
-from nictop.changes.wording import OUTCOME_TEXTS, plan_lines
+from nictop.changes.wording import LABEL_INDENT, OUTCOME_TEXTS, WARNING_LABEL, plan_lines
 from nictop.hosts.session import whole_seconds
 from nictop.model.facts import width, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.rules import Fix
-from nictop.rules.wording import LINE_CONTINUATION, command_lines
+from nictop.rules.wording import LINE_CONTINUATION, command_lines, headline
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
 MAX_COUNTDOWN_CELLS = 40
 URGENT_SECONDS = 10.0
-"""Seconds left below which the countdown is a warning."""
+"""Time left below which the countdown is drawn as a warning."""
 OUTCOME_STYLES = {
     "kept": "good",
     "undone": "good",
@@ -42,8 +43,8 @@ OUTCOME_STYLES = {
     "unknown": "warn",
     "failed": "bad",
 }
-"""How a change has ended → style."""
-MIND_PREFIX = "     mind"
+"""Outcome of a change → style."""
+WARNING_PREFIX = LABEL_INDENT + WARNING_LABEL
 
 
 class ChangePage:
@@ -53,16 +54,16 @@ class ChangePage:
         self._job, self._progress, self._cells, self._glyphs = job, progress, cells, glyphs
 
     def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
-        """`now`: CLOCK_MONOTONIC; `snapshot`: the newest picture of the host; `asks_twice`: the first yes was said, and
-        it needs another one."""
+        """`now`: CLOCK_MONOTONIC; `snapshot`: the newest one of the host; `asks_twice`: the second confirmation is
+        asked for."""
         stage = self._progress.stage
         if asks_twice:
-            return [*self._second_question(), *self._plan("What would be done")]
+            return [*self._second_question(), *self._plan("Plan")]
         lines = list(self._head(now))
         if stage == "preparing":
             return lines
         if stage in ("applying", "applied", "undoing", "disconnected") and snapshot is not None:
-            lines += self._seen(snapshot)
+            lines += self._checks(snapshot)
         if stage == "ended":
             lines += self._ending()
         return lines + self._plan(_plan_title(self._progress))
@@ -72,22 +73,24 @@ class ChangePage:
     def _head(self, now: float) -> Iterator[SpanLine]:
         host, progress = self._job.host, self._progress
         if progress.stage == "preparing":
-            yield from self._said("dim", f"{host} reads what is there now")
+            yield from self._said("dim", f"Reading the current values on {host}")
         elif progress.stage == "prepared":
             yield from self._prepared()
         elif progress.stage == "applying":
-            told = "applying" if progress.decision == "apply" else "applying, to be undone then"
+            told = "Applying" if progress.decision == "apply" else "Applying; it will be rolled back then"
             yield from self._said("dim", told)
         elif progress.stage == "applied":
-            yield from self._said("good", "applied, and read back")
+            yield from self._said("good", "Applied and verified")
             if progress.decision == "apply":
                 yield from self._countdown(now)
             else:
-                yield from self._said("dim", "told to keep it" if progress.decision == "keep" else "told to undo it")
+                yield from self._said(
+                    "dim", "Keeping the new values" if progress.decision == "keep" else "Rolling back"
+                )
         elif progress.stage == "undoing":
-            yield from self._said("warn", "being undone")
+            yield from self._said("warn", "Rolling back")
         elif progress.stage == "disconnected":
-            yield from self._said("warn", f"{host} cannot be heard; it takes the change back by itself")
+            yield from self._said("warn", f"Connection to {host} lost; it rolls back automatically")
             yield from self._countdown(now)
         for trouble in progress.troubles if progress.stage != "ended" else ():
             yield from self._said("warn", trouble)
@@ -95,12 +98,12 @@ class ChangePage:
     def _prepared(self) -> Iterator[SpanLine]:
         finding = self._job.finding
         if finding is not None:
-            yield from self._text(f"{finding.subject or finding.host} {finding.title}".strip(), "title")
+            yield from self._text(headline(finding, several_hosts=False), "title")
         for one in self._disturbed():
             yield from self._said("warn", one)
         wait = whole_seconds(self._progress.spec.keep_within)
-        text = f"Nothing is changed yet. When it is: {self._job.host} takes it back by itself unless you keep it "
-        yield from self._text(f"{text}within {wait}, and as soon as the connection is lost.", "")
+        text = f"Not applied yet. {self._job.host} rolls back automatically after {wait} unless you confirm, or if the "
+        yield from self._text(f"{text}connection drops.", "")
         if self._job.fix.note:
             yield from self._text(self._job.fix.note, "dim")
 
@@ -109,18 +112,18 @@ class ChangePage:
         return tuple(dict.fromkeys(text for action in self._progress.plan for text in action.disturbs))
 
     def _second_question(self) -> Iterator[SpanLine]:
-        yield from self._said("bad", f"this may cut {self._job.host} off")
+        yield from self._said("bad", f"This may disconnect {self._job.host}")
         for one in self._disturbed():
             yield from self._text(one, "warn", "   ")
-        text = "If it does, the host takes the change back by itself, without being asked. Type yes to do it all the "
-        yield from self._text(f"{text}same.", "")
+        text = f"If the connection drops, {self._job.host} rolls back automatically. Type yes to continue."
+        yield from self._text(text, "")
 
     def _countdown(self, now: float) -> Iterator[SpanLine]:
         deadline = self._progress.deadline
         if deadline is None:
             return
         left = max(0.0, deadline - now)
-        words = f"{self._job.host} takes it back by itself in {math.ceil(left)} s"
+        words = f"Rolls back in {math.ceil(left)} s unless confirmed"
         text = f" {self._glyphs.text(words)}  "
         length = min(MAX_COUNTDOWN_CELLS, self._cells - width(text) - 1)
         style = "warn" if left < URGENT_SECONDS else ""
@@ -131,24 +134,24 @@ class ChangePage:
         there, gone = self._glyphs.countdown
         yield ((text, style), (there * full, style or "accent"), (gone * (length - full), "dim"))
 
-    # ------------------------------------------------------------------------------------------------ what is seen
+    # ---------------------------------------------------------------------------------------- checks of the result
 
-    def _seen(self, snapshot: Snapshot) -> Iterator[SpanLine]:
-        """Whether the change has helped, and the present traffic of its links."""
+    def _checks(self, snapshot: Snapshot) -> Iterator[SpanLine]:
+        """Checks after the change, and the current traffic of its links."""
         progress = self._progress
         if progress.stage == "applied":
             if progress.read_back:
-                yield from self._said("good", "the host still answers")
+                yield from self._said("good", "Host still reachable")
             else:
-                yield from self._said("dim", "the host is listened to")
-            yield from self._helped()
+                yield from self._said("dim", "Checking the connection")
+            yield from self._result()
         subjects = {one.subject for one in progress.plan} | {self._job.subject}
         links = [link for link in snapshot.links.values() if link.name in subjects]
         for link in links:
             now = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
             values: list[tuple[str, str]] = []
             if now is not None:
-                values = [("in", units.bits_per_second(now.rx_bits)), ("out", units.bits_per_second(now.tx_bits))]
+                values = [("RX", units.bits_per_second(now.rx_bits)), ("TX", units.bits_per_second(now.tx_bits))]
                 values += [("drops", units.per_second(_sum(now.rx_dropped, now.tx_dropped, now.rx_missed)))]
                 values += [("errors", units.per_second(_sum(now.rx_errors, now.tx_errors)))]
             name = self._glyphs.text(link.name)
@@ -157,24 +160,24 @@ class ChangePage:
                 spans += [(f" {what} ", "dim"), (f"{self._glyphs.text(value):<10}", "")]
             yield tuple(spans)
 
-    def _helped(self) -> Iterator[SpanLine]:
+    def _result(self) -> Iterator[SpanLine]:
         progress = self._progress
         if self._job.proof is not None:
             proof = progress.proof
             if proof is None:
-                yield from self._said("dim", "the check looks as soon as the host has been read again")
+                yield from self._said("dim", "Waiting for new values of the host")
             else:
                 yield from self._said("good" if proof.proven else "warn", proof.text)
         elif self._job.finding is not None:
             verdict = progress.verdict
             if verdict is None:
-                yield from self._said("dim", "the rule looks again as soon as it has new readings")
+                yield from self._said("dim", "Waiting for new readings to check the finding again")
             elif verdict.text:
-                yield from self._said("warn", f"whether the finding is gone cannot be told: {verdict.text}")
+                yield from self._said("warn", f"Finding could not be checked again: {verdict.text}")
             elif verdict.gone:
-                yield from self._said("good", "the finding is gone")
+                yield from self._said("good", "Finding resolved")
             else:
-                yield from self._said("warn", "the finding is still there")
+                yield from self._said("warn", "Finding still present")
 
     # ------------------------------------------------------------------------------------------------------ its end
 
@@ -182,17 +185,17 @@ class ChangePage:
         progress, job = self._progress, self._job
         outcome = progress.outcome or "unknown"
         yield from self._said(
-            OUTCOME_STYLES[outcome], f"{OUTCOME_TEXTS[outcome]}{f': {progress.text}' if progress.text else ''}"
+            OUTCOME_STYLES[outcome], sentence(OUTCOME_TEXTS[outcome] + (f": {progress.text}" if progress.text else ""))
         )
         for trouble in progress.troubles:
             if trouble not in progress.text:
                 yield from self._text(trouble, "dim", "   ")
         if outcome == "kept" and (progress.proof is not None or progress.verdict is not None):
-            yield from self._helped()
+            yield from self._result()
         if outcome not in NOTHING_CHANGED:
-            yield from self._text("It is in the log: nictop changes", "dim", "   ")
+            yield from self._text("Logged: see nictop changes", "dim", "   ")
         if outcome == "kept" and job.lasting:
-            yield section_line("Gone after the next reboot; to make it last", self._cells)
+            yield section_line("Lost on reboot; to make it persistent", self._cells)
             for fix in job.lasting:
                 yield from draw_fix(fix, self._cells, glyphs=self._glyphs)
 
@@ -207,7 +210,7 @@ class ChangePage:
         for text in plan_lines(self._progress.plan, max(24, self._cells - 2), done=is_there):
             is_command = text[:1].isdigit() or goes_on
             goes_on = is_command and text.endswith(LINE_CONTINUATION)
-            style = "accent" if is_command else "warn" if text.startswith(MIND_PREFIX) else ""
+            style = "accent" if is_command else "warn" if text.startswith(WARNING_PREFIX) else ""
             lines.append(((f" {self._glyphs.text(text)}", style),))
         return lines
 
@@ -223,10 +226,15 @@ class ChangePage:
             yield ((f"{indent}{part}", style),)
 
 
+def sentence(text: str) -> str:
+    """The same with a capital letter at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
 def _plan_title(progress: ChangeProgress) -> str:
     if progress.stage == "prepared":
-        return "What would be done"
-    return "What was done" if progress.stage == "applied" or progress.outcome == "kept" else "What was to be done"
+        return "Plan"
+    return "Applied" if progress.stage == "applied" or progress.outcome == "kept" else "Requested"
 
 
 def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:

@@ -1,4 +1,4 @@
-"""What a chart over time is made of: columns of means, areas of block characters, a line of braille dots, axis ticks.
+"""What a chart over time is made of: columns of means, areas of block characters, axis ticks.
 
 Pure functions from numbers to characters. A `Canvas` takes them cell by cell and gives lines of spans; what is put
 later lies above what was there. Zero is a mark on the base line, and a moment of which nothing is known stays empty.
@@ -12,10 +12,6 @@ from typing import NamedTuple
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import Span, SpanLine
-
-BRAILLE = 0x2800
-DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""Bits of the dots of a cell, left column and right column, from the bottom (Unicode, Braille Patterns)."""
 
 TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 """Seconds between two ticks that people can count in."""
@@ -111,47 +107,6 @@ def draw_area(
             canvas.put(column, bottom, glyphs.zero, style)
         for row in range(-(-level // steps)):
             canvas.put(column, bottom - row, marks[min(steps, level - row * steps)], style)
-
-
-def draw_line(
-    canvas: Canvas, values: Sequence[float | None], box: Box, top: float, style: str, *, glyphs: Glyphs = UNICODE
-) -> None:
-    """A line over the columns of `box`: two `values` for each, as dots (ASCII: one, as a mark)."""
-    bottom = box.top + box.rows - 1
-    if glyphs.is_ascii:
-        for number, low, high in _reaches(values, box.rows, top):
-            for dot in range(low, high + 1):
-                canvas.put(box.left + number, bottom - dot, glyphs.line, style)
-        return
-    cells: dict[tuple[int, int], int] = {}
-    for number, low, high in _reaches(values, 4 * box.rows, top):
-        for dot in range(low, high + 1):
-            cell = (number // 2, dot // 4)
-            cells[cell] = cells.get(cell, 0) | DOTS[number % 2][dot % 4]
-    for (column, row), bits in cells.items():
-        canvas.put(box.left + column, bottom - row, chr(BRAILLE + bits), style)
-
-
-def line_values(columns: int, *, glyphs: Glyphs = UNICODE) -> int:
-    """How many values `draw_line` takes for so many columns."""
-    return columns if glyphs.is_ascii else 2 * columns
-
-
-def _reaches(values: Sequence[float | None], dots: int, top: float) -> Iterable[tuple[int, int, int]]:
-    """(column, lowest dot, highest dot): from about half-way to the one before to the value itself, so that a steep
-    line has no holes."""
-    before: int | None = None
-    for number, value in enumerate(values):
-        if value is None or not math.isfinite(value) or top <= 0:
-            before = None
-            continue
-        dot = round(max(0.0, min(1.0, value / top)) * (dots - 1))
-        if before is None or abs(dot - before) < 2:
-            yield number, dot, dot
-        else:
-            step = 1 if dot > before else -1
-            yield number, min(before + step, dot), max(before + step, dot)
-        before = dot
 
 
 def along(vertices: Sequence[Vertex], begin: float, step: float, count: int) -> list[float | None]:

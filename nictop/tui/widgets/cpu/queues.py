@@ -1,110 +1,308 @@
-"""Every queue of the chosen NIC on one line, from the wire to the core.
+"""Every queue of the chosen NIC on one line, details of the selected one, and which CPU took its interrupts.
 
-ens224 · igb · combined 2 of 2 · rings rx 256 of 4096 · tx 256 of 4096 · busiest queue 0 carries 97 %
-QUEUE RX b/s TX b/s RX PPS  TX PPS DROP/S  INT/S  IRQ VECTOR           CPU  ALLOWED …
-    0  9.41 G 21.3 M  812 k  40.1 k      0 12.0 k   61 ens224-TxRx-0      2  0-3
-total  …
-idle: queues 1-3
-other interrupts: 60 ens224 (link changes and the like) 0/s
+ ens256 ◂▸ virtio_net · 4 of 4 combined · ring rx 1024/1024 tx 1024/1024
+ Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/s
+ 0    445  █▏      10 %  ▂▁▂▂▁    730  █        8 %  ▁▁▂▁▁   685   3          0
+ all …
+ balance: fair, hottest queue 3: 39 % of packets (even would be 25 %)
+── queue 3 ──
+ IRQ 57 rx virtio2-input.3 → CPU 3 685/s · affinity 0,2
+── interrupts/s of ens256: queue × CPU ──
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from nictop.model.columns.column import Column, fit_columns
-from nictop.model.columns.queues import COLUMNS, MOVED_NOTE
-from nictop.model.facts import clean, driver_name, value_or_reason, wrap
-from nictop.model.facts.ethtool import channel_text, ring_text
+from nictop.model.columns.queues import moved_note
+from nictop.model.facts import clean, driver_name, fit
+from nictop.model.facts import width as cells_of
 from nictop.model.queues.cpu_lists import format_cpu_list
-from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
+from nictop.model.queues.heatmap import Heatmap
+from nictop.model.queues.map import InterruptLoad, QueueRow, balance, queue_map
+from nictop.model.queues.plan import queue_plan
+from nictop.model.queues.trends import QueueKey, Trends, TrendSide, queue_rates
+from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
+from nictop.tui.widgets.charts.sparkline import nice_ceiling
+from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
+from nictop.tui.widgets.cpu.nic_view import (
+    CHART_SCALE_CELLS,
+    NO_LINK,
+    NicView,
+    beside,
+    driver_text,
+    minute_chart,
+    nic_line,
+    settings_texts,
+)
+from nictop.tui.widgets.cpu.queue_detail import draw_detail, draw_others, one_line
+from nictop.tui.widgets.cpu.queue_table import (
+    MIN_TREND_CELLS,
+    STYLES,
+    WIDE_CELLS,
+    QueueTable,
+    make_table,
+    shown_rows,
+    side_load,
+)
 
-MAX_UNFOLDED_QUEUES = 8
-"""Up to so many queues all are shown, idle or not; beyond, idle ones become one line."""
+MAX_SINGLE_COLUMN_QUEUES = 16
+"""Above this number of shown queues, two stand side by side where the view is wide."""
+MIN_TABLE_ROWS = 4
+MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
 
 
-def draw_queues(link: Link, snapshot: Snapshot, width: int, *, unfold: bool = False) -> list[SpanLine]:
-    """The whole view of one link, `width` cells wide; `unfold` shows idle queues one by one."""
+@dataclass(frozen=True, eq=False)
+class QueuePage:
+    """All lines of the view."""
+
+    lines: list[SpanLine]
+    cursor: int | None
+    targets: dict[int, list[tuple[int, str]]]
+    heat: Heatmap | None
+
+
+def draw_queues(
+    link: Link,
+    snapshot: Snapshot,
+    width: int,
+    height: int,
+    trends: Trends[QueueKey],
+    *,
+    selected: int | None = None,
+    unfold: bool = False,
+    before: Heatmap | None = None,
+    glyphs: Glyphs = UNICODE,
+) -> QueuePage:
+    """Table and details of the selected queue in `height` rows, only so many rows of the table as fit; the matrix
+    below them may go beyond."""
     plan = queue_map(link, snapshot)
-    lines = _settings(link, plan, width)
-    if not plan.rows:
-        return [*lines, (("  this link has no queues of its own", "dim"),), *_rest(plan, width)]
-    columns = fit_columns(COLUMNS, width - 1)
-    lines.append(((headings(columns), "dim"),))
-    folded = () if unfold or len(plan.rows) <= MAX_UNFOLDED_QUEUES else plan.idle
-    lines += [_row(row, columns, row.queue == plan.busiest) for row in plan.rows if row.queue not in folded]
-    lines.append(_row(plan.total, columns, False))
-    if folded:
-        lines += _wrapped(f"idle: queues {format_cpu_list(folded)}", width, "dim")
+    lines = [nic_line(link, [driver_text(link), *settings_texts(link)], width, glyphs)]
+    rows = shown_rows(plan, trends, unfold=unfold)
+    if not rows:
+        lines.append(one_line("no queues reported for this interface", width, "dim"))
+        return QueuePage(lines + draw_others(plan, width), None, {}, None)
+    index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
+    chosen = rows[index]
+    two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS
+    half = width // 2
+    table = make_table(plan, trends, half - 1 if two else width, glyphs)
+    matrix, heat = _matrix(link, rows, snapshot, width, before, glyphs=glyphs)
+    others = draw_others(plan, width)
+    has_both = width >= WIDE_CELLS and max(map(_line_cells, matrix[1:]), default=width) < half
+    detail = draw_detail(chosen, link, half - 1 if has_both else width)
+    table_rows = -(-len(rows) // 2) if two else len(rows)
+    visible, below, detail, has_title = _fit_rows(
+        height, table_rows, _below(table, rows, link, snapshot, width), detail
+    )
+    first = max(0, min((index % table_rows) - visible // 2, table_rows - visible))
+    targets: dict[int, list[tuple[int, str]]] = {}
+    head, style = table.head
+    lines.append(((fit(head, half), style), (head, style)) if two else (table.head,))
+    for number in range(first, first + visible):
+        pair = [one for one in ((number, number + table_rows) if two else (number,)) if one < len(rows)]
+        targets[len(lines)] = [(place * half, str(rows[one].queue)) for place, one in enumerate(pair)]
+        blocks = [tuple(_marked(table.row(rows[one]), two and one == index, glyphs)) for one in pair]
+        lines.append(beside(blocks[:1], blocks[1:], half)[0] if two else blocks[0])
+    lines += below
+    if has_title:
+        part = f", rows {first + 1}-{first + visible} of {table_rows}" if visible < table_rows else ""
+        title = section_line(f"queue {chosen.queue} (up/down selects{part})", half - 1 if has_both else width)
+        detail = [title, *detail]
+    if has_both:
+        lines += beside(detail, [section_line(_matrix_title(link), width - half), *matrix[1:]], half)
+        matrix = []
+    else:
+        lines += detail
+    room = height - len(lines) - len(matrix) - len(others)
+    lines += _charts(chosen, trends, width, room, glyphs=glyphs)
+    return QueuePage([*lines, *matrix, *others], None if two else 2 + index - first, targets, heat)
+
+
+def _line_cells(line: SpanLine) -> int:
+    return sum(cells_of(text) for text, _ in line)
+
+
+def _marked(spans: list[Span], is_chosen: bool, glyphs: Glyphs) -> list[Span]:
+    """The selected one of two columns; in one column the whole line is marked."""
+    if not is_chosen:
+        return spans
+    (first, _), *rest = spans
+    return [(glyphs.cursor + first[1:], "cursor"), *((text, "cursor") for text, _ in rest)]
+
+
+def _below(table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Snapshot, width: int) -> list[SpanLine]:
+    """The sum of all queues, what is folded, the balance, and what a mark means; the most important first."""
+    plan, glyphs = table.plan, table.glyphs
+    lines: list[SpanLine] = [tuple(table.row(plan.total))]
+    level, sentence = balance(plan)
+    if sentence:
+        is_uneven = level == "uneven"
+        text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
+        lines.append(one_line(text, width, "warn" if is_uneven else ""))
+    hidden = [row.queue for row in plan.rows if row not in rows and row.queue is not None]
+    if hidden:
+        text = f"{len(hidden)} idle queues: {format_cpu_list(hidden)} (i shows them)"
+        lines.append(one_line(text, width, "dim"))
+    age = None
+    if snapshot.inventory is not None and snapshot.counters is not None:
+        age = max(0.0, snapshot.counters.time - snapshot.inventory.time)
+    if any(row.has_moved for row in rows):
+        lines.append(one_line(moved_note(age), width, "warn"))
+    elif any(row.busy_cpus for row in rows):
+        read = f" read {units.duration(age)} ago" if age is not None else ""
+        lines.append(one_line(f"CPU now: where interrupts were counted; as the affinity{read}", width, "dim"))
+    else:
+        lines.append(one_line("CPU now: the affinity, as no interrupts were counted", width, "dim"))
     if not plan.total.offered:
-        lines += _wrapped(f"packets and bytes per queue: not offered by {driver_name(link)}", width, "dim")
-    lines += _rest(plan, width)
-    if any(row.has_moved for row in plan.rows):
-        lines += _wrapped(MOVED_NOTE, width, "warn")
+        text = f"packets and bytes per queue: n/a, {driver_name(link) or 'the driver'} does not report them"
+        lines.append(one_line(text, width, "dim"))
     return lines
 
 
-def _settings(link: Link, plan: QueueMap, width: int) -> list[SpanLine]:
-    """Channels, rings, and the share of the busiest queue."""
-    ethtool, driver = link.ethtool, driver_name(link)
-    channels = channel_text(ethtool.channels) if ethtool.channels is not None else None
-    rings = ring_text(ethtool.rings) if ethtool.rings is not None else None
-    parts = [
-        clean(link.name),
-        driver or "no driver",
-        "channels " + value_or_reason(channels, ethtool.unreadable, "channels", driver),
-        "rings " + value_or_reason(rings, ethtool.unreadable, "rings", driver),
-    ]
-    if plan.busiest_share is not None and len(plan.rows) > 1:
-        parts.append(f"queue {plan.busiest} carries {100 * plan.busiest_share:.0f}%")
-    return _wrapped(" · ".join(parts), width, "title")
+def _fit_rows(
+    height: int, rows: int, below: list[SpanLine], detail: list[SpanLine]
+) -> tuple[int, list[SpanLine], list[SpanLine], bool]:
+    """(rows of the table, lines below it, lines of details, whether these have a title) that fit into `height` with the
+    first two lines: the table has at least `MIN_TABLE_ROWS`, and one line of details remains."""
+    least = min(rows, MIN_TABLE_ROWS, max(1, height - 3))
+    room = height - 2 - least
+    has_title = True
+    while room < len(below) + len(detail) + has_title and len(detail) > 1:
+        detail = detail[:-1]
+    if room < len(below) + len(detail) + has_title:
+        has_title = False
+    while room < len(below) + len(detail) and below:
+        below = below[:-1]
+    visible = max(least, min(rows, height - 2 - len(below) - len(detail) - has_title))
+    return visible, below, detail, has_title
 
 
-def _row(row: QueueRow, columns: Sequence[Column[QueueRow]], busiest: bool) -> SpanLine:
-    spans = cell_spans(columns, row)
-    if busiest:
-        spans = [
-            (text, "accent" if column.key == "queue" else style)
-            for column, (text, style) in zip(columns, spans, strict=True)
-        ]
-    return tuple(spans)
+def _matrix(
+    link: Link,
+    rows: Sequence[QueueRow],
+    snapshot: Snapshot,
+    width: int,
+    before: Heatmap | None,
+    *,
+    glyphs: Glyphs,
+) -> tuple[list[SpanLine], Heatmap | None]:
+    """Interrupts per second, queue × CPU; nothing without interrupts."""
+    shared = {load.interrupt.number: load for row in rows for load in row.loads if load.interrupt.shared}
+    found = []
+    for row in rows:
+        own = [load for load in row.loads if not load.interrupt.shared]
+        if own:
+            found.append(MatrixRow(f"queue {row.queue}", row.interrupts, _cpu_sums(own)))
+    found += [MatrixRow("all queues", load.per_second, load.cpus) for load in shared.values()]
+    if not found:
+        return [], None
+    cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
+    names = max(len(row.name) for row in found)
+    return draw_matrix(_matrix_title(link), found, cpus, width, before, name_cells=names, glyphs=glyphs)
 
 
-def _rest(plan: QueueMap, width: int) -> list[SpanLine]:
-    lines: list[SpanLine] = []
-    for title, loads, style in (
-        ("serves no queue", plan.others, "dim"),
-        ("not mapped to a queue", plan.unmapped, "warn"),
-    ):
-        for load in loads:
-            lines += _wrapped(f"{interrupt_words(load)}: {title}", width, style)
-    return lines
+def _matrix_title(link: Link) -> str:
+    return f"interrupts/s of {clean(link.name)}: queue × CPU"
 
 
-def interrupt_words(load: InterruptLoad) -> str:
-    """``IRQ 60 ens224, 0/s``"""
-    name = clean(load.interrupt.name) or "without a name"
-    return f"IRQ {load.interrupt.number} {name}, {units.per_second(load.per_second)}"
+def _cpu_sums(loads: Sequence[InterruptLoad]) -> dict[int, float]:
+    sums: dict[int, float] = {}
+    for load in loads:
+        for cpu, rate in load.cpus.items():
+            sums[cpu] = sums.get(cpu, 0.0) + rate
+    return sums
 
 
-def _wrapped(text: str, width: int, style: str) -> list[SpanLine]:
-    return [((f" {part}", style),) for part in wrap(text, width - 2)]
+def _charts(row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyphs: Glyphs) -> list[SpanLine]:
+    """The last minute of the selected queue as a chart for each direction, in `room` rows; nothing when they are too
+    few."""
+    exists: dict[TrendSide, bool] = {"rx": row.has_rx, "tx": row.has_tx}
+    sides = [side for side in exists if exists[side] and side_load(row, side) is not None]
+    rows = min(room - 1, MAX_CHART_ROWS)
+    if rows < MIN_CHART_ROWS or not sides or row.queue is None:
+        return []
+    half = width // len(sides)
+    cells = half - CHART_SCALE_CELLS - 2
+    if cells < MIN_TREND_CELLS:
+        return []
+    blocks = []
+    series = trends.cells([(side, row.queue) for side in sides], cells)
+    for side in sides:
+        values = series[side, row.queue]
+        unit = "pps" if getattr(row, f"{side}_packets") is not None else "b/s"
+        top = nice_ceiling(max((value for value in values if value is not None), default=0.0))
+        scale = top, units.quantity(top, "")
+        blocks.append(
+            minute_chart(values, rows, scale, label=f"{side.upper()} {unit}", style=STYLES[side], glyphs=glyphs)
+        )
+    lines = [section_line(f"queue {row.queue}: last 60 s", width)]
+    return lines + (beside(blocks[0], blocks[1], half) if len(blocks) > 1 else blocks[0])
 
 
-class QueueView(LineView):
-    """`draw_queues` of the chosen link."""
+class QueueView(NicView):
+    """`draw_queues` of the chosen link; up and down select a queue."""
 
     unfold = False
     """Whether idle queues are shown one by one."""
 
-    def show(self, link: Link | None, snapshot: Snapshot) -> None:
-        width = self.scrollable_content_region.width
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[Link, Snapshot] | None = None
+        self._heat: Heatmap | None = None
+        self._trends: Trends[QueueKey] = Trends()
+        self._busiest: int | None = None
+        self._has_settled = False
+
+    def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
+        """`parts`: the rates of the last minute, oldest first."""
+        if link is None or self._link is None or link.ifindex != self._link.ifindex:
+            self._heat, self._has_settled = None, False
+            self.begin(None)
+        self._link = link
         if link is None:
-            self.show_lines([((" choose a NIC: a PCI function without a netdev has no queues to show", "dim"),)])
-        else:
-            self.show_lines(draw_queues(link, snapshot, width, unfold=self.unfold))
+            self._shown, self._targets = None, {}
+            self.show_lines([nic_line(None, (), self._cells, self.glyphs), ((f" {NO_LINK}", "dim"),)])
+            return
+        plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
+        self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
+        self._shown, self._busiest = (link, snapshot), found.busiest
+        self.set_keys([str(row.queue) for row in shown_rows(found, self._trends, unfold=self.unfold)])
+        self.redraw()
+
+    @property
+    def _cells(self) -> int:
+        return self.scrollable_content_region.width
+
+    def first_choice(self) -> int:
+        """The busiest queue when that is known for the first time; then it stays."""
+        if self._has_settled or self._busiest is None:
+            return super().first_choice()
+        self._has_settled = True
+        return self._keys.index(str(self._busiest)) if str(self._busiest) in self._keys else 0
+
+    def redraw(self) -> None:
+        if self._shown is None:
+            return
+        link, snapshot = self._shown
+        index = self.index
+        page = draw_queues(
+            link,
+            snapshot,
+            self._cells,
+            self.size.height,
+            self._trends,
+            selected=int(self._keys[index]) if index is not None else None,
+            unfold=self.unfold,
+            before=self._heat,
+            glyphs=self.glyphs,
+        )
+        self._heat, self._targets = page.heat, page.targets
+        self.show_lines(page.lines, cursor=page.cursor)

@@ -1,135 +1,190 @@
-"""Which CPU carries the load: interrupts of the chosen NIC by queue and CPU, then every CPU, then who spends it.
+"""Which CPU carries the load: every CPU with its last minute, its interrupts of the chosen NIC, and network threads.
 
-Interrupts of ens224 per second: vector × CPU
-                     0     1     2     3
- rx 0  ens224-rx-0   12 k  ·     ·     ·
-CPU   busy   irq  softirq  steal  NET_RX  NET_TX  packets  dropped  squeezed  RPS  flow limit
-  0   98 %   1 %   92 % ✖    0 %   12 k     3      12 k       0        4       0       0
-Who spends it
- alma-load-001   vCPUs 95 %  rest 12 %  vhost 40 %
+ ens256 ◂▸ virtio_net · 9 interrupts · 8.12 k/s
+  CPU busy user sys irq   soft steal  IRQ/s net pkt/s    sqz   drop -60 s    now
+    3  50%    0   6   0     44     0 1.37 k    2.21 k   20.0      0 ▅▅▅▅▆▅▅▅▅▅▅▅
+── interrupts/s of ens256 on CPU 3 ──
+ rx 3  virtio2-input.3    685   ██████
+── Top network threads ──
+ ksoftirqd/3 10 %   ksoftirqd/1 10 %
+── interrupts/s of ens256: interrupt × CPU ──
+
+With more than `MAX_TABLE_CPUS` CPUs a heat map takes the place of the table: two CPUs for each of its lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from nictop.model.columns.column import fit_columns
-from nictop.model.columns.cpus import COLUMNS, cpu_rows
+from rich.style import Style
+
 from nictop.model.facts import clean, fit
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.cpu_lists import format_cpu_list
-from nictop.model.queues.heatmap import Heatmap, fold_heatmap
+from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
+from nictop.model.queues.trends import Trends, cpu_busy
+from nictop.model.rates.links import Rates
 from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, section_line
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
+from nictop.tui.widgets.cpu.cpu_block import (
+    MAX_TABLE_CPUS,
+    MIN_STRIP_CELLS,
+    MIN_TABLE_ROWS,
+    WIDE_CELLS,
+    draw_cpu_map,
+    draw_cpu_table,
+)
+from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix, number_cells
+from nictop.tui.widgets.cpu.nic_view import (
+    CHART_SCALE_CELLS,
+    NO_LINK,
+    NicView,
+    bar,
+    beside,
+    driver_text,
+    minute_chart,
+    nic_line,
+)
 
-NAME_WIDTH = 30
-LEAD_CELLS = 1 + NAME_WIDTH + 1 + units.SCALED_WIDTH + 1
-"""Cells before the first CPU: what the interrupt serves, and its rate over all CPUs."""
-NUMBER_WIDTH = 7
-MARK_WIDTH = 4
-"""Cells per CPU: with the number while all CPUs fit so, else with a mark."""
-MAX_CONSUMER_ROWS = 12
-
-
-def draw_cpu_table(snapshot: Snapshot, width: int) -> list[SpanLine]:
-    """Every online CPU: where its time goes (per cent), and what its network softirqs do (per second)."""
-    rates = snapshot.rates
-    if rates is None or not rates.cpus:
-        return [((" no rates yet", "dim"),)]
-    columns = fit_columns(COLUMNS, width)
-    lines: list[SpanLine] = [section_line("Processors", width), ((headings(columns), "dim"),)]
-    return lines + [tuple(cell_spans(columns, row)) for row in cpu_rows(rates)]
-
-
-# ---------------------------------------------------------------------------------------------- the heat picture
-
-
-def draw_heat(
-    link: Link | None, snapshot: Snapshot, width: int, before: Heatmap | None, *, glyphs: Glyphs = UNICODE
-) -> tuple[list[SpanLine], Heatmap | None]:
-    """Interrupts of the link per second, vector × CPU, and the heat map for the next call, which keeps its columns."""
-    if link is None:
-        return [], None
-    plan = queue_map(link, snapshot)
-    loads = _loads(plan)
-    title = f"Interrupts of {clean(link.name)} per second: vector × CPU"
-    if not loads:
-        return [section_line(title, width), ((" no interrupts of its own", "dim"),)], None
-    cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
-    rates = [load.cpus for _, load in loads]
-    room = max(1, width - LEAD_CELLS)
-    numbers = len(cpus) * NUMBER_WIDTH <= room
-    heat = fold_heatmap(cpus, rates, room // (NUMBER_WIDTH if numbers else MARK_WIDTH), before)
-    cells = NUMBER_WIDTH if numbers else MARK_WIDTH
-    lines: list[SpanLine] = [section_line(title, width), *_heat_head(heat, cells, numbers)]
-    for (name, load), row in zip(loads, heat.cells, strict=True):
-        spans: list[Span] = [(f" {fit(name, NAME_WIDTH)} ", ""), (f"{units.scaled(load.per_second)} ", "title")]
-        spans += [_heat_cell(value, heat.peak, cells, glyphs.heat, numbers) for value in row]
-        lines.append(tuple(spans))
-    return lines, heat
+MIN_LEFT_CELLS = 44
+"""Cells that interrupts of a CPU and threads need beside the matrix."""
+MIN_CHART_CELLS, MIN_CHART_ROWS, MAX_CHART_ROWS = 28, 4, 30
+NAME_CELLS = 30
+MAX_VECTOR_ROWS = 8
+"""Lines of interrupts of the selected CPU; the matrix has all."""
+MAX_CONSUMER_ROWS, MAX_SHORT_CONSUMER_ROWS = 12, 2
+CONSUMER_CELLS = 30
 
 
-def _loads(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
+# ------------------------------------------------------------------------------------- interrupts of the chosen NIC
+
+
+def link_interrupts(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
     """Each interrupt once, with what it serves: queues by number, then the others."""
     seen: dict[int, tuple[str, InterruptLoad]] = {}
     for row in plan.rows:
         for load in row.loads:
-            direction = {"rx": "rx ", "tx": "tx "}.get(load.interrupt.direction, "")
-            lead = "all queues" if load.interrupt.shared else f"queue {direction}{row.queue}"
-            seen.setdefault(load.interrupt.number, (f"{lead}  {clean(load.interrupt.name)}", load))
+            side = load.interrupt.direction if load.interrupt.direction in ("rx", "tx") else "q"
+            lead = "all" if load.interrupt.shared else f"{side} {row.queue}"
+            seen.setdefault(load.interrupt.number, (f"{lead:<5} {clean(load.interrupt.name)}", load))
     for load in (*plan.others, *plan.unmapped):
-        seen.setdefault(load.interrupt.number, (f"other  {clean(load.interrupt.name)}", load))
+        seen.setdefault(load.interrupt.number, (f"other {clean(load.interrupt.name)}", load))
     return list(seen.values())
 
 
-def _heat_head(heat: Heatmap, cells: int, numbers: bool) -> list[SpanLine]:
-    """CPU ids over the columns, over the digits of numbers; a range has its first CPU above its last."""
-    behind = "  " if numbers else ""
-    cells -= len(behind)
-    margin = (" " * LEAD_CELLS, "")
-    first = "".join(f"{column.cpus[0]:>{cells}}{behind}" for column in heat.columns)
-    if all(len(column.cpus) == 1 for column in heat.columns):
-        return [(margin, (first, "title"))]
-    last = "".join(
-        f"-{column.cpus[-1]}".rjust(cells) if len(column.cpus) > 1 else " " * cells for column in heat.columns
-    )
-    return [(margin, (first, "title")), (margin, (last, "dim"))]
+def interrupts_by_cpu(loads: Sequence[tuple[str, InterruptLoad]]) -> dict[int, float] | None:
+    """CPU id → interrupts per second; None without any known rate."""
+    known = [load for _, load in loads if load.per_second is not None]
+    if not known:
+        return None
+    sums: dict[int, float] = {}
+    for load in known:
+        for cpu, rate in load.cpus.items():
+            sums[cpu] = sums.get(cpu, 0.0) + rate
+    return sums
 
 
-def _heat_cell(value: float, peak: float, cells: int, marks: str, numbers: bool) -> Span:
-    share = value / peak if peak > 0 else 0.0
-    style = "dim" if not value else "accent" if share > 0.8 else "warn" if share > 0.4 else "in"
-    if numbers:
-        return (units.scaled(value) if value else "·  ").rjust(cells), style
-    level = 0 if not value else max(1, round(share * (len(marks) - 1)))
-    return (marks[level] * (cells - 1)).rjust(cells), style
+def draw_vectors(
+    link: Link | None,
+    loads: Sequence[tuple[str, InterruptLoad]],
+    cpu: int | None,
+    width: int,
+    *,
+    glyphs: Glyphs = UNICODE,
+) -> list[SpanLine]:
+    """The interrupts of the NIC that go to one CPU, with bars; two columns where they fit."""
+    if link is None:
+        return [((f" {NO_LINK}", "dim"),)]
+    title = section_line(f"interrupts/s of {clean(link.name)} on CPU {units.UNKNOWN if cpu is None else cpu}", width)
+    if not loads:
+        return [title, ((" no dedicated interrupts", "dim"),)]
+    taken = [
+        (name, load.cpus.get(cpu, 0.0))
+        for name, load in loads
+        if cpu is not None and (cpu in load.cpus or cpu in (load.interrupt.effective or ()))
+    ]
+    if not taken:
+        return [title, ((" none on this CPU", "dim"),)]
+    top = max(rate for _, rate in taken)
+    per_line = 2 if width >= 76 and len(taken) > 2 else 1
+    number = len(taken)
+    if number > MAX_VECTOR_ROWS * per_line:
+        least = sorted((rate for _, rate in taken), reverse=True)[MAX_VECTOR_ROWS * per_line - 1]
+        taken = [one for one in taken if one[1] >= least][: MAX_VECTOR_ROWS * per_line]
+    cells = width // per_line
+    names = min(NAME_CELLS, max(len(name) for name, _ in taken), max(8, cells - units.SCALED_WIDTH - 9))
+    bars = max(0, min(24, cells - names - units.SCALED_WIDTH - 4))
+    blocks: list[SpanLine] = [
+        (
+            (f" {fit(name, names)} ", ""),
+            (f"{units.scaled(rate)} ", "title"),
+            (bar(rate / top if top else 0.0, bars, glyphs), "in"),
+        )
+        for name, rate in taken
+    ]
+    rows = -(-len(blocks) // per_line)
+    lines = beside(blocks[:rows], blocks[rows:], cells) if per_line > 1 else blocks
+    if number > len(blocks):
+        lines.append(((f" {number - len(blocks)} more with lower rates", "dim"),))
+    return [title, *lines]
 
 
-# ------------------------------------------------------------------------------------------------- who spends it
+def draw_heat(
+    link: Link,
+    loads: Sequence[tuple[str, InterruptLoad]],
+    snapshot: Snapshot,
+    width: int,
+    before: Heatmap | None,
+    *,
+    glyphs: Glyphs = UNICODE,
+) -> tuple[list[SpanLine], Heatmap | None]:
+    """Interrupts of the link per second, interrupt × CPU, and the heat map for the next call, which keeps its
+    columns."""
+    if not loads:
+        return [], None
+    cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
+    rows = [MatrixRow(name, load.per_second, load.cpus) for name, load in loads]
+    title = f"interrupts/s of {clean(link.name)}: interrupt × CPU"
+    return draw_matrix(title, rows, cpus, width, before, name_cells=_name_cells(loads, width), glyphs=glyphs)
 
 
-def draw_spenders(snapshot: Snapshot, width: int) -> list[SpanLine]:
+def _name_cells(loads: Sequence[tuple[str, InterruptLoad]], width: int) -> int:
+    return min(NAME_CELLS, max((len(name) for name, _ in loads), default=0), max(8, width // 3))
+
+
+# ------------------------------------------------------------------------------------------------------- threads
+
+
+def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[SpanLine]:
     """Virtual machines and kernel threads that work on packets, the busiest first."""
-    lines: list[SpanLine] = [section_line("Who spends it", width)]
-    all_of_them = cpu_consumers(snapshot)
-    busy = [one for one in all_of_them if one.total]
+    title = section_line("Top network threads", width)
+    consumers = cpu_consumers(snapshot)
+    if not consumers:
+        return [title, ((" no network threads found", "dim"),)]
+    per_line = 1 if one_per_line else max(1, width // CONSUMER_CELLS)
+    rows = min(-(-len(consumers) // per_line), MAX_CONSUMER_ROWS if one_per_line else MAX_SHORT_CONSUMER_ROWS)
+    busy = [one for one in consumers if one.total]
+    lines: list[SpanLine] = []
     if not busy:
-        words = f"none of {len(all_of_them)} threads did anything" if all_of_them else "no packet threads seen"
-        return [*lines, ((f" {words}", "dim"),)]
-    lines += [_spender(one, snapshot) for one in busy[:MAX_CONSUMER_ROWS]]
-    if len(busy) > MAX_CONSUMER_ROWS:
-        lines.append(((f" and {len(busy) - MAX_CONSUMER_ROWS} more", "dim"),))
-    return lines
+        words = "1 thread, idle" if len(consumers) == 1 else f"{len(consumers)} threads, all idle"
+        lines.append(((f" {words}", "dim"),))
+    elif one_per_line:
+        lines += [_consumer(one, snapshot) for one in busy[:rows]]
+    else:
+        for first in range(0, min(len(busy), rows * per_line), per_line):
+            names = [f"{one.name} {100 * (one.total or 0):.0f} %" for one in busy[first : first + per_line]]
+            lines.append((("".join(fit(f" {name}", width // per_line) for name in names), ""),))
+    return [title, *lines, *[((" ", ""),)] * (rows - len(lines))]  # the same height, whoever is busy
 
 
-def _spender(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
-    spans: list[Span] = [(" " + fit(one.name, NAME_WIDTH), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
+def _consumer(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
+    spans: list[Span] = [(" " + fit(one.name, NAME_CELLS), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
     if one.kind == "machine":
         parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", one.vhost))
         spans.append(("  ".join(f"{name} {100 * share:.0f} %" for name, share in parts if share is not None), "dim"))
@@ -143,15 +198,36 @@ def _spender(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
     return tuple(spans)
 
 
-# --------------------------------------------------------------------------------------------- the whole machine
+def draw_charts(
+    rates: Rates, trends: Trends[int], selected: int | None, width: int, room: int, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """The busy share over the last minute as charts in `room` lines: of every CPU where they fit, else of the selected
+    one; nothing when the lines are too few."""
+    cpus = sorted(rates.cpus)
+    per_line = max(1, min(len(cpus), width // MIN_CHART_CELLS))
+    rows = min(MAX_CHART_ROWS, (room - 1) // -(-len(cpus) // per_line))
+    if rows < MIN_CHART_ROWS:
+        cpus, per_line, rows = [cpu for cpu in cpus if cpu == selected], 1, min(MAX_CHART_ROWS, room - 1)
+    cells = width // per_line - CHART_SCALE_CELLS - 2
+    if rows < MIN_CHART_ROWS or cells < MIN_STRIP_CELLS or not cpus:
+        return []
+    series = trends.cells(cpus, cells)
+    lines: list[SpanLine] = [section_line("CPU busy: last 60 s", width)]
+    for first in range(0, len(cpus), per_line):
+        block: list[SpanLine] = []
+        for place, cpu in enumerate(cpus[first : first + per_line]):
+            chart = minute_chart(series[cpu], rows, (1.0, "100 %"), label=f"CPU {cpu}", style="in", glyphs=glyphs)
+            block = beside(block, chart, place * (width // per_line)) if place else chart
+        lines += block
+    return lines
 
 
 def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[SpanLine]:
     """Every line of /proc/interrupts that has counted, the busiest first."""
-    lines: list[SpanLine] = [section_line("All interrupts of the machine", width)]
+    lines: list[SpanLine] = [section_line("All interrupts of this host", width)]
     moving = sorted((one for one in rates if one.total), key=lambda one: -one.total)
     if not moving:
-        return [*lines, ((" none moved" if rates else " no rates yet", "dim"),)]
+        return [*lines, ((" no interrupts" if rates else " no rates yet", "dim"),)]
     for one in moving:
         busiest = max(one.cpus, key=lambda cpu: one.cpus[cpu])
         where = "" if busiest < 0 else f"CPU {busiest} {100 * one.cpus[busiest] / one.total:3.0f} %"
@@ -160,23 +236,150 @@ def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[Span
     return lines
 
 
-class ProcessorView(LineView):
-    """Heat map of the chosen link, CPUs, CPU consumers and, on request, all interrupts of the machine."""
+# ------------------------------------------------------------------------------------------------------- the view
+
+
+@dataclass(frozen=True, eq=False)
+class CpuPage:
+    """All lines of the view."""
+
+    lines: list[SpanLine]
+    cursor: int | None
+    targets: dict[int, list[tuple[int, str]]]
+    heat: Heatmap | None
+
+
+def draw_cpus(
+    link: Link | None,
+    snapshot: Snapshot,
+    width: int,
+    height: int,
+    trends: Trends[int],
+    *,
+    selected: int | None = None,
+    before: Heatmap | None = None,
+    has_machine: bool = False,
+    has_colors: bool = True,
+    glyphs: Glyphs = UNICODE,
+) -> CpuPage:
+    """All CPUs and the details of the selected one; the matrix and the interrupts of the host may go beyond
+    `height`."""
+    rates = snapshot.rates
+    loads = link_interrupts(queue_map(link, snapshot)) if link is not None else []
+    by_cpu = interrupts_by_cpu(loads)
+    lines: list[SpanLine] = [nic_line(link, _nic_facts(link, loads, by_cpu), width, glyphs)]
+    wide = width >= WIDE_CELLS
+    left = min(width // 2, width - number_cells(_name_cells(loads, width), len(rates.cpus) if rates is not None else 0))
+    is_beside = wide and bool(loads) and left >= MIN_LEFT_CELLS
+    left = left if is_beside else width // 2
+    vectors = draw_vectors(link, loads, selected, left - 1 if wide else width, glyphs=glyphs)
+    threads = draw_threads(snapshot, left - 1 if wide else width, one_per_line=wide)
+    matrix: list[SpanLine] = []
+    heat: Heatmap | None = None
+    if link is not None:
+        matrix, heat = draw_heat(link, loads, snapshot, width - left if is_beside else width, before, glyphs=glyphs)
+    room = height - 1 - (len(vectors) + len(threads) if height > 2 * MIN_TABLE_ROWS + 2 else 2)
+    if rates is not None and len(rates.cpus) > MAX_TABLE_CPUS:
+        block = draw_cpu_map(
+            snapshot,
+            by_cpu,
+            trends,
+            width=width,
+            height=room,
+            selected=selected,
+            has_colors=has_colors,
+            glyphs=glyphs,
+        )
+    else:
+        block = draw_cpu_table(rates, by_cpu, trends, width=width, height=room, selected=selected, glyphs=glyphs)
+    targets = {line + len(lines): found for line, found in block.targets.items()}
+    cursor = None if block.cursor is None else block.cursor + len(lines)
+    lines += block.lines
+    if is_beside:
+        lines += beside([*vectors, *threads], matrix, left)
+        matrix = []
+    elif wide:
+        lines += beside(vectors, threads, left)
+    else:
+        lines += [*vectors, *threads]
+    if rates is not None and rates.cpus and not has_machine:
+        lines += draw_charts(rates, trends, selected, width, height - len(lines) - len(matrix), glyphs=glyphs)
+    if has_machine:
+        lines += draw_machine(rates.machine if rates is not None else (), width)
+    return CpuPage([*lines, *matrix], cursor, targets, heat)
+
+
+def _nic_facts(
+    link: Link | None, loads: Sequence[tuple[str, InterruptLoad]], by_cpu: Mapping[int, float] | None
+) -> list[str]:
+    if link is None:
+        return []
+    number = len(loads)
+    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else "no dedicated interrupts"
+    if by_cpu is None:
+        return [driver_text(link), counted]
+    cpus = f"on {len(by_cpu)} CPU{'' if len(by_cpu) == 1 else 's'}"
+    return [driver_text(link), counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
+
+
+class CpuView(NicView):
+    """`draw_cpus`; up and down select a CPU."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._shown: tuple[Link | None, Snapshot] | None = None
         self._heat: Heatmap | None = None
-        self._link: int | None = None
+        self._trends: Trends[int] = Trends()
+        self._has_settled = False
         self.machine = False
-        """Whether all interrupts of the machine are listed too."""
+        """Whether all interrupts of the host are listed too."""
 
-    def show(self, link: Link | None, snapshot: Snapshot) -> None:
-        width = self.scrollable_content_region.width
-        ifindex = link.ifindex if link is not None else None
-        before = self._heat if ifindex == self._link else None
-        lines, self._heat = draw_heat(link, snapshot, width, before, glyphs=self.glyphs)
-        self._link = ifindex
-        lines += draw_cpu_table(snapshot, width) + draw_spenders(snapshot, width)
-        if self.machine:
-            lines += draw_machine(snapshot.rates.machine if snapshot.rates is not None else (), width)
-        self.show_lines(lines)
+    def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
+        """`parts`: the rates of the last minute, oldest first."""
+        if (link and link.ifindex) != (self._link and self._link.ifindex):
+            self._heat = None
+        self._link, self._shown = link, (link, snapshot)
+        self._trends.update(parts, None, cpu_busy)
+        self.set_keys([str(cpu) for cpu in sorted(snapshot.rates.cpus)] if snapshot.rates is not None else ())
+        self.redraw()
+
+    def first_choice(self) -> int:
+        """The CPU that takes most interrupts of the NIC, when there are some for the first time; then it stays."""
+        if self._has_settled or self._shown is None or self._link is None:
+            return super().first_choice()
+        by_cpu = interrupts_by_cpu(link_interrupts(queue_map(self._link, self._shown[1])))
+        busiest = str(max(by_cpu, key=lambda cpu: by_cpu[cpu])) if by_cpu else ""
+        if busiest not in self._keys:
+            return super().first_choice()
+        self._has_settled = True
+        return self._keys.index(busiest)
+
+    def redraw(self) -> None:
+        if self._shown is None:
+            return
+        link, snapshot = self._shown
+        index = self.index
+        page = draw_cpus(
+            link,
+            snapshot,
+            self.scrollable_content_region.width,
+            self.size.height,
+            self._trends,
+            selected=int(self._keys[index]) if index is not None else None,
+            before=self._heat,
+            has_machine=self.machine,
+            has_colors=not self.app.no_color,
+            glyphs=self.glyphs,
+        )
+        self._heat, self._targets = page.heat, page.targets
+        self.show_lines(page.lines, cursor=page.cursor)
+
+    def _look_up(self, name: str) -> Style:
+        """Also two styles in one cell: ``heat3 heat1`` is a half block of the one above the other."""
+        upper, blank, lower = name.partition(" ")
+        if not blank:
+            return super()._look_up(name)
+        return Style(
+            color=self._style(upper).color if upper else self.rich_style.bgcolor,
+            bgcolor=self._style(lower).color if lower else self.rich_style.bgcolor,
+        )

@@ -1,4 +1,4 @@
-"""All NICs of all hosts: the table, the filter, and what belongs to the chosen NIC on other hosts."""
+"""The interfaces of all hosts: the table, the filter, and the peers of the chosen one on other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import count_noun
 from nictop.rules import Diagnosis
 from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
@@ -26,7 +25,7 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 
-HINT = "filter: ens3  driver:virtio  drops>0  !host:pve  address:192.0.2.0/24"
+HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
 
@@ -100,13 +99,16 @@ class OverviewView(WhileOpen, Container):
         rows, table = wanted.accepted(self._rows), self.query_one(OverviewTable)
         table.show(rows)
         title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
-        if not self.virtual and not any(row.link is not None for row in self._rows):
-            hidden = sum(len(row.snapshot.links) for row in self._rows)
-            title += f" · {count_noun(hidden, 'virtual link')}: v" if hidden else ""
-        title = self.glyphs.text(f"All NICs: {title}")
+        title = self.glyphs.text(f"Interfaces ({title}){self._hidden_text()}")
         if table.border_title != title:
             table.border_title = title
         self._draw_facts()
+
+    def _hidden_text(self) -> str:
+        """`` · 3 virtual hidden (v)``"""
+        links = {snapshot.host: len(snapshot.links) for snapshot in (row.snapshot for row in self._rows)}
+        hidden = sum(links.values()) - sum(row.link is not None for row in self._rows)
+        return f" · {hidden} virtual hidden (v)" if hidden > 0 else ""
 
     def _draw_facts(self) -> None:
         """Errors of the filter come first: they explain an empty table."""
@@ -124,7 +126,7 @@ class OverviewView(WhileOpen, Container):
                 for part in self._wrapped(f"{_title(row)} {fact.text}", cells)
             ]
             if not lines:
-                lines = [((f" {clean(_title(row))}: nothing on the other hosts is known to belong to it", "dim"),)]
+                lines = [((f" {clean(_title(row))}: no peer found on other hosts", "dim"),)]
         lines = lines[:MAX_FACT_ROWS]
         view.take_rows(max(1, len(lines)) + view.gutter.height)
         view.show_lines(lines)
@@ -172,9 +174,8 @@ def _title(row: NicRow) -> str:
 
 def _why_no_nic(snapshot: Snapshot) -> str:
     if snapshot.inventory is None:
-        return "nothing heard yet"
-    links = len(snapshot.links)
-    return f"only {count_noun(links, 'virtual link')}: v shows {'them' if links > 1 else 'it'}" if links else "no NIC"
+        return "no data yet"
+    return "loopback is its only interface" if snapshot.links else "no interfaces"
 
 
 def _number(rows: Sequence[NicRow]) -> str:

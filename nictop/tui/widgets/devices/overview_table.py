@@ -10,18 +10,24 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from nictop.model.columns.column import Column, fit_columns
+from nictop.model.columns.column import Column
 from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, RowOrder, make_row_order, order_rows
 from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
+from nictop.rules import SEVERITIES
+from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.keys import OVERVIEW_TABLE_KEYS
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_view import TONES, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
 
+SHRUNK_COLUMNS = ("host", "name")
+"""Columns that are no wider than their texts."""
 STRETCHED_COLUMNS = ("host", "name", "profile", "address", "peer")
 """Columns that share the cells that are left, as far as their text needs them."""
-NO_NIC_TEXT = " no NIC passes the filter"
+NO_MATCH_TEXT = " No matches"
+MARK_CELLS = 2
+"""Cells of the severity mark before the columns."""
 
 
 class OverviewTable(ChoiceView):
@@ -41,6 +47,7 @@ class OverviewTable(ChoiceView):
         self._rows: tuple[NicRow, ...] = ()
         self._all: Sequence[NicRow] = ()
         self._columns: tuple[Column[NicRow], ...] = ()
+        self._hidden_columns = 0
 
     @property
     def chosen(self) -> NicRow | None:
@@ -62,22 +69,30 @@ class OverviewTable(ChoiceView):
         if self._rows:
             self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
         else:
-            self.show_lines([((NO_NIC_TEXT, "dim"),)], self._header_line())
+            self.show_lines([((NO_MATCH_TEXT, "dim"),)], self._header_line())
 
     def _layout(self) -> tuple[Column[NicRow], ...]:
         """The columns that fit; spare cells widen the texts that would be cut."""
-        cells = self.scrollable_content_region.width
-        columns = fit_columns(COLUMNS, cells)
-        room = cells - sum(column.width + 1 for column in columns)
+        cells = self.scrollable_content_region.width - MARK_CELLS
+        sized = [self._shrunk(column) if column.key in SHRUNK_COLUMNS else column for column in COLUMNS]
+        columns, self._hidden_columns = fit_with_mark(sized, cells)
+        room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
         result = []
         for column in columns:
             wanted = column.width
             if column.key in STRETCHED_COLUMNS and room > 0:
-                longest = max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
-                wanted += max(0, min(room, longest - column.width))
+                wanted += max(0, min(room, self._needed(column) - column.width))
                 room -= wanted - column.width
             result.append(column if wanted == column.width else replace(column, width=wanted))
         return tuple(result)
+
+    def _shrunk(self, column: Column[NicRow]) -> Column[NicRow]:
+        """As wide as its texts, or as its title with the mark of the order."""
+        return replace(column, width=max(len(column.title) + 1, min(column.width, self._needed(column))))
+
+    def _needed(self, column: Column[NicRow]) -> int:
+        """Cells of the longest text in a column."""
+        return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
 
     def _header_line(self) -> SpanLine:
         mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
@@ -85,10 +100,17 @@ class OverviewTable(ChoiceView):
             replace(column, title=column.title + mark) if column.key == self.order.column else column
             for column in self._columns
         )
-        return ((headings(titled), ""),)
+        cells = self.scrollable_content_region.width
+        return header_line(" " * MARK_CELLS + headings(titled), self._hidden_columns, cells, self.glyphs)
 
     def _row_line(self, index: int) -> SpanLine:
-        return tuple(cell_spans(self._columns, self._rows[index], self.glyphs))
+        row = self._rows[index]
+        severity = next((one for one in SEVERITIES if one == row.severity), None)
+        if severity is None:
+            mark = " ", ""
+        else:
+            mark = severity_mark(severity, glyphs=self.glyphs), TONES[SEVERITY_LABELS[severity].tone]
+        return (" ", ""), mark, *cell_spans(self._columns, row, self.glyphs)
 
     # --------------------------------------------------------------------------------------------------- order
 
@@ -117,7 +139,7 @@ class OverviewTable(ChoiceView):
             super().on_click(event)
             return
         event.prevent_default()
-        left = 0
+        left = MARK_CELLS
         for column in self._columns:
             if left <= offset.x <= left + column.width:
                 if column.key == self.order.column:

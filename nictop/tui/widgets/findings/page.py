@@ -1,16 +1,22 @@
-"""One finding in full: what was seen and where, why it matters, what to type and where, and how to undo it.
+"""One finding in full: the fix first, then why it matters, what was seen and where, and how to undo the fix.
 
-▲ warning  ens224 is run by "Wired connection 1", a profile NetworkManager made up
-── Seen ──────────────────────────────────────────────
-profile       Wired connection 1   NetworkManager: Settings.Connection
-── Why ───────────────────────────────────────────────
-NetworkManager made it because no profile matches this NIC …
-── What to type ──────────────────────────────────────
-▸ 1 rename the profile to the interface   on alma-load-001, survives a reboot
-      nmcli con mod uuid cb81f911-… connection.id ens224
+▲ warning  ens224: uses the auto-generated profile "Wired connection 1"
+FIX 1/3 ◂ ▸ rename the profile to the interface   on alma-load-001, survives a reboot
+   nmcli con mod uuid cb81f911-… connection.id ens224
+WHY      nmcli modifies profiles, not interfaces …
+EVIDENCE profile  Wired connection 1 (NetworkManager: Settings.Connection)
+UNDO     nmcli con mod uuid cb81f911-… connection.id 'Wired connection 1'
+RULE     profile_is_generated
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -20,112 +26,173 @@ from nictop.rules.wording import (
     SEVERITY_LABELS,
     SKIPPED_LABEL,
     command_lines,
-    fixes_with_commands,
     place_text,
-    severity_mark,
     subject_text,
 )
-from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
+from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
+from nictop.tui.widgets.findings.panel import finding_text, severity_span
 
-COMMAND_INDENT = "      "
-MAX_LABEL_CELLS = 24
+COMMAND_INDENT = "    "
+LABEL_CELLS = 10
+"""Cells of the column with WHY, EVIDENCE, UNDO and RULE."""
+MAX_EVIDENCE_NAME_CELLS = 24
+SPACED_ROWS = 24
+"""Rows of the page from which on there is an empty line between two sections."""
+GONE_LABEL = "no longer found"
+
+
+def ordered_fixes(finding: Finding) -> tuple[Fix, ...]:
+    """The fixes in the order of the page: those with commands first, otherwise as the rule gives them."""
+    return tuple(sorted(finding.fixes, key=lambda fix: not fix.commands))
 
 
 def draw_finding(
-    finding: Finding, cells: int, *, marked: int = 0, several_hosts: bool = False, glyphs: Glyphs = UNICODE
+    finding: Finding,
+    cells: int,
+    *,
+    fix_index: int = 0,
+    several_hosts: bool = False,
+    gone: bool = False,
+    spaced: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The page, `cells` cells wide. `marked`: which of the fixes that are commands the key y copies."""
-    words = SEVERITY_LABELS[finding.severity]
-    tone = TONES[words.tone]
-    mark = f" {severity_mark(finding.severity, glyphs=glyphs)} {words.word}  "
-    title = glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)} {finding.title}")
-    lines: list[SpanLine] = []
-    for number, part in enumerate(wrap(title, cells - len(mark) - 1)):
-        lines.append(((mark if number == 0 else " " * len(mark), tone), (part, "title")))
-    if finding.evidence:
-        lines += [section_line("Seen", cells), *_evidence(finding.evidence, cells, glyphs)]
+    """The page, `cells` cells wide. `fix_index`: which of `ordered_fixes` is shown. `gone`: the newest diagnosis does
+    not have it any more. `spaced`: with an empty line between two sections."""
+    label = SEVERITY_LABELS[finding.severity]
+    mark: Span = (f"{severity_span(finding, glyphs)[0]}{label.word}  ", TONES[label.tone])
+    if gone:
+        mark = (f" {glyphs.passed} {GONE_LABEL}  ", "dim")
+    sections = [_title(mark, finding_text(finding, several_hosts, glyphs), cells)]
+    fixes = ordered_fixes(finding)
+    fix = fixes[min(fix_index, len(fixes) - 1)] if fixes else None
+    if fix is not None:
+        sections.append(_fix(finding, fix, fixes, cells, glyphs))
     if finding.why:
-        lines += [section_line("Why", cells), *_text(finding.why, cells, glyphs)]
-    if finding.fixes:
-        lines += [section_line("What to type" if fixes_with_commands(finding) else "What to do", cells)]
-        commands = fixes_with_commands(finding)
-        chosen = commands[marked] if marked < len(commands) else None
-        for fix in finding.fixes:
-            lines += _fix(finding, fix, cells, fix is chosen, glyphs)
-    return lines + _explanation(finding.rule, cells, glyphs)
+        sections.append(_labelled("WHY", _texts(finding.why, cells, glyphs)))
+    if finding.evidence:
+        sections.append(_labelled("EVIDENCE", _evidence(finding.evidence, cells - LABEL_CELLS, glyphs)))
+    if fix is not None and fix.undo:
+        undo = _command_lines(fix.undo, fix, cells - LABEL_CELLS - 1, glyphs)
+        sections.append(_labelled("UNDO", (((part, ""),) for part in undo)))
+    sections.append(_rule(finding.rule, cells, glyphs))
+    return _joined(sections, spaced)
 
 
 def draw_skipped(
-    skipped: Skipped, cells: int, *, several_hosts: bool = False, glyphs: Glyphs = UNICODE
+    skipped: Skipped, cells: int, *, several_hosts: bool = False, spaced: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """The page of a skipped check."""
     subject = subject_text(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
-    title = glyphs.text(f"{skipped.rule} {subject}".rstrip())
-    lines: list[SpanLine] = [((f" {glyphs.skipped} {SKIPPED_LABEL}  ", "dim"), (fit(title, cells - 20), "title"))]
-    lines += [section_line("Reason", cells), *_text(skipped.reason, cells, glyphs)]
-    return lines + _explanation(skipped.rule, cells, glyphs)
+    title = _title(
+        (f" {glyphs.skipped} {SKIPPED_LABEL}  ", "dim"), glyphs.text(f"{skipped.rule} {subject}".rstrip()), cells
+    )
+    reason = _labelled("REASON", _texts(skipped.reason, cells, glyphs))
+    return _joined([title, reason, _rule(skipped.rule, cells, glyphs)], spaced)
 
 
-def _text(text: str, cells: int, glyphs: Glyphs, indent: str = " ", style: str = "") -> list[SpanLine]:
-    return [((f"{indent}{part}", style),) for part in wrap(glyphs.text(text), cells - len(indent) - 1)]
-
-
-def _evidence(evidence: tuple[Evidence, ...], cells: int, glyphs: Glyphs) -> list[SpanLine]:
-    """Name, value and source of each piece of evidence."""
-    label = min(MAX_LABEL_CELLS, max(width(glyphs.text(one.what)) for one in evidence), max(4, cells // 3))
+def _joined(sections: Iterable[Sequence[SpanLine]], spaced: bool) -> list[SpanLine]:
     lines: list[SpanLine] = []
+    for section in sections:
+        if spaced and lines:
+            lines.append(())
+        lines += section
+    return lines
+
+
+def _title(mark: Span, text: str, cells: int) -> list[SpanLine]:
+    """Mark and text; on a narrow page the text is below the mark."""
+    indent = width(mark[0])
+    if indent <= cells // 3:
+        parts = wrap(text, cells - indent - 1)
+        return [(mark if number == 0 else (" " * indent, ""), (part, "title")) for number, part in enumerate(parts)]
+    return [(mark,), *(((f" {part}", "title"),) for part in wrap(text, cells - 2))]
+
+
+def _labelled(label: str, lines: Iterable[SpanLine]) -> list[SpanLine]:
+    first, rest = f" {label:<{LABEL_CELLS - 1}}", " " * LABEL_CELLS
+    return [((rest if number else first, "accent"), *line) for number, line in enumerate(lines)]
+
+
+def _texts(text: str, cells: int, glyphs: Glyphs, style: str = "") -> Iterable[SpanLine]:
+    return (((part, style),) for part in wrap(glyphs.text(text), cells - LABEL_CELLS - 1))
+
+
+def _evidence(evidence: Sequence[Evidence], cells: int, glyphs: Glyphs) -> Iterable[SpanLine]:
+    """Name, value and source of each piece of evidence."""
+    name_cells = min(MAX_EVIDENCE_NAME_CELLS, max(width(glyphs.text(one.what)) for one in evidence), max(4, cells // 3))
     for one in evidence:
         value, source = glyphs.text(one.value), glyphs.text(one.source)
-        first = f" {fit(glyphs.text(one.what), label)}  "
-        parts = wrap(f"{value} ({source})" if source else value, cells - len(first) - 1)
-        lines += [
-            ((first if number == 0 else " " * width(first), "dim"), (part, "")) for number, part in enumerate(parts)
+        name = f"{fit(glyphs.text(one.what), name_cells)}  "
+        parts = wrap(f"{value} ({source})" if source else value, cells - width(name) - 1)
+        for number, part in enumerate(parts):
+            yield (name if number == 0 else " " * width(name), "dim"), (part, "")
+
+
+def _fix(finding: Finding, fix: Fix, fixes: Sequence[Fix], cells: int, glyphs: Glyphs) -> list[SpanLine]:
+    """``FIX 1/3 ◂ ▸ TITLE   PLACE``, the commands, and the note."""
+    head: list[Span] = [(f"{' FIX':<{LABEL_CELLS}}", "accent")]
+    if len(fixes) > 1:
+        number = fixes.index(fix) + 1
+        head = [
+            (f" FIX {number}/{len(fixes)} ", "accent"),
+            (glyphs.choice_left, "accent" if number > 1 else "dim"),
+            (" ", ""),
+            (f"{glyphs.cursor} ", "accent" if number < len(fixes) else "dim"),
         ]
-    return lines
-
-
-def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, glyphs: Glyphs) -> list[SpanLine]:
-    mark = glyphs.cursor if chosen else " "
-    place = glyphs.text(place_text(finding, fix))
-    title = glyphs.text(fix.title)
-    lines: list[SpanLine] = []
-    if width(title) + width(place) + 6 <= cells:
-        lines.append(((f" {mark} ", "accent"), (title, "title"), (f"  {place}", "dim")))
+    indent = sum(width(text) for text, _ in head)
+    title, place = glyphs.text(fix.title), glyphs.text(place_text(finding, fix))
+    if indent + width(title) + width(place) + 4 <= cells:
+        lines: list[SpanLine] = [(*head, (title, "title"), (f"   {place}", "dim"))]
     else:
-        parts = wrap(title, cells - 4)
-        lines += [((f" {mark if n == 0 else ' '} ", "accent"), (part, "title")) for n, part in enumerate(parts)]
-        lines += _text(place, cells, glyphs, "   ", "dim")
-    lines += _shell(fix.commands, fix, cells, glyphs, "accent")
-    if fix.note:
-        lines += _text(fix.note, cells, glyphs, "   ")
-    if fix.undo:
-        lines += [(("   to undo it:", "dim"),), *_shell(fix.undo, fix, cells, glyphs, "")]
-    return lines
+        parts = [
+            *((part, "title") for part in wrap(title, cells - indent - 1)),
+            *((part, "dim") for part in wrap(place, cells - indent - 1)),
+        ]
+        lines = [(*(head if number == 0 else [(" " * indent, "")]), part) for number, part in enumerate(parts)]
+    commands = _command_lines(fix.commands, fix, cells - len(COMMAND_INDENT) - 1, glyphs)
+    lines += [((COMMAND_INDENT, ""), (part, "accent")) for part in commands]
+    note_cells = cells - len(COMMAND_INDENT) - 1
+    return lines + [((COMMAND_INDENT + part, ""),) for part in wrap(glyphs.text(fix.note), note_cells) if fix.note]
 
 
-def _shell(commands: tuple[Step, ...], fix: Fix, cells: int, glyphs: Glyphs, style: str) -> list[SpanLine]:
-    room = cells - len(COMMAND_INDENT) - 1
-    parts = [part for one in commands for part in command_lines(one, room, where=fix.where, shown=glyphs.text)]
-    return [((COMMAND_INDENT + part, style),) for part in parts]
+def _command_lines(commands: Iterable[Step], fix: Fix, cells: int, glyphs: Glyphs) -> list[str]:
+    return [part for one in commands for part in command_lines(one, cells, where=fix.where, shown=glyphs.text)]
 
 
-def _explanation(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
-    """The explanation of the rule, as the last section."""
+def _rule(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
+    """Name and explanation of the rule."""
+    lines: list[SpanLine] = [((name, "dim"),)]
     rule = RULES.get(name)
-    lines: list[SpanLine] = [section_line(f"The rule {name}", cells)]
-    if rule is None:
-        return lines
-    for paragraph in rule.explanation.split("\n\n"):
-        lines += _text(" ".join(paragraph.split()), cells, glyphs, style="dim")
-    return lines
+    for paragraph in rule.explanation.split("\n\n") if rule is not None else ():
+        lines += _texts(" ".join(paragraph.split()), cells, glyphs, "dim")
+    return _labelled("RULE", lines)
 
 
 class FindingPage(LineView):
-    """`draw_finding` of the chosen finding."""
+    """`draw_finding` of the chosen finding. A click on ◂ or ▸ posts `FixRequested`."""
 
-    def scroll_to_mark(self) -> None:
-        """Scroll to the fix that the key y copies."""
-        mark = f" {self.glyphs.cursor} "
-        index = next((index for index, line in enumerate(self.lines) if line and line[0][0] == mark), None)
-        if index is not None and not self.scroll_offset.y <= index < self.scroll_offset.y + self.size.height - 2:
-            self.scroll_to(y=max(0, index - 1), animate=False)
+    class FixRequested(Message):
+        """The previous (-1) or next (1) fix is to be shown."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset_capture(self)
+        index = self.line_at(offset.y)
+        line = self._line(index) if index is not None else ()
+        if len(line) < 4 or line[1][0] != self.glyphs.choice_left:
+            return
+        left = width(line[0][0])
+        if left - 1 <= offset.x <= left + 3:
+            self.post_message(self.FixRequested(-1 if offset.x <= left else 1))
+
+    def render_line(self, y: int) -> Strip:
+        """The last row says that there is more below."""
+        strip = super().render_line(y)
+        if y != self.size.height - 1 or self.scroll_offset.y + self.size.height >= self._count:
+            return strip
+        hint = self.glyphs.encode(f" {self.glyphs.descending} PgDn ")
+        room = max(0, self.size.width - width(hint))
+        return Strip.join([strip.crop(0, room), Strip([Segment(hint, self._style("") + self._style("dim"))])])

@@ -1,148 +1,104 @@
-"""The findings, always in sight: the worst one in full, with the command that repairs it, then one line for each other.
+"""The worst finding in one line, below every view but that of all findings.
 
-▲ ens224 is run by "Wired connection 1", a profile NetworkManager made up
-    nmcli con mod uuid cb81f911-8a04-3da2-956a-0864d8c11ae5 connection.id ens224
-· ens256 one queue on four CPUs                                        5: all 4
+ ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (5)
+
+``+5``: further findings; ``(5)``: the key that lists all of them.
 """
 
 from __future__ import annotations
 
 from textual.message import Message
 
-from nictop.model.facts import fit, width, wrap
+from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import (
-    LINE_CONTINUATION,
-    PLACE_TEXTS,
     SEVERITY_LABELS,
     checks_text,
-    command_lines,
     fixes_with_commands,
-    severity_counts_text,
+    headline,
     severity_mark,
-    subject_text,
     verdict_text,
 )
-from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine, cut_spans
+from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
-MAX_PANEL_ROWS = {"-tall": 6, "-medium": 4, "-short": 2}
-"""Rows of text, by the class that the screen has for its height."""
-WAITING = " waiting for the inventory: nothing checked yet"
-INDENT = "    "
-ELLIPSIS = " …"
+NOT_CHECKED_TEXT = "Checks start when the inventory has been read"
+FINDINGS_KEY = "5"
 
 
-def draw_findings(
-    diagnosis: Diagnosis | None, cells: int, rows: int, *, several_hosts: bool = False, glyphs: Glyphs = UNICODE
-) -> list[SpanLine]:
-    """At most `rows` lines of `cells` cells: the worst finding and its first command as a whole if there is room, then
-    the next ones; the last line says how many more there are."""
-    if diagnosis is None:
-        return [((fit(WAITING, cells), "dim"),)]
-    if not diagnosis.findings:
-        said, tone = verdict_text(diagnosis, glyphs=glyphs)
-        return [((f" {said[0]}", tone), (fit(f"{said[1:]} ({checks_text(diagnosis)})", max(0, cells - 2)), "dim"))]
-    worst, *others = diagnosis.findings
-    title, commands = _title(worst, cells, several_hosts, glyphs), _commands(worst, cells, glyphs)
-    if len(title) + len(commands) > rows:
-        title = [finding_line(worst, cells, several_hosts=several_hosts, glyphs=glyphs)]
-    lines = [*title, *_cut_short(commands, rows - len(title), cells)]
-    shown = others[: rows - len(lines)]
-    lines += [finding_line(one, cells, several_hosts=several_hosts, glyphs=glyphs) for one in shown]
-    hidden = len(others) - len(shown)
-    return [*lines[:-1], _with_more(lines[-1], hidden, cells)] if hidden else lines
+def draw_worst_finding(
+    diagnosis: Diagnosis | None, cells: int, *, notice: str = "", several_hosts: bool = False, glyphs: Glyphs = UNICODE
+) -> SpanLine:
+    """Mark, subject and title of the worst finding and the number of the others, in `cells` cells. `notice`: why the
+    chosen host is not live; it is shown instead of the worst finding."""
+    findings = diagnosis.findings if diagnosis is not None else ()
+    others = len(findings) - (0 if notice else 1)
+    more = f" +{others} ({FINDINGS_KEY}) " if others > 0 else f" ({FINDINGS_KEY}) "
+    if notice:
+        line: tuple[Span, str] = ((f" {glyphs.warning} ", "warn"), glyphs.text(notice))
+    elif diagnosis is None:
+        return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
+    elif not findings:
+        return no_problems_line(diagnosis, cells, glyphs)
+    else:
+        line = severity_span(findings[0], glyphs), finding_text(findings[0], several_hosts, glyphs)
+    mark, text = line
+    room = cells - width(mark[0]) - len(more)
+    if room < len(more):
+        return mark, (fit(text, max(0, cells - width(mark[0]))), "")
+    return mark, (fit(text, room), ""), (more, "accent")
 
 
-def finding_line(finding: Finding, cells: int, *, several_hosts: bool, glyphs: Glyphs, word: bool = False) -> SpanLine:
-    """One finding on one line; `word`: with the name of its severity."""
-    mark = _mark(finding, glyphs)
-    spans: list[Span] = [mark]
-    if word:
-        spans.append((f"{SEVERITY_LABELS[finding.severity].word:<9}", mark[1]))
-    room = max(0, cells - sum(len(text) for text, _ in spans))
-    subject = glyphs.text(subject_text(finding, several_hosts=several_hosts)) + " "
-    shown = fit(subject, min(room, width(subject)))
-    return (*spans, (shown, "title"), (fit(glyphs.text(finding.title), room - width(shown)), ""))
+def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs) -> SpanLine:
+    """`` ✓ No problems found (98 checks)``"""
+    verdict, tone = verdict_text(diagnosis, glyphs=glyphs)
+    return (f" {verdict[0]}", tone), (fit(f"{verdict[1:]} ({checks_text(diagnosis)})", max(0, cells - 2)), "")
 
 
-def _mark(finding: Finding, glyphs: Glyphs) -> Span:
-    tone = TONES[SEVERITY_LABELS[finding.severity].tone]
-    return f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone
+def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
+    """Mark of the severity, with a blank at both sides."""
+    return f" {severity_mark(finding.severity, glyphs=glyphs)} ", TONES[SEVERITY_LABELS[finding.severity].tone]
 
 
-def _title(finding: Finding, cells: int, several_hosts: bool, glyphs: Glyphs) -> list[SpanLine]:
-    mark = _mark(finding, glyphs)
-    text = glyphs.text(f"{subject_text(finding, several_hosts=several_hosts)} {finding.title}")
-    parts = wrap(text, cells - len(mark[0]))
-    return [(mark if number == 0 else (" " * len(mark[0]), ""), (part, "title")) for number, part in enumerate(parts)]
-
-
-def _commands(finding: Finding, cells: int, glyphs: Glyphs) -> list[str]:
-    fix = next(iter(fixes_with_commands(finding)), None)
-    if fix is None:
-        return []
-    room = cells - len(INDENT)
-    lines = [part for one in fix.commands for part in command_lines(one, room, where=fix.where, shown=glyphs.text)]
-    if fix.where == "here":
-        return lines
-    place = f"# {PLACE_TEXTS[fix.where]}"  # a comment to a shell: it may be copied with the rest
-    beside = f"{lines[0]}  {place}"
-    return [beside, *lines[1:]] if len(lines) == 1 and width(beside) <= room else [place, *lines]
-
-
-def _cut_short(commands: list[str], rows: int, cells: int) -> list[SpanLine]:
-    """As many lines as there are rows. What is cut ends with an ellipsis: half a command must not look like a whole
-    one."""
-    shown = commands[: max(0, rows)]
-    if shown and len(shown) < len(commands):
-        rest = " ".join(one.removesuffix(LINE_CONTINUATION).strip() for one in commands[len(shown) - 1 :])
-        room = max(0, cells - len(INDENT) - len(ELLIPSIS))
-        shown[-1] = fit(rest, min(room, width(rest))).rstrip("… ") + ELLIPSIS
-    return [((INDENT + one, "accent"),) for one in shown]
-
-
-def _with_more(line: SpanLine, hidden: int, cells: int) -> SpanLine:
-    """The last line, with the number of findings that have no room at its right end."""
-    said = f" +{hidden} more: 5 "
-    room = cells - len(said)
-    if room < len(said):
-        return line
-    spans = cut_spans(line, room)
-    room -= sum(width(text) for text, _ in spans)
-    return (*spans, (" " * room, ""), (said, "accent"))
+def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs) -> str:
+    """``ens224: 2 VFs will not survive a reboot``"""
+    return glyphs.text(headline(finding, several_hosts=several_hosts))
 
 
 def worst_fix(diagnosis: Diagnosis | None) -> tuple[Finding, Fix] | None:
-    """The finding that the panel shows in full, and the fix whose command it shows."""
+    """The worst finding and its first fix that has commands; None if there is none."""
     worst = diagnosis.findings[0] if diagnosis is not None and diagnosis.findings else None
     fix = next(iter(fixes_with_commands(worst)), None) if worst is not None else None
     return (worst, fix) if worst is not None and fix is not None else None
 
 
-def panel_title(diagnosis: Diagnosis | None) -> str:
-    """``Findings: 1 critical · 2 warnings``"""
-    said = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
-    return f"Findings: {said}" if said else "Findings"
-
-
 class FindingsPanel(LineView):
-    """Draws the newest diagnosis into as few rows as it needs. Posts `Opened` on a click."""
+    """One row, whatever the findings. Posts `Opened` on a click."""
 
     can_focus = False
 
     class Opened(Message):
         """The list of all findings was requested."""
 
-    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
-        most = next((rows for name, rows in MAX_PANEL_ROWS.items() if self.screen.has_class(name)), 2)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._content: tuple[Diagnosis | None, str, bool] = (None, "", False)
+
+    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool, notice: str = "") -> None:
+        """See `draw_worst_finding`."""
+        self._content = diagnosis, notice, several_hosts
+        self._draw()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._draw()
+
+    def _draw(self) -> None:
+        diagnosis, notice, several_hosts = self._content
         cells = self.scrollable_content_region.width
-        lines = draw_findings(diagnosis, cells, most, several_hosts=several_hosts, glyphs=self.glyphs)
-        self.take_rows(len(lines) + self.gutter.height)
-        title = self.glyphs.text(panel_title(diagnosis))
-        if self.border_title != title:
-            self.border_title = title
-        self.show_lines(lines)
+        self.show_lines(
+            [draw_worst_finding(diagnosis, cells, notice=notice, several_hosts=several_hosts, glyphs=self.glyphs)]
+        )
 
     def on_click(self) -> None:
         self.post_message(self.Opened())

@@ -1,7 +1,11 @@
-"""All findings, one line each, and below them the chosen one in full; on demand also skipped checks."""
+"""All findings, one line each, and the chosen one in full, below them or (wide) beside them. On demand also skipped
+checks. The sizes of both parts do not depend on the findings.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,23 +13,30 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
 
-from nictop.model.facts import fit, wrap
+from nictop.model.facts import fit, width, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
-from nictop.rules.wording import checks_text, fixes_with_commands, subject_text, verdict_text
+from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text, subject_text
 from nictop.tui.keys import FINDINGS_KEYS
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.findings.page import FindingPage, draw_finding, draw_skipped
-from nictop.tui.widgets.findings.panel import WAITING, finding_line
+from nictop.tui.widgets.findings.page import SPACED_ROWS, FindingPage, draw_finding, draw_skipped, ordered_fixes
+from nictop.tui.widgets.findings.panel import NOT_CHECKED_TEXT, no_problems_line, severity_span
+from nictop.tui.widgets.findings.recent import Entry, RecentFindings, keyed_entries
 
-MIN_WORD_CELLS = 60
+WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
+MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
 
 
-def entry_key(entry: Finding | Skipped) -> str:
-    """Key of an entry: independent of the numbers in its text."""
-    return f"{type(entry).__name__}:{entry.rule}:{entry.host}:{entry.subject}"
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Name → name without what all begin with, up to a separator: ``001`` and ``002`` of alma-load-001 and
+    alma-load-002."""
+    names = tuple(names)
+    same = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
+    prefix = "".join(column[0] for column in same) if len(names) > 1 else ""
+    start = max(prefix.rfind(separator) for separator in "-._") + 1
+    return {name: name[start:] or name for name in names}
 
 
 class FindingList(ChoiceView):
@@ -37,52 +48,97 @@ class FindingList(ChoiceView):
     class Opened(ChoiceView.Opened):
         """Details of the chosen finding were requested."""
 
+    class PageRequested(Message):
+        """The page of the chosen finding is to be scrolled up (-1) or down (1)."""
+
+        def __init__(self, pages: int) -> None:
+            super().__init__()
+            self.pages = pages
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.entries: tuple[Finding | Skipped, ...] = ()
-        self.several_hosts = False
+        self.entries: Sequence[Entry] = ()
+        self._several_hosts = False
+        self._empty_line: SpanLine = ()
+        self._hosts: dict[str, str] = {}
+        self._host_cells = self._subject_cells = 0
 
     @property
-    def chosen(self) -> Finding | Skipped | None:
+    def entry(self) -> Entry | None:
+        """The chosen line."""
         index = self.index
         return None if index is None else self.entries[index]
 
-    def show(self, entries: tuple[Finding | Skipped, ...], *, several_hosts: bool) -> None:
-        """Draw `entries`; the cursor stays on its finding."""
-        self.entries, self.several_hosts = entries, several_hosts
-        self.set_keys([entry_key(one) for one in entries])
+    @property
+    def chosen(self) -> Finding | Skipped | None:
+        entry = self.entry
+        return None if entry is None else entry.about
+
+    def show(self, entries: Sequence[Entry], *, several_hosts: bool, empty_line: SpanLine) -> None:
+        """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding."""
+        self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
+        abouts = [entry.about for entry in entries]
+        text = self.glyphs.text
+        self._hosts = short_names({one.host for one in abouts}) if several_hosts else {}
+        self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
+        subjects = (text(self._subject(one)) for one in abouts if isinstance(one, Finding))
+        self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
+        self.set_keys([entry.key for entry in entries])
         self.redraw()
+
+    def first_choice(self) -> int:
+        return next((index for index, entry in enumerate(self.entries) if not entry.gone), 0)
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
+
+    def action_page(self, pages: int) -> None:
+        """The list has few rows and the page many: the keys that scroll by a page scroll that one."""
+        self.post_message(self.PageRequested(pages))
 
     def redraw(self) -> None:
         if self.entries:
             self.show_drawn(len(self.entries), self._entry_line, None, self.index)
         else:
-            self.show_lines([])
+            self.show_lines([self._empty_line])
+
+    def _subject(self, finding: Finding) -> str:
+        return finding.subject if self._several_hosts else finding.subject or finding.host
 
     def _entry_line(self, index: int) -> SpanLine:
+        """Mark, host, subject, title."""
         entry, cells = self.entries[index], self.scrollable_content_region.width
-        if isinstance(entry, Finding):
-            return finding_line(
-                entry, cells, several_hosts=self.several_hosts, glyphs=self.glyphs, word=cells >= MIN_WORD_CELLS
-            )
-        about = subject_text(entry, several_hosts=self.several_hosts) if entry.subject or self.several_hosts else ""
-        text = self.glyphs.text(f"{entry.rule} {about}".rstrip() + f": {entry.reason}")
-        return ((fit(f" {self.glyphs.skipped} {text}", cells), "dim"),)
+        about, text = entry.about, self.glyphs.text
+        if isinstance(about, Skipped):
+            subject = subject_text(about, several_hosts=self._several_hosts)
+            subject = subject if about.subject or self._several_hosts else ""
+            line = f" {self.glyphs.skipped} {text(about.rule + f' {subject}'.rstrip())}: {text(about.reason)}"
+            return ((fit(line, cells), "dim"),)
+        spans: list[Span] = [severity_span(about, self.glyphs)]
+        if cells >= WORD_MIN_CELLS:
+            spans.append((f"{SEVERITY_LABELS[about.severity].word:<9}", spans[0][1]))
+        if self._host_cells:
+            spans.append((fit(text(self._hosts[about.host]), self._host_cells) + " ", ""))
+        spans.append((fit(text(self._subject(about)), self._subject_cells) + " ", "title"))
+        room = cells - sum(width(one) for one, _ in spans)
+        spans.append((fit(text(about.title), max(0, room)), ""))
+        if entry.gone:
+            spans = [(f" {self.glyphs.passed} ", "dim"), *((one, "dim") for one, _ in spans[1:])]
+        return tuple(spans)
 
 
 class FindingsView(WhileOpen, Container):
-    """List above, page below; `enter` gives the page the whole view."""
+    """List and page; `enter` gives the page the whole view. `clock`: the time that is shown, in seconds."""
 
     BINDINGS: ClassVar[list[BindingType]] = FINDINGS_KEYS
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, clock: Callable[[], float], id: str | None = None) -> None:
         super().__init__(id=id)
+        self._clock = clock
+        self._recent = RecentFindings()
         self._diagnosis: Diagnosis | None = None
         self._several_hosts = False
-        self._marked = 0
+        self._fix_index = 0
         self.skipped = False
         """Whether skipped checks are listed, too."""
         self.full = False
@@ -94,67 +150,99 @@ class FindingsView(WhileOpen, Container):
 
     @property
     def fix(self) -> tuple[Finding, Fix] | None:
-        """The finding whose page is shown, and the fix that is marked there; None where there is nothing to type."""
-        entry = self.query_one(FindingList).chosen
-        fixes = fixes_with_commands(entry) if isinstance(entry, Finding) else ()
-        return (entry, fixes[min(self._marked, len(fixes) - 1)]) if fixes and isinstance(entry, Finding) else None
+        """The finding whose page is shown, and the fix that is shown there; None if that has no commands, or if the
+        finding is gone."""
+        entry = self.query_one(FindingList).entry
+        if entry is None or entry.gone or not isinstance(entry.about, Finding):
+            return None
+        fixes = ordered_fixes(entry.about)
+        fix = fixes[min(self._fix_index, len(fixes) - 1)] if fixes else None
+        return (entry.about, fix) if fix is not None and fix.commands else None
 
     def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
+        """Remember the findings, and draw them if the view is visible."""
         self._diagnosis, self._several_hosts = diagnosis, several_hosts
-        entries: tuple[Finding | Skipped, ...] = ()
-        if diagnosis is not None:
-            entries = (*diagnosis.findings, *(diagnosis.skipped if self.skipped else ()))
-        listed = self.query_one(FindingList)
-        listed.show(entries, several_hosts=several_hosts)
-        listed.take_rows(max(1, min(len(entries), self.size.height * 2 // 5)) + listed.gutter.height)
-        visible = bool(entries) and not self.full
-        if listed.display != visible:
-            listed.display = visible
-        title = self._title()
-        if listed.border_title != title:
-            listed.border_title = title
+        self._recent.update(diagnosis.findings if diagnosis is not None else (), self._clock())
+        if not self.display:
+            return
+        entries = [*self._recent.entries]
+        if diagnosis is not None and self.skipped:
+            entries += keyed_entries(diagnosis.skipped, self._clock())
+        listed, page = self.query_one(FindingList), self.query_one(FindingPage)
+        listed.show(entries, several_hosts=several_hosts, empty_line=self._empty_line())
+        if listed.display is self.full:
+            listed.display = not self.full
+        counts = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
+        checks = checks_text(diagnosis) if diagnosis is not None else ""
+        _set_title(listed, f"Findings: {counts}" if counts else "Findings")
+        is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
+        _set_title(page, checks if is_titled or not counts else f"{counts} · {checks}")
         self.draw_page()
 
-    def _title(self) -> str:
+    def _empty_line(self) -> SpanLine:
+        cells = self.query_one(FindingList).scrollable_content_region.width
         if self._diagnosis is None:
-            return "Findings"
-        said, _ = verdict_text(self._diagnosis, glyphs=self.glyphs)
-        return self.glyphs.text(f"{said} · {checks_text(self._diagnosis)}")
+            return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
+        return no_problems_line(self._diagnosis, cells, self.glyphs)
 
     def draw_page(self) -> None:
         page = self.query_one(FindingPage)
         cells = page.scrollable_content_region.width
-        entry = self.query_one(FindingList).chosen
-        if isinstance(entry, Finding):
-            lines = draw_finding(
-                entry, cells, marked=self._marked, several_hosts=self._several_hosts, glyphs=self.glyphs
-            )
-        elif entry is not None:
-            lines = draw_skipped(entry, cells, several_hosts=self._several_hosts, glyphs=self.glyphs)
-        elif self._diagnosis is None:
-            lines = [((WAITING, "dim"),)]
+        spaced = page.size.height >= SPACED_ROWS
+        several, glyphs = self._several_hosts, self.glyphs
+        entry = self.query_one(FindingList).entry
+        if entry is None:
+            lines = self._empty_page(cells)
+        elif isinstance(entry.about, Skipped):
+            lines = draw_skipped(entry.about, cells, several_hosts=several, spaced=spaced, glyphs=glyphs)
         else:
-            said, tone = verdict_text(self._diagnosis, glyphs=self.glyphs)
-            lines = [((f" {said} ({checks_text(self._diagnosis)})", tone),)]
-            reasons = sorted({one.reason for one in self._diagnosis.skipped})
-            skipped = [f"Skipped: {reason}" for reason in reasons]
-            lines += [((f" {part}", "dim"),) for text in skipped for part in wrap(text, cells - 2)]
-            if skipped:
-                lines.append(((" s lists the skipped checks", "dim"),))
+            lines = draw_finding(
+                entry.about,
+                cells,
+                fix_index=self._fix_index,
+                several_hosts=several,
+                gone=entry.gone,
+                spaced=spaced,
+                glyphs=glyphs,
+            )
         page.show_lines(lines)
 
+    def _empty_page(self, cells: int) -> list[SpanLine]:
+        """What follows from an empty list."""
+        if self._diagnosis is None:
+            return []
+        if not self._diagnosis.skipped:
+            return [((" All checks passed.", ""),)]
+        texts = ["All checks that ran passed. Press s for skipped checks."]
+        texts += [f"Skipped: {reason}" for reason in sorted({one.reason for one in self._diagnosis.skipped})]
+        return [((f" {part}", ""),) for text in texts for part in wrap(self.glyphs.text(text), cells - 2)]
+
     def on_finding_list_chosen(self) -> None:
-        """Show the page of the newly chosen finding from its top, with the first fix marked."""
-        self._marked = 0
+        """Show the page of the newly chosen finding from its top, with its first fix."""
+        self._fix_index = 0
         self.query_one(FindingPage).scroll_to(y=0, animate=False)
         self.draw_page()
 
+    def on_finding_list_page_requested(self, message: FindingList.PageRequested) -> None:
+        page = self.query_one(FindingPage)
+        page.scroll_relative(y=message.pages * max(1, page.size.height - 1), animate=False)
+
+    def on_finding_page_fix_requested(self, message: FindingPage.FixRequested) -> None:
+        self.action_mark(message.step)
+
     def action_mark(self, step: int) -> None:
-        """Mark the previous or next fix, and scroll to it."""
-        entry = self.query_one(FindingList).chosen
-        fixes = fixes_with_commands(entry) if isinstance(entry, Finding) else ()
-        if not fixes:
-            return
-        self._marked = max(0, min(len(fixes) - 1, self._marked + step))
-        self.draw_page()
-        self.query_one(FindingPage).scroll_to_mark()
+        """Show the previous or next fix."""
+        chosen = self.query_one(FindingList).chosen
+        fixes = ordered_fixes(chosen) if isinstance(chosen, Finding) else ()
+        index = max(0, min(len(fixes) - 1, self._fix_index + step))
+        if index != self._fix_index:
+            self._fix_index = index
+            self.query_one(FindingPage).scroll_to(y=0, animate=False)
+            self.draw_page()
+            self.screen.refresh_bindings()
+
+
+def _set_title(view: LineView, title: str) -> None:
+    title = view.glyphs.text(title)
+    if view.border_title != title:
+        view.border_title = title

@@ -1,8 +1,13 @@
-"""The watched hosts, one line each, and everything about the chosen one: how the connection is, rights, clock."""
+"""The watched hosts, one line each, and the facts of the chosen one.
+
+  HOST STATE CPU        RX b/s TX b/s drops/s FIND RTT ms ADDRESS
+● web1 live  ██···  48% 1.20 G 3.10 M    0      ▲1   0.41 root@198.51.100.11
+✖ web3 failed    –          –      –       –     –      – web3
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,18 +15,24 @@ from textual.message import Message
 
 from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.hosts.specification import Host
-from nictop.model.columns.column import Cell, Column, fit_columns
-from nictop.model.devices.rights import is_root, rights_text
-from nictop.model.facts import platform_text, wrap
+from nictop.model.columns.column import Cell, Column
+from nictop.model.devices.rights import missing_rights_text, rights_text
+from nictop.model.facts import clean, platform_text, width, wrap
+from nictop.model.rates.links import Rates
+from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import is_virtual
 from nictop.model.time_axis import LocalClock, clock_text
+from nictop.rules import SEVERITIES, Diagnosis, Severity
+from nictop.rules.registry import has_platform
+from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line, headings
 from nictop.tui.widgets.status.host_strip import STYLES, host_mark
 
-MORE_RIGHTS = "its probe runs as root with: nictop --sudo, or sudo = true for the host in config.toml"
-FACT_LABEL_CELLS = 9
-"""Cells of a label in the facts of a host."""
+MORE_RIGHTS = "run its probe as root: nictop --sudo, or sudo = true for the host in config.toml"
+CPU_BAR_CELLS = 5
 
 
 def address_words(host: Host) -> str:
@@ -46,30 +57,91 @@ class HostRow(NamedTuple):
 
     host: HostSession
     moment: DrawTime
+    severities: Sequence[Severity] | None = None
+    """Of its findings; None: not checked yet."""
+    glyphs: Glyphs = UNICODE
 
     @property
     def status(self) -> ConnectionStatus:
         return self.host.status(self.moment.here.monotonic, self.moment.interval)
+
+    @property
+    def rates(self) -> Rates | None:
+        """None unless they are current."""
+        return self.host.snapshot.rates if self.status in ("live", "overloaded") else None
 
 
 def _state(row: HostRow) -> Cell:
     return row.host.status_text(row.moment.here.monotonic, row.moment.interval), STYLES[row.status]
 
 
-def _rights(row: HostRow) -> Cell:
-    root, hello = is_root(row.host.snapshot), row.host.snapshot.hello
-    if root:
-        return "root", "normal"
-    return "–" if root is None or hello is None else f"user {hello.euid}", "dim"
+def _cpu(row: HostRow) -> Cell:
+    """Mean of all CPUs: a bar and per cent."""
+    cpus = row.rates.cpus.values() if row.rates is not None else ()
+    if not cpus:
+        return f"{units.UNKNOWN:>{CPU_BAR_CELLS + 4}} ", "dim"
+    busy = sum(shares.busy for shares in cpus) / len(cpus)
+    full = min(CPU_BAR_CELLS, round(busy * CPU_BAR_CELLS))
+    bar = row.glyphs.flow * full + row.glyphs.idle * (CPU_BAR_CELLS - full)
+    return f"{bar} {100 * busy:3.0f}%", "normal" if busy >= 0.005 else "dim"
+
+
+def _sum(*names: str) -> Callable[[HostRow], Cell]:
+    """Sum of some fields of `LinkRates` over the NICs of the host: the links with a device, as bridges, bonds and VLANs
+    carry the same packets again. Where there is none, as in a network namespace, the veth links."""
+
+    def cell(row: HostRow) -> Cell:
+        links = row.host.snapshot.links.values()
+        nics = [link for link in links if not is_virtual(link)] or [link for link in links if link.kind == "veth"]
+        rates = row.rates.links if row.rates is not None else {}
+        counted = [rates[link.ifindex] for link in nics if link.ifindex in rates]
+        values = [value for one in counted for name in names if (value := getattr(one, name)) is not None]
+        total = sum(values) if values else None
+        return units.scaled(total), "normal" if total else "dim"
+
+    return cell
+
+
+def _drops(row: HostRow) -> Cell:
+    text, tone = _sum("rx_dropped", "tx_dropped", "rx_missed")(row)
+    return text, "warn" if tone == "normal" else tone
+
+
+def _findings(row: HostRow) -> Cell:
+    """Mark of the worst one and their number."""
+    if row.severities is None:
+        return units.UNKNOWN, "dim"
+    if not row.severities:
+        return "0", "dim"
+    worst = min(row.severities, key=SEVERITIES.index)
+    return f"{severity_mark(worst, glyphs=row.glyphs)}{len(row.severities)}", SEVERITY_LABELS[worst].tone
+
+
+def _round_trip(row: HostRow) -> Cell:
+    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; a local host has none."""
+    clock = row.host.snapshot.clock if row.status in ("live", "overloaded") else None
+    if clock is None:
+        return units.UNKNOWN, "dim"
+    milliseconds = 2e3 * clock.uncertainty
+    return units.significant(milliseconds) if milliseconds < 999 else f"{milliseconds:.0f}", "normal"
 
 
 COLUMNS: tuple[Column[HostRow], ...] = (
-    Column("host", "HOST", "", 18, 1, "left", lambda row: (row.host.name, "title")),
+    Column("host", "HOST", "", 24, 1, "left", lambda row: (row.host.name, "title")),
     Column("state", "STATE", "", 22, 2, "left", _state),
-    Column("rights", "RIGHTS", "", 10, 3, "left", _rights),
-    Column("address", "ADDRESS", "", 24, 4, "left", lambda row: (address_words(row.host.host), "dim")),
-    Column("clock", "CLOCK", "", 44, 5, "left", lambda row: (clock_text(row.host.snapshot, row.moment.here), "dim")),
+    Column("cpu", "CPU", "%", CPU_BAR_CELLS + 5, 3, "left", _cpu),
+    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("rx_bits")),
+    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("tx_bits")),
+    Column("drops", "drops/s", "1/s", 7, 5, "right", _drops),
+    Column("findings", "FIND", "", 4, 6, "right", _findings),
+    Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip),
+    Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (address_words(row.host.host), "dim")),
 )
+SIZED_COLUMNS = ("host", "state", "address")
+"""Columns that are as wide as their texts."""
+STATE_CELLS = (6, 10)
+"""Widths of the column for short states; with others it has its full width: the seconds in them change."""
+MIN_ADDRESS_CELLS = 10
 
 
 class HostTable(ChoiceView):
@@ -84,17 +156,25 @@ class HostTable(ChoiceView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._hosts: Sequence[HostSession] = ()
+        self._rows: Sequence[HostRow] = ()
         self._shown = ""
-        self._moment: DrawTime | None = None
 
     @property
     def chosen(self) -> HostSession | None:
         index = self.index
         return None if index is None else self._hosts[index]
 
-    def show(self, hosts: Sequence[HostSession], shown: str, moment: DrawTime) -> None:
-        """Draw `hosts`; `shown` is the name of the one on the live screen."""
-        self._hosts, self._shown, self._moment = hosts, shown, moment
+    def show(
+        self, hosts: Sequence[HostSession], shown: str, moment: DrawTime, diagnosis: Diagnosis | None = None
+    ) -> None:
+        """Draw `hosts` and the number of their findings; `shown` is the name of the one on the live screen."""
+        self._hosts, self._shown = hosts, shown
+        severities: dict[str, list[Severity]] = {
+            host.name: [] for host in hosts if diagnosis is not None and has_platform(host.snapshot)
+        }
+        for finding in diagnosis.findings if diagnosis is not None else ():
+            severities.setdefault(finding.host, []).append(finding.severity)
+        self._rows = [HostRow(host, moment, severities.get(host.name), self.glyphs) for host in hosts]
         self.set_keys([host.name for host in hosts])
         self.redraw()
 
@@ -105,50 +185,78 @@ class HostTable(ChoiceView):
         self.post_message(self.Chosen())
 
     def redraw(self) -> None:
-        moment = self._moment
-        if moment is not None:
-            columns = _visible_columns(self.scrollable_content_region.width - 2)
-            rows = [HostRow(host, moment) for host in self._hosts]
-            self.show_drawn(
-                len(rows),
-                lambda index: self._line_for(rows[index], columns),
-                (("  " + headings(columns), ""),),
-                self.index,
-            )
+        cells = self.scrollable_content_region.width - 2
+        columns, hidden = visible_columns(self._rows, cells)
+        header = header_line(f"  {headings(columns)}", hidden, cells + 2, self.glyphs)
+        self.show_drawn(len(self._rows), lambda index: self._row_line(self._rows[index], columns), header, self.index)
 
-    def _line_for(self, row: HostRow, columns: Sequence[Column[HostRow]]) -> SpanLine:
+    def _row_line(self, row: HostRow, columns: Sequence[Column[HostRow]]) -> SpanLine:
         return (" ", ""), host_mark(row.status, glyphs=self.glyphs), *cell_spans(columns, row, self.glyphs)
 
 
-def _visible_columns(room: int) -> tuple[Column[HostRow], ...]:
-    """The columns that fit; the name at any width, cut if necessary."""
-    return fit_columns(COLUMNS, room) or (replace(COLUMNS[0], width=max(1, room - 1)),)
+def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[HostRow], ...], int]:
+    """The columns that fit into `room` cells, and the number of the others; the name at any width, cut if necessary."""
+    sized = [_sized(column, rows) for column in COLUMNS]
+    *others, address = sized
+    left = room - sum(column.width + 1 for column in others) - 1
+    if MIN_ADDRESS_CELLS <= left < address.width:
+        address = replace(address, width=left)
+    columns, hidden = fit_with_mark((*others, address), room)
+    if not columns:
+        return (replace(sized[0], width=max(1, room - 1)),), len(sized) - 1
+    return columns, hidden
+
+
+def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
+    if column.key not in SIZED_COLUMNS:
+        return column
+    needed = max((width(clean(column.cell(row)[0])) for row in rows), default=0)
+    if column.key == "state":
+        needed = next((step for step in STATE_CELLS if step >= needed), column.width)
+    return replace(column, width=min(column.width, max(needed, len(column.title))))
 
 
 def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]:
-    """Everything about one host, each fact wrapped to `cells`."""
-    now = moment.here.monotonic
-    status, snapshot = host.status(now, moment.interval), host.snapshot
-    age = host.age_text(now, moment.interval)
-    state = host.status_text(now, moment.interval) + (f"; {age}" if age else "")
-    lines = [*_fact("state", state, cells, STYLES[status])]
-    why = host.notice(now, moment.interval) if status == "overloaded" else host.reason
-    if why and status != "live":
-        lines += _fact("why", why, cells, "warn")
-    lines += _fact("address", address_words(host.host), cells)
-    if snapshot.hello is not None:
-        lines += _fact("rights", rights_text(snapshot), cells)
-        if not is_root(snapshot):
-            lines += _fact("", MORE_RIGHTS, cells, "dim")
-        hello = snapshot.hello
-        lines += _fact("system", f"{hello.hostname} · Linux {hello.kernel} · Python {hello.python}", cells)
-    if snapshot.inventory is not None and "platform" not in snapshot.inventory.pending:
-        lines += _fact("machine", platform_text(snapshot.inventory.platform), cells)
-    lines += _fact("clock", clock_text(snapshot, moment.here), cells)
-    lines += [line for one in snapshot.troubles[-3:] for line in _fact("trouble", one.message, cells, "warn")]
-    return lines
+    """The facts of a host, in one line if they fit; before them why it is not live, after them what its probe could not
+    read."""
+    now, snapshot = moment.here.monotonic, host.snapshot
+    status = host.status(now, moment.interval)
+    lines: list[SpanLine] = []
+    if status != "live":
+        lines += _lines(host.notice(now, moment.interval), cells, STYLES[status])
+    lines += _lines(host_facts_text(host, moment, cells), cells)
+    missing = missing_rights_text(snapshot)
+    if missing:
+        lines += _lines(f"{missing}; {MORE_RIGHTS}", cells, "dim")
+    return lines + [line for one in snapshot.troubles[-3:] for line in _lines(f"error: {one.message}", cells, "warn")]
 
 
-def _fact(label: str, text: str, cells: int, style: str = "") -> Iterable[SpanLine]:
-    for number, part in enumerate(wrap(text, cells - FACT_LABEL_CELLS - 1)):
-        yield ((f" {label if number == 0 else '':<{FACT_LABEL_CELLS}}", "dim"), (part, style))
+def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:
+    """``root · Linux 6.18.3-1.el9 · KVM guest · 2 CPUs · Python 3.11.7 · clock offset 0 s ± 410 µs``. Where it does not
+    fit: ``Linux 6.18`` and ``Python 3.11``, then without Python."""
+    snapshot, hello = host.snapshot, host.snapshot.hello
+    if hello is None:
+        return address_words(host.host)
+    machine = [hello.hostname] if hello.hostname not in ("", host.name) else []
+    if has_platform(snapshot) and snapshot.inventory is not None:
+        machine.append(platform_text(snapshot.inventory.platform))
+    clock = clock_text(snapshot, moment.here)
+    kernel, python = _minor(hello.kernel), _minor(hello.python)
+    texts = [
+        " · ".join((rights_text(snapshot), *system, clock))
+        for system in (
+            (f"Linux {hello.kernel}", *machine, f"Python {hello.python}"),
+            (f"Linux {kernel}", *machine, f"Python {python}"),
+            (f"Linux {kernel}", *machine),
+        )
+    ]
+    return next((text for text in texts if width(clean(text)) <= cells - 2), texts[-1])
+
+
+def _minor(version: str) -> str:
+    """``6.18`` of ``6.18.3-1.el9``"""
+    return ".".join(version.split(".")[:2])
+
+
+def _lines(text: str, cells: int, style: str = "") -> Iterable[SpanLine]:
+    return (((f" {part}", style),) for part in wrap(text, cells - 2) if text)

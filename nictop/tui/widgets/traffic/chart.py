@@ -71,7 +71,7 @@ class RunChart(LineView):
             return
         first = min(some[0].time - some[0].seconds for some in arrivals)
         last = max(some[-1].time for some in arrivals)
-        step = sight_of(picture, self.view).span / layout_of(len(picture.flows), *self._cells()).columns
+        step = sight_of(picture, self.view).span / layout_of(picture, *self._cells()).columns
         cursor = self.view.cursor
         moved = last - step / 2 if cursor is None else cursor + columns * step
         self._look(replace(self.view, cursor=max(first + step / 2, min(last - step / 2, moved))))

@@ -1,11 +1,14 @@
-"""A run over time: goodput as an area under the ceiling, CPU of one host as a line, one axis for all.
+"""A run over time: goodput as an area below the line rate, and the CPU of one host below it, on one time axis.
 
- Gb/s  █ a → b 9.38 Gb/s  ⠒ CPU of b 55 % of 4                        %
-       ┄┄ ceiling 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps
-   10 ┤                                                               ├100
-      │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄│
-    5 ┤█████████████████████████████⠤⠤⠔⠒⠒⠤                            ├ 50
-    0 ┤██████████████████████████████████                             ├  0
+ Gb/s  █ a → b 9.38 Gb/s   CPU of b 55 % of 4 cores
+       ┄┄ line rate 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps
+   10 ┤
+      │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄
+    5 ┤██████████████████████████████████
+    0 ┤██████████████████████████████████
+  CPU │                                                               ├100
+    % │▄▄▄▄▄▄▄▄▄▄▄▄▄▅▅▅▅▅▅▅▅▅▅▄▄▄▄▄▄▄▄▄▄▄                             ├ 50
+      │██████████████████████████████████                             ├  0
        0         2         4         6         8         10 s
 
 Pure functions. Each of two directions has a plot of its own, one above the other: they are told apart without colours.
@@ -25,8 +28,6 @@ from nictop.tui.widgets.charts.plot import (
     Canvas,
     along,
     draw_area,
-    draw_line,
-    line_values,
     means,
     time_ticks,
     time_words,
@@ -47,7 +48,9 @@ LEFT_AXIS_CELLS, RIGHT_AXIS_CELLS = 6, 5
 MIN_AXIS_CELLS, MIN_BOTH_AXES_CELLS = 40, 56
 """Cells from which on there is room for them."""
 MIN_LINE_ROWS = 3
-"""Rows of a plot from which on lines leave something of the area to be seen."""
+"""Rows of a plot from which on the line rate leaves something of the area to be seen."""
+CPU_ROWS = 3
+"""Rows of the CPU chart; without them for it, its value is in the legend only."""
 MAX_SECONDS_SCALE = 180
 """Seconds in sight up to which times are told in seconds."""
 MIN_CEILING_LINE_ROWS = 9
@@ -64,18 +67,24 @@ class ChartLayout:
     right: int
     plots: tuple[tuple[int, int], ...]
     """(row, rows) of each direction."""
+    cpu: tuple[int, int] | None
+    """(row, rows) of the CPU chart; None: there is no room for it."""
     foot: bool
     """There is a time axis below."""
 
-    def box(self, number: int) -> Box:
-        return Box(self.left, *self.plots[number][:1], self.columns, self.plots[number][1])
+    def box(self, part: tuple[int, int]) -> Box:
+        row, rows = part
+        return Box(self.left, row, self.columns, rows)
 
 
-def layout_of(flows: int, width: int, height: int) -> ChartLayout:
+def layout_of(picture: RunView, width: int, height: int) -> ChartLayout:
     """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
+    flows = len(picture.flows)
     heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
+    cpu_rows = CPU_ROWS if picture.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * flows) else 0
+    rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
     right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
     count = flows if flows and rows >= 2 * flows else 1
@@ -84,19 +93,21 @@ def layout_of(flows: int, width: int, height: int) -> ChartLayout:
         part = rows // count + (number < rows % count)
         plots.append((row, part))
         row += part
-    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), foot)
+    cpu = (row, cpu_rows) if cpu_rows else None
+    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), cpu, foot)
 
 
 def draw_run(picture: RunView, view: View, width: int, height: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """Exactly `height` lines, none wider than `width` cells."""
     if width < 1 or height < 1:
         return []
-    layout = layout_of(len(picture.flows), width, height)
+    layout = layout_of(picture, width, height)
     sight = sight_of(picture, view)
     columns = columns_of(picture, sight, layout)
     drawing = Drawing(picture, view, layout, sight, scale_of(picture, columns), Canvas(width, height), glyphs=glyphs)
     for number, values in enumerate(columns):
         drawing.draw_plot(number, values)
+    drawing.draw_cpu()
     drawing.draw_cursor()
     if not any(flow.arrivals for flow in picture.flows):
         drawing.draw_waiting()
@@ -148,20 +159,41 @@ class Drawing:
     glyphs: Glyphs
 
     def draw_plot(self, number: int, values: Sequence[float | None]) -> None:
-        """The area of one direction, the ceiling and the CPU line over it, and the axes beside it."""
-        box, sight = self.layout.box(number), self.sight
-        step = sight.span / box.columns
+        """The area of one direction, the line rate across it, and the axis at its left."""
+        box = self.layout.box(self.layout.plots[number])
         own = FLOW_STYLES[number % len(FLOW_STYLES)]
-        styles = [own if sight.begin + (column + 0.5) * step > 0 else "dim" for column in range(box.columns)]
-        draw_area(self.canvas, values, box, self.scale.top, styles, glyphs=self.glyphs)
+        draw_area(self.canvas, values, box, self.scale.top, self._styles(own), glyphs=self.glyphs)
         if self.scale.ceiling is not None and box.rows >= MIN_LINE_ROWS:
             self._draw_ceiling(self.scale.ceiling / self.scale.top, box)
+        self._draw_left_axis(box)
+        if self.layout.left:
+            for value in value_ticks(self.scale.top, box.rows):
+                label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
+                row = _row_of(value / self.scale.top, box)
+                self.canvas.write(0, row, label + self.glyphs.left_tick, "dim")
+
+    def draw_cpu(self) -> None:
+        """The CPU of one host as an area up to 100 %, with its axis at the right."""
         host = chosen_host(self.picture, self.view)
-        if host is not None and box.rows >= MIN_LINE_ROWS:
-            count = line_values(box.columns, glyphs=self.glyphs)
-            line = along(cpu_line(host.series, self.view.hottest), sight.begin, sight.span / count, count)
-            draw_line(self.canvas, line, box, 1.0, CPU_STYLE, glyphs=self.glyphs)
-        self._draw_axes(box)
+        if host is None or self.layout.cpu is None:
+            return
+        box, sight = self.layout.box(self.layout.cpu), self.sight
+        values = along(cpu_line(host.series, self.view.hottest), sight.begin, sight.span / box.columns, box.columns)
+        draw_area(self.canvas, values, box, 1.0, self._styles(CPU_STYLE), glyphs=self.glyphs)
+        self._draw_left_axis(box)
+        if self.layout.left:
+            for row, word in enumerate(("CPU", "%")):
+                self.canvas.write(0, box.top + row, f"{word:>{box.left - 1}}", "dim")
+        if self.layout.right:
+            end = box.left + box.columns
+            for percent in (0, 50, 100):
+                self.canvas.write(end, _row_of(percent / 100, box), f"{self.glyphs.right_tick}{percent:>3}", "dim")
+
+    def _styles(self, own: str) -> list[str]:
+        """Of each column: omitted seconds are dim."""
+        sight, columns = self.sight, self.layout.columns
+        step = sight.span / columns
+        return [own if sight.begin + (column + 0.5) * step > 0 else "dim" for column in range(columns)]
 
     def _draw_ceiling(self, share: float, box: Box) -> None:
         """A line at the ceiling; the top of the area is not painted over, what reaches above the line is."""
@@ -171,20 +203,9 @@ class Drawing:
             if self.canvas.at(x, row) == " " or (self.canvas.at(x, row) == self.glyphs.levels[-1] and above != " "):
                 self.canvas.put(x, row, self.glyphs.ceiling, CEILING_STYLE)
 
-    def _draw_axes(self, box: Box) -> None:
-        bar, glyphs = self.glyphs.axis, self.glyphs
-        end = box.left + box.columns
+    def _draw_left_axis(self, box: Box) -> None:
         for row in range(box.top, box.top + box.rows):
-            self.canvas.put(box.left - 1, row, bar, "dim")
-            if self.layout.right:
-                self.canvas.put(end, row, bar, "dim")
-        if self.layout.left:
-            for value in value_ticks(self.scale.top, box.rows):
-                label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
-                self.canvas.write(0, _row_of(value / self.scale.top, box), label + glyphs.left_tick, "dim")
-        if self.layout.right:
-            for value in value_ticks(100.0, box.rows):
-                self.canvas.write(end, _row_of(value / 100, box), f"{glyphs.right_tick}{value:>3g}", "dim")
+            self.canvas.put(box.left - 1, row, self.glyphs.axis, "dim")
 
     def draw_cursor(self) -> None:
         time, sight, layout = self.view.cursor, self.sight, self.layout
@@ -225,7 +246,7 @@ class Drawing:
         """Before the first value: what the run waits for, or why it failed, in the middle of the plots."""
         result, layout = self.picture.result, self.layout
         failure = result.failure if result is not None else None
-        words = failure.sentence if failure is not None else self.picture.stage or "nothing arrived"
+        words = failure.sentence if failure is not None else self.picture.stage or "no data received"
         room = max(0, layout.columns - 2)
         text = shown(words, room, self.glyphs)[:room]
         row = layout.heads + max(0, self.canvas.height - layout.heads - layout.foot - 1) // 2

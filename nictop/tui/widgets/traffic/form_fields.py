@@ -1,7 +1,7 @@
-"""The options of a run as they are typed: one table of fields, and the request that their texts make.
+"""The options of a run as they are typed: one table of fields, and the request of their texts.
 
-Reads nothing. An empty field is the default. `request_of_form` returns the request, and why each invalid text is
-invalid.
+Reads nothing. An empty field is the default. Letters in brackets are the options of iperf3. Two values of the field
+vary are a comparison, any other number is a sweep.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from nictop.errors import NictopError
-from nictop.model.text.words import count_noun
+from nictop.traffic.plan.plan import Direction
 from nictop.traffic.plan.quantities import (
     parse_bit_rate,
     parse_byte_count,
@@ -25,47 +25,48 @@ from nictop.tui.widgets.base.form import presets as presets_of
 
 __all__ = ["FIELDS", "Field", "field_of", "next_choice", "presets", "request_of_form"]
 
-ALL_OTHERS, NOBODY = "all other hosts", "nobody"
+ALL_OTHERS, NOBODY = "all other hosts", "none"
 NO, YES = "no", "yes"
-
+DIRECTIONS: dict[str, Direction] = {
+    "client → server": "forward",
+    "server → client": "reverse",
+    "both": "bidirectional",
+}
+"""Choice of the field direction → its value."""
 
 FIELDS = (
-    Field("direction", "direction", "who sends", None, ("forward", "reverse", "bidirectional"), common=True),
+    Field("direction", "direction", "", None, tuple(DIRECTIONS), common=True),
     Field("protocol", "protocol", "", None, ("tcp", "udp"), common=True),
-    Field("time", "time", "seconds that count", parse_whole_number, preset="10", common=True),
-    Field("streams", "streams", "1 to 128", parse_whole_number, preset="1", common=True),
-    Field("length", "message size", "128K, 1M: bytes of one write or datagram", parse_byte_count, common=True),
-    Field("bitrate", "bitrate", "500M, 2.5G: bits per second of each stream", parse_bit_rate, common=True),
-    Field(
-        "repeat", "repeat", "runs of each set-up; five make a comparison", parse_whole_number, preset="1", common=True
-    ),
-    Field(
-        "generator", "generator", "auto: iperf3 where both have it", None, ("auto", "iperf3", "builtin"), common=True
-    ),
-    Field("sweep", "sweep", "length=512,4K,128K  mss=  streams=  queues=  mtu=", parse_values, empty="none"),
-    Field("compare", "compare", "streams=1,4  nic=ens224,ens256  setup=A,B: exactly two", parse_values, empty="none"),
-    Field("between", "between", "a command that makes the change; without one you are asked", empty="none"),
-    Field("rest", "rest", "seconds between two runs", parse_seconds, preset="2"),
-    Field("observers", "observe", "whose CPUs and NICs are watched too", None, (ALL_OTHERS, NOBODY)),
-    Field("label", "label", "words under which the results are kept", empty="none"),
-    Field("omit", "omit", "seconds at the beginning that do not count", parse_whole_number, preset="0"),
-    Field("mss", "MSS", "88 to 32767 bytes", parse_whole_number),
-    Field("window", "window", "256K, 4M: bytes of the socket buffers", parse_byte_count),
-    Field("congestion", "congestion", "cubic, bbr, reno: what both kernels have"),
-    Field("dscp", "DSCP", "0 to 63, ef, af41", parse_dscp),
-    Field("client_cpu", "client's CPU", "the CPU that its generator runs on", parse_cpu),
-    Field("server_cpu", "server's CPU", "the CPU that its generator runs on", parse_cpu),
-    Field("zerocopy", "zerocopy", "send without copying", lambda word: word == YES, (NO, YES)),
-    Field("port", "port", "1 to 65535", parse_whole_number, preset="5201"),
-    Field("interval", "interval", "seconds between two points, from 0.1", parse_seconds, preset="0.5"),
+    Field("time", "seconds", "measured seconds (-t)", parse_whole_number, preset="10", common=True),
+    Field("streams", "streams", "parallel connections, 1 to 128 (-P)", parse_whole_number, preset="1", common=True),
+    Field("length", "block size", "bytes per write or datagram: 128K, 1M (-l)", parse_byte_count, common=True),
+    Field("bitrate", "rate", "b/s per stream: 500M, 2.5G (-b)", parse_bit_rate, common=True),
+    Field("repeat", "runs", "runs per variant (5 recommended)", parse_whole_number, preset="1", common=True),
+    Field("vary", "vary", "streams=1,4  length=512,4K,8M  mtu=  nic= …", parse_values, empty="nothing", common=True),
+    Field("label", "label", "label for the saved result", empty="none", common=True),
+    Field("generator", "tool", "auto: iperf3 if both hosts have it", None, ("auto", "iperf3", "builtin")),
+    Field("between", "command", "setup command between variants (mtu, queues, setup)", empty="none: you are asked"),
+    Field("rest", "pause", "seconds between two runs", parse_seconds, preset="2"),
+    Field("observers", "also monitor", "CPU and NICs of these hosts", None, (ALL_OTHERS, NOBODY)),
+    Field("omit", "omit", "seconds before the measured ones (-O)", parse_whole_number, preset="0"),
+    Field("mss", "MSS", "TCP maximum segment size, 88 to 32767 bytes (-M)", parse_whole_number),
+    Field("window", "window", "socket buffer size: 256K, 4M (-w)", parse_byte_count),
+    Field("congestion", "congestion", "congestion control: cubic, bbr (-C)"),
+    Field("dscp", "DSCP", "0 to 63, ef, af41 (--dscp)", parse_dscp),
+    Field("client_cpu", "client CPU", "CPU affinity of the client process (-A)", parse_cpu),
+    Field("server_cpu", "server CPU", "CPU affinity of the server process (-A)", parse_cpu),
+    Field("zerocopy", "zerocopy", "sendfile (-Z)", lambda word: word == YES, (NO, YES)),
+    Field("port", "port", "1 to 65535 (-p)", parse_whole_number, preset="5201"),
+    Field("interval", "interval", "seconds between two reports, from 0.1 (-i)", parse_seconds, preset="0.5"),
 )
 """In the order in which they are shown."""
 
 BY_NAME = {field.name: field for field in FIELDS}
 
 PLAN_NAMES = {
-    "client's CPU": "client_cpu", "server's CPU": "server_cpu", "congestion control": "congestion",
-    "a bitrate": "bitrate", "traffic in both directions": "direction",
+    "client CPU": "client_cpu", "server CPU": "server_cpu", "congestion control": "congestion",
+    "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length",
+    "sweep": "vary", "compare": "vary", "pause": "rest",
 }  # fmt: skip
 """How a sentence about a plan begins → the field that it is about, where that is not its name."""
 
@@ -79,23 +80,24 @@ def request_of_form(
     words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]
 ) -> tuple[RunRequest, dict[str, str]]:
     """The request, of whose endpoints only the hosts are set, and name of a field → why its text is invalid. `others`:
-    hosts that may observe."""
+    hosts that may be monitored too."""
     found: dict[str, object] = {}
     problems: dict[str, str] = {}
     for field in FIELDS:
         word = words.get(field.name, "").strip()
         if field.name == "observers":
             found["observers"] = () if word == NOBODY else others
+        elif field.name == "direction":
+            found["direction"] = DIRECTIONS.get(word, "forward")
         elif word:
             try:
                 found[field.name] = word if field.parse is None else field.parse(word)
             except NictopError as error:
                 sentence = error.message.partition(": ")[2] or error.message
                 problems[field.name] = f"{sentence}; {error.hint}" if error.hint else sentence
-    compared = found.get("compare")
-    if isinstance(compared, tuple) and len(compared[1]) != 2:
-        problems["compare"] = f"{count_noun(len(compared[1]), 'value')}, and a comparison is of exactly two"
-        del found["compare"]
+    varied = found.pop("vary", None)
+    if isinstance(varied, tuple):
+        found["compare" if len(varied[1]) == 2 else "sweep"] = varied
     return replace(RunRequest(client, server), **found), problems  # type: ignore[arg-type]
 
 
@@ -108,4 +110,4 @@ def field_of(sentence: str) -> str | None:
     return first if first in BY_NAME else None
 
 
-assert {field.name for field in FIELDS} <= {field.name for field in fields(RunRequest)}
+assert {field.name for field in FIELDS} - {"vary"} <= {field.name for field in fields(RunRequest)}

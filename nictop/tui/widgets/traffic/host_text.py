@@ -1,6 +1,6 @@
-"""What one host did at a moment of a run, in words with their tones: CPUs, NIC, connections, queue.
+"""The figures of one host at one time of a run, as text with styles: CPUs, NIC, connections, queue.
 
-Pure functions; each gives the spans of one part of a line, () for what is not known. Names of machines are cleaned.
+Pure functions; each returns the spans of one part of a line, () if nothing is known. Names are cleaned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import Arrival, SenderState
+from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import HostSample, RunSample
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import MAX_STEAL_SHARE
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.stacked_chart import shares
@@ -24,19 +26,24 @@ Part = Sequence[Span]
 
 ROLE_STYLES = {"client": "accent", "server": "accent", "observer": "title"}
 MAX_NAMED_CPUS = 4
-"""CPUs that are named of those that take the interrupts of a queue."""
+"""CPUs of a queue that are listed."""
 FULL_CORE_SHARE = 0.95
-"""Share of its time from which a core has no more to give."""
+"""Share of its time from which a core is marked as full."""
 
 
-def host_label(one: HostSample) -> str:
-    """``server b ens4``, clean."""
-    return " ".join(part for part in (one.host.role, clean(one.host.host), one.host.nic) if part)
+def host_label(one: HostLoadView, plan: RunPlan) -> str:
+    """``RX b:ens4``, ``observer pve``: the direction of the payload, host and NIC, clean."""
+    name = f"{clean(one.host)}:{one.nic}" if one.nic else clean(one.host)
+    if one.role == "observer":
+        return f"observer {name}"
+    if len(plan.sending) > 1:
+        return f"RX+TX {name}"
+    return f"{'TX' if one.role in plan.sending else 'RX'} {name}"
 
 
 def cpu_words(busy: Busy | None) -> Part:
     if busy is None:
-        return (("CPU not counted", "dim"),)
+        return (("CPU n/a", "dim"),)
     share = busy.total / busy.cores if busy.cores else 0.0
     return (("CPU ", "dim"), (f"{100 * share:3.0f} %", "title"), (f" of {busy.cores}", "dim"))
 
@@ -49,20 +56,20 @@ def softirq_words(busy: Busy | None) -> Part:
 
 
 def steal_words(busy: Busy | None) -> Part:
-    """Steal time, if it is so high that the run does not count."""
+    """Steal time, if it is so high that the run is not ranked."""
     if busy is None or busy.steal_share <= MAX_STEAL_SHARE:
         return ()
     return (("steal ", "dim"), (f"{100 * busy.steal_share:.0f} %", "warn"))
 
 
 def hottest_words(busy: Busy | None, *, brief: bool = False) -> Part:
-    """The busiest core, marked when it is saturated, and its share of interrupts."""
+    """The busiest core, marked if it is full, and its share of softirq."""
     if busy is None:
         return ()
     tone = "bad" if busy.hottest_softirq >= SATURATED else "warn" if busy.hottest_busy >= FULL_CORE_SHARE else ""
     core: Span = (f"CPU{busy.hottest} {100 * busy.hottest_busy:3.0f} %{' ▲' if tone else '  '}", tone)
     if brief:
-        return (core,)
+        return (("hottest ", "dim"), core)
     softirq = f" softirq {100 * busy.hottest_softirq:.0f} %" if busy.hottest_softirq >= 0.005 else ""
     return (("hottest ", "dim"), core, (softirq, tone or "dim"))
 
@@ -82,12 +89,12 @@ def split_words(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Pa
 
 
 def network_parts(one: HostSample, values: RunSample) -> list[Part]:
-    """Sending connections, NIC, and queue or vhost threads: the most informative first."""
+    """Sending connections, queue or vhost threads, and NIC: the most informative first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]
     parts: list[Part] = [sending_words(known) for known in sending if known is not None]
     parts += [datagram_words(known) for known in arrived if known is not None]
-    parts += [packet_words(one.packets), carrying_words(one.carrying)]
+    parts += [carrying_words(one.carrying), packet_words(one.packets)]
     return [part for part in parts if part] or [()]
 
 
@@ -118,7 +125,7 @@ def packet_words(one: Packets | None) -> Part:
     if one is None:
         return ()
     spans: list[Span] = []
-    for name, rate in (("in", one.received), ("out", one.sent)):
+    for name, rate in (("RX", one.received), ("TX", one.sent)):
         if rate is not None:
             spans += [(f" {name} " if spans else f"{name} ", "dim"), (units.packets_per_second(rate), "")]
     if one.dropped is not None:
@@ -127,16 +134,17 @@ def packet_words(one: Packets | None) -> Part:
 
 
 def carrying_words(one: Carrying | None) -> Part:
-    """``queue 0 of 4 has 97 % on CPU 2``; of a hypervisor what its vhost threads cost."""
+    """``queue 0 (of 4) 97 % CPU 2``; of a hypervisor what its vhost threads cost."""
     if one is None:
         return ()
     spans: list[Span] = []
     if one.queue is not None:
-        spans += [("queue ", "dim"), (f"{one.queue}", "title"), (f" of {one.queues}" if one.queues > 1 else "", "dim")]
+        of = f" (of {one.queues})" if one.queues > 1 else ""
+        spans += [("queue ", "dim"), (f"{one.queue}", "title"), (of, "dim")]
         if one.share is not None and one.queues > 1:
-            spans += [(" has ", "dim"), (f"{100 * one.share:.0f} %", "")]
+            spans.append((f" {100 * one.share:.0f} %", ""))
         if one.cpus:
-            spans += [(" on CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
+            spans += [(" CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
     if one.vhost is not None:
         spans += [("  vhost " if spans else "vhost ", "dim"), (f"{100 * one.vhost:.0f} % of a core", "")]
     return spans

@@ -1,12 +1,13 @@
-"""Every host of a run: what its CPUs, its NIC and its connections did, now, under the cursor, or over the whole run.
+"""Every host of a run: its CPUs, its NIC and its connections, now, at the cursor, or over the whole run.
 
-One line each where rows are few:
- client a ens4   CPU  41 % of 4  CPU0  41 %  softirq   3 %  retransmits 3 rtt 310 µs cwnd 1.20 MiB ▂▂▃▃▃▃▃▃
-With more of them a chart of where the CPU time went, and beside it all that is known:
- client a ens4   CPU  41 % of 4  hottest CPU0  41 % softirq 3 %
+One or two lines each where rows are few:
+ TX a:ens4  CPU  41 % of 4  hottest CPU0  41 %    softirq   3 %  ▂▂▃▃▃▃▃▃
+            retransmits 3 rtt 310 µs cwnd 1.20 MiB  queue 0 (of 4) 97 % CPU 2
+With more of them a chart of the kinds of CPU time, and beside it all that is known:
+ TX a:ens4  CPU  41 % of 4  hottest CPU0  41 % softirq 3 %
  100 %┤                          █user 3 ▓system 35 ▒softirq 3 ▚irq 0 ░steal 0 ▞guest 0
-      │▓▓▓▓▓▓▓▓▓▓▓▓▓▓            retransmits 3 rtt 310 µs cwnd 1.20 MiB  in 40.1 kpps out 812 kpps drops 0
-      │██████████████            queue 0 of 4 has 97 % on CPU 2
+      │▓▓▓▓▓▓▓▓▓▓▓▓▓▓            retransmits 3 rtt 310 µs cwnd 1.20 MiB  queue 0 (of 4) 97 % CPU 2
+      │██████████████            RX 40.1 kpps TX 812 kpps drops 0
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MIN_HOST_CHART_CELLS, CHART_SHARE = 64, 0.4
 """Cells from which on there is room for one, and the part of them that it takes."""
 MIN_SPARK_CELLS, MAX_SPARK_CELLS = 6, 24
 LONG_TEXT_CELLS = 100
-"""Cells from which on a single line says more of the busiest core than its number."""
+"""Cells from which on a line has the softirq share of the busiest core."""
 
 
 def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
@@ -51,7 +52,7 @@ def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: G
         return []
     values = values_of(picture, view.cursor)
     each = min(MAX_HOST_ROWS, rows // len(picture.hosts))
-    label = min(max(cells(host_label(one)) for one in values.hosts), max(8, width // 3))
+    label = min(max(cells(host_label(one.host, picture.plan)) for one in values.hosts), max(8, width // 3))
     lines: list[SpanLine] = []
     for one in values.hosts:
         if each >= MIN_HOST_CHART_ROWS and width >= MIN_HOST_CHART_CELLS:
@@ -93,7 +94,7 @@ def _line(
     """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line;
     `network`: there is no second line for those of the NIC."""
     label, width = size
-    lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {shown(host_label(one.host, picture.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
     hottest = hottest_words(one.busy, brief=width < LONG_TEXT_CELLS)
     parts = [
         cpu_words(one.busy),
@@ -119,7 +120,7 @@ def _block(
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""
     label, width, rows = size
-    lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {shown(host_label(one.host, picture.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
     network = network_parts(one, values)
     parts = [cpu_words(one.busy), hottest_words(one.busy), steal_words(one.busy)]
     head = _fitting(lead, parts, width, glyphs)

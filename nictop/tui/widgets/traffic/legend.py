@@ -1,6 +1,6 @@
-"""The words above the chart of a run: what each mark stands for, with its value now or under the cursor.
+"""The legend above the chart of a run: marks, and their values now or at the cursor.
 
-Pure functions. What does not fit is said shorter, and at last cut; nothing is ever wider than it may be.
+Pure functions. Text that does not fit is shortened, then cut; no line is wider than its width.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from nictop.model.facts import clean, fit
 from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.words import count_noun
 from nictop.traffic.live.run_view import FlowSample, RunSample, RunView
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.charts.plot import time_words
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
 
 FLOW_STYLES = ("in", "out")
-CPU_STYLE = "warn"
+CPU_STYLE = "system"
 CEILING_STYLE = "title"
 
 
@@ -32,13 +33,12 @@ def draw_legend(
         span = picture.end - picture.start
         lead.append((f" at {time_words(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
     for shortness in range(3):
-        spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(picture, view, values, shortness, glyphs)]
+        spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(picture, view, values, shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
         if used <= width:
             break
-    right = "%" if margin and width >= used + 2 else ""
-    return cut((*spans, (" " * max(0, width - used - 2), ""), (right, "dim")), width)
+    return cut(tuple(spans), width)
 
 
 def _flows(flows: Sequence[FlowSample], shortness: int, glyphs: Glyphs) -> list[Span]:
@@ -55,7 +55,7 @@ def _flows(flows: Sequence[FlowSample], shortness: int, glyphs: Glyphs) -> list[
     return spans
 
 
-def _cpu(picture: RunView, view: View, values: RunSample, shortness: int, glyphs: Glyphs) -> list[Span]:
+def _cpu(picture: RunView, view: View, values: RunSample, shortness: int) -> list[Span]:
     host = chosen_host(picture, view)
     if host is None:
         return []
@@ -68,23 +68,23 @@ def _cpu(picture: RunView, view: View, values: RunSample, shortness: int, glyphs
         if view.hottest
         else "CPU"
     )
-    spans: list[Span] = [(f" {glyphs.line} ", CPU_STYLE)]
-    spans.append((f"{what} of {clean(host.host)} " if shortness < 2 else "CPU ", ""))
+    spans: list[Span] = [("  ", "")]
+    spans.append((f"{what} of {clean(host.host)} " if shortness < 2 else "CPU ", CPU_STYLE))
     spans.append((f"{share:>5}", "title"))
     if shortness == 0 and busy is not None and not view.hottest:
-        spans.append((f" of {busy.cores}", "dim"))
+        spans.append((f" of {count_noun(busy.cores, 'core')}", "dim"))
     return spans
 
 
 def draw_ceiling_words(picture: RunView, scale: Scale, width: int, *, margin: int, glyphs: Glyphs) -> SpanLine:
-    """The ceiling with its number, or why there is none."""
+    """The line rate with its number, or why there is none."""
     ceiling = picture.ceiling
     if ceiling is None:
         return ()
     mark = glyphs.ceiling * 2 if scale.ceiling is not None else "  "
-    words = ceiling.sentence
-    if ceiling.goodput is not None:
-        words = f"{'' if scale.ceiling is not None else 'above this scale: '}ceiling {words}"
+    words = f"line rate {ceiling.sentence}"
+    if ceiling.goodput is not None and scale.ceiling is None:
+        words = f"above this scale: {words}"
     room = max(0, width - margin - 4)
     text = shown(words, min(room, cells(glyphs.text(words))), glyphs)
     return cut(((" " * margin + f" {mark} ", CEILING_STYLE), (text, "")), width)

@@ -1,7 +1,7 @@
-"""The pairs of ends that a run can go between, one line each: those that share a subnet, both ways round.
+"""The paths that a test can use, one line each: two NICs that share a subnet. The direction is chosen in the form.
 
-CLIENT        NIC     SERVER        NIC     NETWORK        SPEED  DIFFERS
-vm1           ens224  vm2           ens224  192.0.2.0/24   10G    mtu 9000 / 1500
+PATH                       NETWORK        SPEED  DIFFERS
+vm1:ens224 ↔ vm2:ens224    192.0.2.0/24   10G    mtu 9000 / 1500
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
-MAX_CELLS = 22
-"""Width of a column but the last."""
+MAX_PATH_CELLS, MAX_CELLS = 48, 22
+"""Widths of the columns but the last."""
 UNKNOWN = "–"
 
 
@@ -36,6 +36,11 @@ class OfferRow:
     differs: str
 
     @property
+    def path(self) -> str:
+        """``vm1:ens224 ↔ vm2:ens224``: the client first."""
+        return f"{self.offer.client.host}:{self.client_nic} ↔ {self.offer.server.host}:{self.server_nic}"
+
+    @property
     def key(self) -> str:
         offer = self.offer
         return f"{offer.client.host} {offer.client.address} {offer.server.host} {offer.server.address}"
@@ -48,10 +53,7 @@ class OfferRow:
 
 
 COLUMNS: tuple[Column[OfferRow], ...] = (
-    Column("client", "CLIENT", "", MAX_CELLS, 1, "left", lambda row: (row.offer.client.host, "title")),
-    Column("client_nic", "NIC", "", MAX_CELLS, 1, "left", lambda row: row.client_nic),
-    Column("server", "SERVER", "", MAX_CELLS, 1, "left", lambda row: (row.offer.server.host, "title")),
-    Column("server_nic", "NIC", "", MAX_CELLS, 1, "left", lambda row: row.server_nic),
+    Column("path", "PATH", "", MAX_PATH_CELLS, 1, "left", lambda row: (row.path, "title")),
     Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.offer.network),
     Column("speed", "SPEED", "", MAX_CELLS, 1, "left", lambda row: row.speed),
     Column("differs", "DIFFERS", "", REMAINING_WIDTH, 1, "left", lambda row: (row.differs, "warn")),
@@ -59,8 +61,11 @@ COLUMNS: tuple[Column[OfferRow], ...] = (
 
 
 def offer_rows(offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:
-    """One row for each offer, in the same order."""
-    return tuple(_row(offer, snapshots) for offer in offers)
+    """One row for each path, in the order of `offers`, which have it in both directions: the first one is taken."""
+    found: dict[frozenset[Endpoint], EndpointPair] = {}
+    for offer in offers:
+        found.setdefault(frozenset((offer.client, offer.server)), offer)
+    return tuple(_row(offer, snapshots) for offer in found.values())
 
 
 def link_of(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
@@ -117,7 +122,7 @@ class OfferTable(ChoiceView):
             self.show_lines([((f" {part}", ""),) for part in said], ((" ", ""),))
             return
         rows = self._rows
-        columns = sized_columns(COLUMNS, rows, self.scrollable_content_region.width)
+        columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width)
         self.show_drawn(
             len(rows),
             lambda index: tuple(cell_spans(columns, rows[index], self.glyphs)),

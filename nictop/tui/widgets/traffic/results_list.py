@@ -1,8 +1,10 @@
-"""The set-ups of which results are kept, one line each: when, between whom, what was special, what arrived.
+"""The stored results by set-up, one line each: when, hosts, test, runs, median, CPU cost.
 
-  WHEN              ENDS                RUNS  GOODPUT    WHAT
-A 2026-11-21 08:01  vm1 → vm2              5  9.38 Gb/s  compare queues 1
-B 2026-11-21 08:01  vm1 → vm2              5  9.41 Gb/s  compare queues 4
+  WHEN         HOSTS      TEST                              RUNS    MEDIAN  CPU/Gb
+A 11-21 08:01  vm1 → vm2  TCP ×1 20 s MTU 1500 iperf3 ens3     5 9.38 Gb/s    0.31
+B 11-21 08:04  vm1 ← vm2  TCP ×4 20 s MTU 1500 iperf3 ens3     5 9.41 Gb/s    0.33
+
+CPU/Gb: cores per Gb/s of the end that pays more.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual.message import Message
+
 from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_columns
 from nictop.model.text import units
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import hosts_text, wall_time_text
+from nictop.report.runs.sentences import per_gigabit_text, plan_options, wall_time_text
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
-MINUTES = len("2026-11-21 08:01")
+WHEN = slice(len("2026-"), len("2026-11-21 08:01"))
 MAX_CELLS = 40
 """Width of a column but the last."""
 
@@ -55,19 +59,41 @@ def _goodput(row: ResultGroup) -> Cell:
     return (units.bits_per_second(goodput.median), "title") if goodput is not None else ("failed", "bad")
 
 
-def _what(row: ResultGroup) -> str:
-    kept, plan = row.first, row.first.result.plan
-    varied = f"{kept.variable} {kept.value}" if kept.value else ""
-    words = (kept.label, kept.kind if kept.kind != "run" else "", varied, plan.protocol.upper(), plan.generator)
+def _hosts(row: ResultGroup) -> str:
+    """``vm1 → vm2``: client and server, with an arrow in the direction of the payload."""
+    plan = row.first.result.plan
+    arrow = {"forward": "→", "reverse": "←", "bidirectional": "↔"}[plan.direction]
+    return f"{plan.client.host} {arrow} {plan.server.host}"
+
+
+def _test(row: ResultGroup) -> str:
+    """Label, varied value, protocol and streams, seconds, MTU, tool, NICs."""
+    kept, plan, facts = row.first, row.first.result.plan, row.first.result.facts
+    nics = dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic")))
+    words = (
+        kept.label,
+        f"{kept.variable}={kept.value}" if kept.value else "",
+        f"{plan.protocol.upper()} ×{plan.streams} {plan.time} s",
+        f"MTU {facts['mtu']}" if facts.get("mtu") else "",
+        *plan_options(plan),
+        plan.generator,
+        "/".join(nics),
+    )
     return " ".join(word for word in words if word)
 
 
+def _cost(row: ResultGroup) -> str:
+    known = [spread.median for role, _, spread in row.point.costs if spread is not None and role != "observer"]
+    return per_gigabit_text(max(known)) if known else units.UNKNOWN
+
+
 COLUMNS: tuple[Column[ResultGroup], ...] = (
-    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: wall_time_text(row.first.result.wall)[:MINUTES]),
-    Column("ends", "ENDS", "", MAX_CELLS, 1, "left", lambda row: hosts_text(row.first.result.plan)),
+    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: wall_time_text(row.first.result.wall)[WHEN]),
+    Column("hosts", "HOSTS", "", MAX_CELLS, 1, "left", _hosts),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs),
-    Column("goodput", "GOODPUT", "", MAX_CELLS, 1, "right", _goodput),
-    Column("what", "WHAT", "", REMAINING_WIDTH, 1, "left", _what),
+    Column("goodput", "MEDIAN", "", MAX_CELLS, 1, "right", _goodput),
+    Column("cost", "CPU/Gb", "", MAX_CELLS, 1, "right", _cost),
+    Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test),
 )
 
 
@@ -76,7 +102,7 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
     experiments: dict[str, list[StoredRun]] = {}
     for one in runs:
         experiments.setdefault(one.experiment, []).append(one)
-    found = []
+    found: list[ResultGroup] = []
     for identity, members in experiments.items():
         ordered = tuple(sorted(members, key=lambda one: one.number))
         found += [ResultGroup(f"{identity} {one.group} {one.value}", one, ordered) for one in set_up_points(ordered)]
@@ -84,7 +110,10 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
 
 
 class SetUpList(ChoiceView):
-    """Two of the lines may be marked: A and B."""
+    """Two of the lines may be marked: A and B. Posts `Chosen` when the cursor is on another line."""
+
+    class Chosen(Message):
+        """The cursor is on another line."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -98,19 +127,39 @@ class SetUpList(ChoiceView):
         index = self.index
         return None if index is None or index >= len(self._rows) else self._rows[index]
 
+    def choice_changed(self, index: int) -> None:
+        self.post_message(self.Chosen())
+
     def marked(self, letter: str) -> ResultGroup | None:
         return next((row for row in self._rows if row.key == self.marks.get(letter)), None)
 
-    def mark(self, letter: str) -> None:
-        """Mark the chosen line with `letter`; marking it again removes the mark."""
+    def mark(self) -> None:
+        """Mark the chosen line: as A, then another one as B, then again; a marked line loses its mark."""
         row = self.chosen
         if row is None:
             return
-        if self.marks.get(letter) == row.key:
-            del self.marks[letter]
-        else:
-            self.marks = {one: key for one, key in self.marks.items() if key != row.key} | {letter: row.key}
+        marks = {letter: key for letter, key in self.marks.items() if key != row.key}
+        if marks == self.marks:
+            marks["A" if "A" not in marks or "B" in marks else "B"] = row.key
+        self.marks = marks
         self.redraw()
+
+    def swap(self) -> None:
+        """A becomes B, and B becomes A."""
+        self.marks = {"B" if letter == "A" else "A": key for letter, key in self.marks.items()}
+        self.redraw()
+
+    @property
+    def compared(self) -> tuple[ResultGroup, ResultGroup] | None:
+        """A and B; without marks, the two set-ups of the chosen comparison. None: there are no two."""
+        a, b = self.marked("A"), self.marked("B")
+        if a is not None and b is not None:
+            return a, b
+        row = self.chosen
+        if self.marks or row is None or row.first.kind != "compare":
+            return None
+        both = [one for one in self._rows if one.first.experiment == row.first.experiment]
+        return (both[0], both[1]) if len(both) == 2 else None
 
     def show(self, rows: Sequence[ResultGroup], empty: Sequence[str]) -> None:
         """Draw `rows`; `empty`: lines to show when there are none."""
@@ -123,7 +172,7 @@ class SetUpList(ChoiceView):
             self.show_lines([((f" {line}", ""),) for line in self._empty], ((" ", ""),))
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
-        columns = sized_columns(COLUMNS, rows, self.scrollable_content_region.width - 2)
+        columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width - 2)
 
         def line(index: int) -> SpanLine:
             mark = (f" {letters.get(rows[index].key, ' ')}", "accent")

@@ -1,11 +1,12 @@
-"""Changing a host from its finding: the plan, yes, the countdown, kept or undone; on real hosts of our own."""
+"""Applying the fix of a finding: plan, confirmation, countdown, kept or rolled back; on real hosts of this test."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -17,15 +18,16 @@ from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.base.button_row import ButtonRow
+from nictop.tui.widgets.base.form import Form
 from nictop.wire.source import SourceState
 from tests.support.change_screen import (
-    ScreenWithChanges,
     read_mtu,
     screen_with_changes,
     screen_with_changes_in_namespace,
 )
 from tests.support.changes import LINK
+from tests.support.dialogs import button_labels, choose_button, dialog_text, press_button
 from tests.support.findings import commands, finding, step_texts
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import why_no_namespaces
@@ -35,6 +37,8 @@ from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
 JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
+ChangeKind = Literal["prepared", "applying", "applied", "kept", "undoing", "undone"]
+CHANGE_KINDS: tuple[ChangeKind, ...] = ("applying", "applied", "undoing", "undone")
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 
 
@@ -58,10 +62,6 @@ def shows(screen: Screen, kind: type[object]) -> bool:
     return isinstance(screen.app.screen, kind)
 
 
-def page(screen: Screen) -> str:
-    return " ".join(ScreenWithChanges(screen.app, screen.source, screen.pilot).dialog_lines().split())
-
-
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
     """The live screen of a scripted host with one finding."""
     await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
@@ -80,8 +80,8 @@ async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(si
         await with_finding(screen, JUMBO)
         await screen.press("f")
         assert shows(screen, FixScreen)
-        said = page(screen)
-        assert "started without --allow-changes" in said
+        said = dialog_text(screen)
+        assert "Changes are disabled for alma-load-001." in said
         assert "nictop --allow-changes" in said
         assert "allow_changes = true below [hosts.alma-load-001]" in said
         assert str(JUMBO.commands[0]) in said
@@ -92,12 +92,15 @@ async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(si
         assert not [one for one in screen.source.requests if one.change is not None]
 
 
-async def test_what_is_typed_elsewhere_is_not_done_from_here() -> None:
+async def test_what_runs_elsewhere_can_only_be_copied() -> None:
     async with live_screen(NARROW) as screen:
         await with_finding(screen, Fix("esxi", "give it a queue", commands("esxcli network nic list")))
         await screen.press("f")
-        assert "nictop does not do this by itself: it is typed on the ESXi host." in page(screen)
+        assert dialog_text(screen).startswith("Run on the ESXi host:")
+        assert button_labels(screen) == ["Copy", "Close"]
         await screen.press("enter")
+        assert screen.app.clipboard == "esxcli network nic list"
+        await press_button(screen, "Close")
         assert shows(screen, LiveScreen)
 
 
@@ -120,6 +123,83 @@ async def test_a_host_that_is_away_is_not_asked() -> None:
         assert not [one for one in screen.source.requests if one.change is not None]
 
 
+# ---------------------------------------------------------------------------------------------- keys pressed twice
+
+
+async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> Callable[[ChangeKind], Awaitable[None]]:
+    """Open the dialog of a fix and show its plan; the result sends further replies of the host."""
+    await with_finding(screen, JUMBO)
+    await screen.press("f")
+    await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
+    request = next(one.change for one in screen.source.requests if one.change)
+    plan = PlannedAction(request.actions[0], "mtu 1500", "mtu 9000", (), "ens192")
+
+    async def reply(kind: ChangeKind) -> None:
+        line = ChangeLine(1.0, request.id, kind, plan=(plan,), fingerprint="f", needs_second_yes=needs_second_yes)
+        await screen.receive(Line(change=line))
+        await screen.settle()
+
+    await reply("prepared")
+    return reply
+
+
+def decisions(screen: Screen) -> Sequence[str]:
+    """Requests that the host got after the first one."""
+    return [one.change.step for one in screen.source.requests if one.change][1:]
+
+
+async def test_a_held_enter_neither_applies_nor_keeps() -> None:
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        await screen.press("enter", "enter", "enter")
+        assert decisions(screen) == []
+        await screen.press("right", "enter", "enter", "enter")
+        await reply("applying")
+        await screen.press("enter", "enter")
+        await reply("applied")
+        await screen.press("enter", "enter", "enter")
+        assert decisions(screen) == ["apply"], "Keep is pressed only after it was chosen"
+        await press_button(screen, "Keep")
+        await screen.press("enter", "enter")
+        await reply("kept")
+        await screen.press("enter", "enter")
+        assert decisions(screen) == ["apply", "keep"]
+        assert shows(screen, HostChangeScreen)
+
+
+async def test_a_double_click_on_apply_does_not_keep() -> None:
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        await screen.pilot.click(ButtonRow, (3, 0), times=3)
+        await reply("applied")
+        assert decisions(screen) == ["apply"]
+        assert button_labels(screen)[0] == "Keep"
+
+
+async def test_a_doubled_enter_does_not_answer_the_second_question() -> None:
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen, needs_second_yes=True)
+        await screen.press("right", "enter", "enter", "enter")
+        assert "This may disconnect alma-load-001" in dialog_text(screen) and decisions(screen) == []
+        await screen.press(*"yes", "enter", "enter")
+        assert decisions(screen) == ["apply"]
+        await reply("applied")
+        await screen.press("enter", "enter")
+        assert decisions(screen) == ["apply"]
+
+
+async def test_the_dialog_does_not_move() -> None:
+    """Not from its plan to its end; the first two rows and the last one of the screen below stay visible."""
+    async with live_screen(NARROW, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        before = screen.app.screen.query_one("#dialog").region
+        assert before.y == 2 and before.bottom == NARROW[1] - 1
+        await screen.press("right", "enter")
+        for kind in CHANGE_KINDS:
+            await reply(kind)
+            assert screen.app.screen.query_one("#dialog").region == before
+
+
 # ------------------------------------------------------------------------------------------- a real NetworkManager
 
 
@@ -139,26 +219,29 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             await wait_until(screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ())))
             await screen.press("f")
             assert shows(screen, FixScreen)
-            assert "<ADDRESS/PREFIX>: an address with its prefix length" in screen.dialog_text()
+            form = screen.app.screen.query_one(Form)
+            assert "Address/prefix ▏(required) e.g. 192.0.2.10/24" in " ".join(screen.lines(Form)[0].split())
             await screen.press(*"192.0.2.300/24", "enter")
-            assert "'192.0.2.300/24' is not an address with its prefix length" in screen.dialog_text()
-            screen.app.screen.query_one(TextInput).value = ""
-            await screen.press(*"192.0.2.10/24", "enter")
+            assert form.problems == {"ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with its prefix length'}
+            await screen.press("delete", *"192.0.2.10/24")
+            commands_shown = screen.dialog_text().replace(" \\ ", " ")
+            assert "ipv4.addresses 192.0.2.10/24" in commands_shown and "<" not in commands_shown
+            await screen.press("enter")
             await screen.wait_for_stage("prepared")
             words = screen.dialog_text()
-            assert "then ipv4.method manual ipv4.addresses 192.0.2.10/24" in words
+            assert "new ipv4.method manual ipv4.addresses 192.0.2.10/24" in words
             assert "▲ reconfigures ens37: short traffic interruption" in words
             assert "192.0.2.10" not in manager.namespace.run(["ip", "address"])
-            await screen.press("a")
-            await screen.wait_for_text("✓ applied, and read back")
-            await screen.wait_for_text("✓ the host still answers")
-            await screen.wait_for_text("✓ the finding is gone")
+            await screen.press("right", "enter")
+            await screen.wait_for_text("✓ Applied and verified")
+            await screen.wait_for_text("✓ Host still reachable")
+            await screen.wait_for_text("✓ Finding resolved")
             assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
             assert log() == ["begun"]
-            await screen.press("k")
-            await screen.wait_for_text("✓ kept: the new values stay")
+            await screen.press("right", "enter")
+            await screen.wait_for_text("✓ Confirmed: the new values are kept")
             assert log() == ["kept"]
-            await screen.press("enter")
+            await press_button(screen, "Close")
             assert shows(screen, LiveScreen)
         assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
         assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
@@ -174,11 +257,11 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
         await screen.prepare_fix()
         words = screen.dialog_text()
         assert f"1. ip link set dev {LINK} mtu 9000" in words
-        assert "now mtu 1500" in words
-        assert "then mtu 9000" in words
-        assert f"undo ip link set dev {LINK} mtu 1500" in words
-        assert "vm1 takes it back by itself unless you keep it within 30 s" in words
-        await screen.press("k", "u", "enter")  # none of them is yes
+        assert "current mtu 1500" in words
+        assert "new mtu 9000" in words
+        assert f"rollback ip link set dev {LINK} mtu 1500" in words
+        assert "vm1 rolls back automatically after 30 s unless you confirm, or if the connection drops." in words
+        await screen.press("a", "k", "u", "enter", "enter", "space")  # none of them applies it
         assert read_mtu(namespace) == 1500
         await screen.press("escape")
         await screen.wait_until_closed()
@@ -191,14 +274,14 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
 async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
         assert read_mtu(namespace) == 9000
-        await screen.press("u")
-        await screen.wait_for_text("✓ undone: the old values have been read back")
+        await press_button(screen, "Undo now")
+        await screen.wait_for_text("✓ Rolled back: the previous values are verified")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
-        await screen.press("enter")
+        await press_button(screen, "Close")
         await screen.wait_until_closed()
         assert screen.nictop.changes.progress is None
 
@@ -209,26 +292,29 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
     async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
         screen.waits_longest = False
         await screen.prepare_fix()
-        await screen.press(*["minus"] * 5)
-        assert "unless you keep it within 5 s" in screen.dialog_text()
-        await screen.press("plus", "minus", "a")
-        await screen.wait_for_text("✓ applied, and read back")
-        assert "vm1 takes it back by itself in" in screen.dialog_text()
+        await choose_button(screen, "Less time")
+        await screen.press(*["enter"] * 5)
+        assert "rolls back automatically after 5 s" in screen.dialog_text()
+        await press_button(screen, "More time")
+        await press_button(screen, "Less time")
+        await press_button(screen, "Apply")
+        await screen.wait_for_text("✓ Applied and verified")
+        assert "Rolls back in" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, LiveScreen)
-        assert "keep the change?" in screen.drawn()[0]
+        assert "confirm change?" in screen.drawn()[0]
         await screen.press("f")
         assert shows(screen, HostChangeScreen)
         await screen.press("escape")
         await screen.wait_for_stage("ended")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
-        assert "change undone: f" in screen.drawn()[0]
-        assert any("undone: the old values have been read back" in row for row in screen.drawn())
+        assert "change rolled back (f: details)" in screen.drawn()[0]
+        assert any("rolled back: the previous values are verified" in row for row in screen.drawn())
         await screen.press("f")
-        await screen.wait_for_text("✓ undone: the old values have been read back")
-        await screen.press("enter")
-        assert "change undone" not in screen.drawn()[0]
+        await screen.wait_for_text("✓ Rolled back: the previous values are verified")
+        await press_button(screen, "Close")
+        assert "change rolled back" not in screen.drawn()[0]
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -238,16 +324,18 @@ async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: s
         namespace.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
         await screen.prepare_fix()
         assert f"▲ the default route goes over {LINK}" in screen.dialog_text()
-        await screen.press("a")
-        assert "this may cut vm1 off" in screen.dialog_text()
+        await screen.press("right", "enter")
+        assert "This may disconnect vm1" in screen.dialog_text()
         assert read_mtu(namespace) == 1500
-        await screen.press(*answer, "enter")
+        await screen.press(*answer, "enter", "enter")
         if applied:
-            await screen.wait_for_text("✓ applied, and read back")
+            await screen.wait_for_text("✓ Applied and verified")
             assert read_mtu(namespace) == 9000
-            await screen.press("u")
-            await screen.wait_for_text("✓ undone")
+            await press_button(screen, "Undo now")
+            await screen.wait_for_text("✓ Rolled back")
         else:
+            assert "This may disconnect vm1" in screen.dialog_text(), "it stays until it is answered or cancelled"
+            await screen.press("escape")
             await screen.wait_until_closed()
         assert read_mtu(namespace) == 1500
 
@@ -256,16 +344,16 @@ async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: s
 async def test_a_second_change_waits_for_the_first_one() -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
         job, progress = screen.nictop.changes.job, screen.nictop.changes.progress
         assert job is not None
         assert progress is not None
-        assert screen.nictop.changes.start(job, progress.spec.actions) == "a change goes on already"
+        assert screen.nictop.changes.start(job, progress.spec.actions) == "another change is in progress"
         await screen.press("escape", "c")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
-        await screen.press("k")
-        await screen.wait_for_text("✓ kept: the new values stay")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Confirmed: the new values are kept")
         assert read_mtu(namespace) == 9000
 
 
@@ -274,8 +362,8 @@ async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         namespace.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
-        await screen.press("a")
-        await screen.wait_for_text("▲ refused, and nothing was changed")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("▲ Refused, nothing changed")
         assert read_mtu(namespace) == 1400
         assert log() == ["refused"]
 
@@ -287,11 +375,11 @@ async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list
 async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
         await screen.press("ctrl+c")
         assert shows(screen, LeaveScreen)
-        assert "the host takes it back by itself" in screen.dialog_text()
+        assert "the host rolls it back" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, HostChangeScreen)
         await screen.pilot.press("ctrl+c", "enter")
@@ -303,8 +391,8 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
 async def test_after_leaving_the_old_value_is_there() -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
         assert read_mtu(namespace) == 9000
         await screen.nictop.changes.stop()
         wait_for(lambda: read_mtu(namespace) == 1500)
@@ -315,11 +403,11 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
     """The guard undoes it, and the next probe is asked for what is there."""
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
         (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
-        await screen.wait_for_text("✓ undone: the old values have been read back: read back after the connection")
+        await screen.wait_for_text("✓ Rolled back: the previous values are verified: read after the connection")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
 
@@ -328,11 +416,11 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
 async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
         screen.nictop.hosts.add("other=127.0.0.1:1")
         screen.nictop.hosts.remove("vm1")
-        await screen.wait_for_text("how it has ended is not known")
+        await screen.wait_for_text("Result unknown")
         wait_for(lambda: read_mtu(namespace) == 1500)
         assert log() == ["unknown"]
 
@@ -342,7 +430,7 @@ async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) ->
 
 @pytest.mark.usefixtures("namespaces")
 async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None:
-    """The rule's other fix, by the key l: here it is one that somebody must type."""
+    """The other fix of the finding; here it is one that the user must run."""
     lasting = Fix(
         "here", "keep it by a udev rule", commands("echo RULE > /etc/udev/rules.d/90-nic0.rules"), persistent=True
     )
@@ -350,14 +438,14 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
     async with screen_with_changes_in_namespace() as (screen, _):
         screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
         await screen.wait_for_stage("prepared")
-        await screen.press("a")
-        await screen.wait_for_text("✓ applied, and read back")
-        await screen.press("k")
-        await screen.wait_for_text("Gone after the next reboot; to make it last")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied and verified")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("Lost on reboot; to make it persistent")
         assert "keep it by a udev rule" in screen.dialog_text()
-        await screen.press("l")
+        await press_button(screen, "Make persistent")
         assert shows(screen, FixScreen)
-        assert "nictop does not do this by itself: " in screen.dialog_text()
+        assert "nictop cannot apply this fix: " in screen.dialog_text()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -376,13 +464,13 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
             Line(change=ChangeLine(1.0, asked.id, "prepared", plan=(plan,), fingerprint="f", needs_second_yes=True))
         )
         await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "prepared")
-        for keys in ((), ("a",), (*"yes", "enter")):
+        for keys in ((), ("right", "enter"), (*"yes", "enter")):
             await screen.press(*keys)
             drawn = "\n".join(screen.drawn())
             assert "\x1b" not in drawn
             assert "\u202e" not in drawn
             assert not glyphs.is_ascii or size[1] < 10 or drawn.isascii()
-            if size == WIDE and keys != ("a",):
+            if size == WIDE and keys != ("right", "enter"):
                 assert "[red]x[/]" in drawn, "drawn as it is"
         await screen.receive(Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0)))
         await screen.receive(Line(change=ChangeLine(3.0, asked.id, "failed", HOSTILE)))

@@ -1,4 +1,4 @@
-"""Guided set-up: what is filled in becomes commands before one's eyes, then a change with the check that proves it."""
+"""Guided set-up: a form and its commands, then the change and the check of its result."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.table import DeviceTable
-from tests.support.change_screen import ScreenWithChanges, screen_with_changes, screen_with_changes_in_namespace
+from tests.support.change_screen import screen_with_changes, screen_with_changes_in_namespace
 from tests.support.changes import LINK
+from tests.support.dialogs import dialog_text, press_button
 from tests.support.findings import host_of_case
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import Namespace, why_no_namespaces
@@ -71,8 +71,7 @@ async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(
         await open_on(screen, "ens192")
         await screen.press("down", "down", *"192.0.2.10/24")
         await screen.settle()
-        (view,) = screen.app.screen.query("#set-up-page").results(LineView)
-        page = " ".join("".join(text for text, _ in line).strip() for line in view.lines)
+        page = dialog_text(screen)
         for words in (
             "ip address add 192.0.2.10/24 dev ens192",
             "netplan set",
@@ -94,9 +93,9 @@ async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
     async with screen_with_changes_in_namespace(size) as (screen, namespace):
         await open_on(screen, LINK)
         await screen.press("right", "down")
-        assert "1 to 4, 4 now" in "\n".join(form(screen))
+        assert "1 to 4, current 4" in "\n".join(form(screen))
         await screen.press("9")
-        assert f"{LINK} can have 1 to 4 queues" in screen.dialog_text()
+        assert f"{LINK} supports 1 to 4 queues" in screen.dialog_text()
         await screen.press("enter")
         assert shows(screen, SetUpScreen), "what cannot be done is not asked for"
         await screen.press("backspace", "2")
@@ -105,14 +104,14 @@ async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
         await screen.wait_for_stage("prepared")
         assert shows(screen, HostChangeScreen)
         assert queues(namespace) == ["4", "4"]
-        await screen.press("a")
+        await screen.press("right", "enter")
         await screen.wait_for_text(f"✓ {LINK} has 2 receive queues")
         assert queues(namespace) == ["2", "2"]
-        await screen.press("k")
-        await screen.wait_for_text("✓ kept: the new values stay")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Confirmed: the new values are kept")
         assert f"✓ {LINK} has 2 receive queues" in screen.dialog_text()
-        assert "Gone after the next reboot; to make it last" in screen.dialog_text()
-        await screen.press("enter")
+        assert "Lost on reboot; to make it persistent" in screen.dialog_text()
+        await press_button(screen, "Close")
         assert shows(screen, LiveScreen)
         assert queues(namespace) == ["2", "2"]
 
@@ -128,10 +127,10 @@ async def test_an_address_of_its_own() -> None:
             assert "ipv4.addresses 192.0.2.10/24" in screen.dialog_text()
             await screen.press("enter")
             await screen.wait_for_stage("prepared")
-            await screen.press("a")
+            await screen.press("right", "enter")
             await screen.wait_for_text("✓ ens37 has 192.0.2.10/24")
-            await screen.press("k")
-            await screen.wait_for_text("✓ kept: the new values stay")
+            await screen.press("right", "enter")
+            await screen.wait_for_text("✓ Confirmed: the new values are kept")
         assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
         assert "default" not in manager.namespace.run(["ip", "route"])
 
@@ -147,25 +146,51 @@ async def test_fields_that_mean_nothing_are_not_asked_for() -> None:
     async with live_screen(WIDE) as screen:
         await guest(screen)
         await open_on(screen, "ens224")
-        assert [line.split()[0] for line in form(screen)] == ["what", "address", "its", "default", "profile"]
+        assert [line.split()[0] for line in form(screen)] == [
+            "Action",
+            "Method",
+            "Address/prefix",
+            "Default",
+            "NetworkManager",
+        ]
         await screen.press("down", "right")
-        assert [line.split()[0] for line in form(screen)] == ["what", "address", "default", "profile"]
+        assert [line.split()[0] for line in form(screen)] == ["Action", "Method", "Default", "NetworkManager"]
         await screen.press("left", "down", "down", "right")
-        assert [line.split()[0] for line in form(screen)] == ["what", "address", "its", "default", "gateway", "profile"]
+        assert [line.split()[0] for line in form(screen)] == [
+            "Action",
+            "Method",
+            "Address/prefix",
+            "Default",
+            "Gateway",
+            "NetworkManager",
+        ]
+
+
+async def test_a_click_on_an_arrow_selects_another_choice() -> None:
+    async with live_screen(WIDE) as screen:
+        await guest(screen)
+        await open_on(screen, "ens224")
+        (first,) = (line for line in screen.lines(SetUpForm) if "Action" in line)
+        await screen.pilot.click(SetUpForm, (first.index("▸", 1), 0))
+        await screen.settle()
+        assert form(screen)[0].endswith("◂ Set queues ▸")
+        (first,) = (line for line in screen.lines(SetUpForm) if "Action" in line)
+        await screen.pilot.click(SetUpForm, (first.index("◂"), 0))
+        await screen.settle()
+        assert form(screen)[0].endswith("◂ Set IP address ▸")
 
 
 async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
     """Without --allow-changes it ends where a fix does: with how to allow it, and the commands."""
     async with live_screen(WIDE) as screen:
         await guest(screen)
-        page = ScreenWithChanges(screen.app, screen.source, screen.pilot).dialog_text
         await open_on(screen, "ens224")
         await screen.press("enter")
         assert shows(screen, SetUpScreen)
-        assert "Type the address" in page()
+        assert "Enter the address" in dialog_text(screen)
         await screen.press("down", "down", *"192.0.2.10/24", "enter")
         assert shows(screen, FixScreen)
-        assert "started without --allow-changes" in page()
+        assert "Changes are disabled for" in dialog_text(screen)
         await screen.press("y")
         assert "ipv4.addresses 192.0.2.10/24" in screen.app.clipboard
         await screen.press("escape")

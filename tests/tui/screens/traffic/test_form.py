@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -13,16 +14,19 @@ import pytest
 from textual import events
 from textual.widgets import Static
 
+from nictop.cli.arguments import parse
+from nictop.cli.traffic.hosts import run_hosts
+from nictop.cli.traffic.options import request_of
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Address, Line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferTable
@@ -71,9 +75,9 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         (kept,) = runs.nictop.traffic.results
         # payload of 50 Mb/s of frames, and what the shaper sends at once in the beginning
         assert kept.result.goodput is not None and 0 < kept.result.goodput <= 47.8e6 * 1.1
-        assert "arrived at b" in runs.run_text()
+        assert "received by b" in runs.run_text()
         assert "verified" in runs.run_text()
-        assert title(runs).startswith(" a nictopt → b nictopt")
+        assert title(runs).startswith(" a:nictopt → b:nictopt")
         assert [one.identity for _, one in stored_runs(kept_here).runs] == [kept.identity]
         assert runs.generators() == []
 
@@ -89,7 +93,7 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.app.screen.active_bindings["escape"].binding.description == "Back"
-        assert "arrived at b" in runs.run_text() and " of 600 s" in runs.run_text()
+        assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
         ((_, kept),) = stored_runs(kept_here).runs
@@ -117,7 +121,7 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
         try:
             await runs.press("enter")
             if stage != "at once":
-                await runs.until(lambda: "looking for generators" in runs.run_text())
+                await runs.until(lambda: "checking iperf3" in runs.run_text())
             await runs.press("escape")
         finally:
             signal_all(processes, signal.SIGCONT)
@@ -182,7 +186,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         await runs.press("space")
         frozen = runs.chart().shown
         assert frozen is not None
-        assert "FROZEN" in title(runs)
+        assert "PAUSED" in title(runs)
         points = len(frozen.flows[0].arrivals)
 
         def newer() -> bool:
@@ -198,7 +202,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         assert runs.chart().view != before
         await runs.press("home", "space")
         assert runs.chart().time is None
-        assert "FROZEN" not in title(runs)
+        assert "PAUSED" not in title(runs)
         await runs.press("escape")
         await runs.wait_until_finished()
 
@@ -215,7 +219,7 @@ async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
         assert shown(runs) is RunScreen
         assert len(runs.generators()) == 2
         await runs.press(key)
-        await runs.pilot.press(key)
+        await runs.pilot.press("enter" if key == "q" else key)
         await runs.wait_until_ended()
         assert runs.generators() == []
 
@@ -258,7 +262,7 @@ async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None
 async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so() -> None:
     async with two_hosts(bare=["b"]) as runs:
         await runs.open_form()
-        assert "b: no iperf3, only the built-in generator" in runs.pair_facts()
+        assert "b: iperf3 not installed, built-in generator only" in runs.pair_facts()
         await runs.type(2, "1")
         await runs.press("enter")
         await runs.wait_until_finished()
@@ -272,8 +276,8 @@ async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so
 async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_starts() -> None:
     async with two_hosts(bare=["b"]) as runs:
         await runs.open_form()
-        await runs.press("tab", *["down"] * 7, "right")
-        assert runs.app.screen.query_one(RunForm).words["generator"] == "iperf3"
+        runs.app.screen.query_one(RunForm).set_word("generator", "iperf3")
+        await runs.settle()
         assert "not installed" in runs.pair_facts()
         await runs.press("enter")
         assert isinstance(runs.app.screen, TrafficScreen)
@@ -286,7 +290,9 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
 async def compare_by_hand(runs: ScreenWithTraffic) -> None:
     await runs.open_form()
     await runs.type(2, "1")
-    await runs.press(*["down"] * 7, *"setup=old,new", *["down"] * 2, "1", "enter")
+    await runs.press(*["down"] * 5, *"setup=old,new")
+    runs.app.screen.query_one(RunForm).set_word("rest", "1")
+    await runs.press("enter")
 
 
 @real
@@ -295,14 +301,14 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
         await compare_by_hand(runs)
         for name in ("old", "new"):
             await runs.until(
-                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-lines")  # type: ignore[misc]
+                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")  # type: ignore[misc]
             )
             await runs.press("enter")
             await runs.until(lambda: not runs.nictop.traffic.asks)
         await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
-        assert "fewer than 3 runs" in runs.run_text()
+        assert "1 run, 3 needed" in runs.run_text()
         await runs.press("p")
         assert runs.chart().display
 
@@ -343,10 +349,10 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
-        assert "h adds the other one" in drawn
-        assert "self-test" in drawn
+        assert "Press h to add one" in drawn
+        assert "Self-test" in drawn
         await screen.press("enter")
-        assert "no pair of ends" in "\n".join(screen.drawn())
+        assert "no test path" in "\n".join(screen.drawn())
         assert not screen.nictop.traffic.running
         await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
@@ -359,11 +365,11 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
-        assert "vm1 and vm2 are the same machine (equal boot ID)" in drawn
-        assert "share a subnet" not in drawn
+        words = " ".join(row.strip("│ ") for row in drawn.split("\n"))
+        assert "No test path" in words and "vm1 and vm2 report the same boot ID: same machine" in words
 
 
-@pytest.mark.parametrize(("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "share a subnet")])
+@pytest.mark.parametrize(("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "same subnet")])
 async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, words: str) -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name, boot, address, mtu in (("vm1", "b1", "192.0.2.1", 1500), ("vm2", "b2", other, 9000)):
@@ -375,13 +381,13 @@ async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, word
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
         if words == "nothing":
-            assert screen.app.screen.query_one(OfferTable).count == 2
+            assert screen.app.screen.query_one(OfferTable).count == 1
             assert "mtu 1500 / 9000" in drawn
             assert "ens3[/x]" in drawn
             await screen.press("slash", *"192.0.2.9")
-            assert "no pair passes the filter" in "\n".join(screen.drawn())
+            assert "No matches" in "\n".join(screen.drawn())
             await screen.press("escape")
-            assert screen.app.screen.query_one(OfferTable).count == 2
+            assert screen.app.screen.query_one(OfferTable).count == 1
         else:
             assert words in drawn
 
@@ -392,14 +398,14 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
         await runs.open_form()
         await runs.press("tab")
         for field, typed, said in (
-            (3, "many", "no whole number"),
-            (3, "0", "not from 1 to 128"),
-            (5, "fast", "no bitrate"),
-            (2, "99999999", "not from 1"),
-            (4, "9M", "iperf3 sends messages of up to 1048576 bytes"),
+            (3, "many", "not an integer"),
+            (3, "0", "must be 1 to 128"),
+            (5, "fast", "not a rate"),
+            (2, "99999999", "must be 1"),
+            (4, "9M", "block size of iperf3 must be at most 1048576"),
         ):
             if typed == "9M":
-                await runs.press("home", *["down"] * 7, "right")
+                runs.app.screen.query_one(RunForm).set_word("generator", "iperf3")
             await runs.press("home", *["down"] * field, *typed)
             assert said in runs.text("#run-form").split("\n")[field]
             await runs.press("enter")
@@ -408,6 +414,64 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
             assert runs.nictop.traffic.ended == []
             await runs.press("ctrl+u")
             assert said not in runs.text("#run-form").split("\n")[field]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_command_line_below_the_form_makes_the_same_request(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("vm1.example", "vm2.example", size=size) as (screen, hosts):
+        for name, boot, address in (("vm1.example", "b1", "192.0.2.1"), ("vm2.example", "b2", "192.0.2.2")):
+            line = hello()
+            assert line.hello is not None
+            hosts[name].send(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3", address))
+            hosts[name].send(counters(1.0, {2: (0, 0)}))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await screen.press("t")
+        form_screen = screen.app.screen
+        assert isinstance(form_screen, TrafficScreen)
+        form = form_screen.query_one(RunForm)
+
+        def command() -> str:
+            lines = form_screen.query_one("#run-command", LineView).lines[:-1]
+            return " ".join("".join(text for text, _ in line).strip() for line in lines).removeprefix("= ")
+
+        hosts_words = "vm1.example=vm1.example.example vm2.example=vm2.example.example"
+        assert command() == f"nictop traffic {hosts_words}"
+        for word, value in (
+            ("direction", "server → client"),
+            ("streams", "4"),
+            ("vary", "length=512,4K"),
+            ("repeat", "3"),
+        ):
+            form.set_word(word, value)
+            await screen.settle()
+            program, *arguments = shlex.split(command())
+            options = parse(arguments)
+            _, request = run_hosts(options, request_of(options, plain=False))
+            assert program == "nictop"
+            assert request == form_screen._choice.request, value
+        assert request.direction == "reverse" and request.compare == ("length", ("512", "4K"))
+        form.set_word("streams", "many")
+        await screen.settle()
+        assert command() == "", "no command line starts this"
+
+
+async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[bool] = []
+
+    def start(request: RunRequest, *, self_test: bool = False) -> bool:
+        started.append(self_test)
+        return True
+
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        monkeypatch.setattr(screen.nictop.traffic, "start", start)
+        await screen.press("t")
+        await screen.pilot.click("#run-command", offset=(3, 1))
+        await screen.settle()
+        assert "no test path" in "\n".join(screen.drawn()) and not started
+        await screen.pilot.click("#run-command", offset=(15, 1))
+        await screen.settle()
+        assert started == [True] and shown(screen) is RunScreen
 
 
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
@@ -463,7 +527,7 @@ async def open_kept(screen: Screen) -> SetUpList:
     await screen.press("t", "k")
     assert isinstance(screen.app.screen, KeptScreen)
     table = screen.app.screen.query_one(SetUpList)
-    await wait_until(screen, lambda: "reading" not in "".join(text for line in table.lines for text, _ in line))
+    await wait_until(screen, lambda: "Reading" not in "".join(text for line in table.lines for text, _ in line))
     await screen.settle()
     return table
 
@@ -477,17 +541,14 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: P
         table = await open_kept(screen)
         drawn = ["".join(text for text, _ in line) for line in table.lines]
         slower = next(number for number, line in enumerate(drawn) if "vswitch" in line)
-        await screen.press("home", *["down"] * slower, "a")
-        await screen.press("c")
-        assert "Mark B first" in "\n".join(screen.drawn())
-        await screen.press("home", *["down"] * (1 - slower), "b", "c")
-        assert isinstance(screen.app.screen, ComparisonScreen)
+        await screen.press("home", *["down"] * slower, "m")
+        assert "A against B" not in "\n".join(screen.drawn())
+        await screen.press("home", *["down"] * (1 - slower), "m")
         await screen.settle()
-        drawn = screen.drawn()
-        assert any("passthrough[/b] is better" in line for line in drawn)
+        assert any("Better: passthrough[/b] = " in line for line in screen.drawn())
         await screen.press("x")
         await screen.settle()
-        assert any("vswitch is worse" in line for line in screen.drawn())
+        assert any("Worse: vswitch = " in line for line in screen.drawn())
 
 
 async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
@@ -498,10 +559,10 @@ async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
         await screen.press("enter")
         assert shown(screen) is KeptRunScreen
         await screen.settle()
-        assert any("4.00 Gb/s arrived at b" in row for row in screen.drawn())
+        assert any("4.00 Gb/s received by b" in row for row in screen.drawn())
         await screen.press("right_square_bracket")
         await screen.settle()
-        assert any("4.01 Gb/s arrived at b" in row for row in screen.drawn())
+        assert any("4.01 Gb/s received by b" in row for row in screen.drawn())
         assert "run 2 of 2" in screen.drawn()[0]
 
 
@@ -513,15 +574,15 @@ async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
         assert table.chosen is not None
-        assert any("no result of nictop" in row for row in screen.drawn())
+        assert any("not a nictop result" in row for row in screen.drawn())
 
 
 async def test_nothing_kept_is_said() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
-        assert any("Nothing is kept yet" in row for row in screen.drawn())
-        await screen.press("enter", "a", "c", "escape", "escape")
+        assert any("No results yet" in row for row in screen.drawn())
+        await screen.press("enter", "m", "x", "escape", "escape")
         assert isinstance(screen.app.screen, LiveScreen)
         assert str(screen.app.screen.query_one("#banner", Static).content) == ""
 

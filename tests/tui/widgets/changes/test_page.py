@@ -1,4 +1,4 @@
-"""One change as it is drawn: whatever is heard of it, in whatever order."""
+"""One change as it is drawn, for any order of events."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from tests.support.findings import RENAME, commands, finding
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 PLAN = (PlannedAction(ACTION, "mtu 1500", "mtu 9000", ((*ACTION[:6], "1500"),), "ens4", False, ("resets ens4",)),)
 LASTING = Fix("here", "keep it", commands("nmcli con mod ens4 802-3-ethernet.mtu 9000"), True)
-ERRAND = ChangeJob("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
-JOB = replace(ERRAND, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000"))
+FIX_JOB = ChangeJob("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
+SET_UP_JOB = replace(FIX_JOB, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000"))
 
 text = st.text(max_size=12)
 plans = st.builds(
@@ -69,16 +69,16 @@ events: st.SearchStrategy[Event] = st.one_of(
 decisions: st.SearchStrategy[Decision | Literal[""]] = st.sampled_from(["", "apply", "keep", "undo"])
 
 
-def after(*events: Event, decision: Decision | Literal[""] = "apply", errand: ChangeJob = ERRAND) -> ChangeProgress:
-    """How far a change has come."""
-    progress = ChangeProgress(errand.spec((ACTION,))).decided(decision)
+def after(*events: Event, decision: Decision | Literal[""] = "apply", job: ChangeJob = FIX_JOB) -> ChangeProgress:
+    """Progress of a change after these events."""
+    progress = ChangeProgress(job.spec((ACTION,))).decided(decision)
     for event in events:
         progress = progress.after(event)
     return progress
 
 
-def words(progress: ChangeProgress, *, now: float = 0.0, errand: ChangeJob = ERRAND, asks_twice: bool = False) -> str:
-    page = ChangePage(errand, progress, 100, glyphs=UNICODE)
+def words(progress: ChangeProgress, *, now: float = 0.0, job: ChangeJob = FIX_JOB, asks_twice: bool = False) -> str:
+    page = ChangePage(job, progress, 100, glyphs=UNICODE)
     lines = page.lines(now, Snapshot.empty("vm1"), asks_twice=asks_twice)
     return " ".join(" ".join(span for span, _ in line) for line in lines)
 
@@ -92,13 +92,11 @@ def words(progress: ChangeProgress, *, now: float = 0.0, errand: ChangeJob = ERR
 def test_every_sequence_of_events_is_drawn(
     steps: list[tuple[Decision | Literal[""], Event]], cells: int, glyphs: Glyphs, twice: bool
 ) -> None:
-    for errand in (ERRAND, JOB):
-        progress = ChangeProgress(errand.spec((ACTION,)))
+    for job in (FIX_JOB, SET_UP_JOB):
+        progress = ChangeProgress(job.spec((ACTION,)))
         for decision, event in steps:
             progress = progress.decided(decision).after(event)
-            lines = ChangePage(errand, progress, cells, glyphs=glyphs).lines(
-                0.0, Snapshot.empty("vm1"), asks_twice=twice
-            )
+            lines = ChangePage(job, progress, cells, glyphs=glyphs).lines(0.0, Snapshot.empty("vm1"), asks_twice=twice)
             drawn = ["".join(span for span, _ in line) for line in lines]
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
             assert glyphs.is_ascii or cells < 40 or all(width(line) <= cells for line in drawn)
@@ -108,43 +106,45 @@ def test_every_sequence_of_events_is_drawn(
 
 def test_the_plan_is_shown_before_anything_is_done() -> None:
     said = words(after(Prepared(PLAN, False), decision=""))
-    assert "Nothing is changed yet" in said
+    assert "Not applied yet. vm1 rolls back automatically after 30 s unless you confirm, or if the" in said
     assert "▲  resets ens4" in said
-    assert "now      mtu 1500" in said
-    assert "then     mtu 9000" in said
+    assert "current      mtu 1500" in said
+    assert "new          mtu 9000" in said
     assert change_status(after(Prepared(PLAN, False), decision=""), 0.0) == ""
-    assert "this may cut vm1 off" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
+    assert "This may disconnect vm1" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
 
 
 def test_the_countdown_runs_and_warns() -> None:
     applied = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
     for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):
-        assert f"vm1 takes it back by itself in {left} s" in words(applied, now=now)
-        assert change_status(applied, now) == f"keep the change? {left} s: f"
-    page = ChangePage(ERRAND, applied, 100, glyphs=ASCII)
+        assert f"Rolls back in {left} s unless confirmed" in words(applied, now=now)
+        assert change_status(applied, now) == f"confirm change? {left} s (f: details)"
+    page = ChangePage(FIX_JOB, applied, 100, glyphs=ASCII)
     bars = [[line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)]
     assert [bar[0][1][0].count("#") for bar in bars] == [40, 20, 7]
     assert [bar[0][0][1] for bar in bars] == ["", "", "warn"]
-    assert "takes it back" not in words(applied.decided("keep"), now=100.0), "it is decided"
+    assert "Rolls back in" not in words(applied.decided("keep"), now=100.0), "it is decided"
 
 
 def test_whether_it_has_helped() -> None:
     applied = after(Applied(PLAN, 30.0))
-    assert "the rule looks again as soon as it has new readings" in words(applied)
-    assert "✓  the finding is gone" in words(applied.after(Verdict(True)))
-    assert "▲  the finding is still there" in words(applied.after(Verdict(False)))
-    assert "cannot be told: needs root" in words(applied.after(Verdict(False, "needs root")))
-    assert "·  the check looks" in words(applied, errand=JOB)
-    assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), errand=JOB)
-    assert "▲  ens4 has MTU 1500" in words(replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), errand=JOB)
+    assert "Waiting for new readings to check the finding again" in words(applied)
+    assert "✓  Finding resolved" in words(applied.after(Verdict(True)))
+    assert "▲  Finding still present" in words(applied.after(Verdict(False)))
+    assert "could not be checked again: needs root" in words(applied.after(Verdict(False, "needs root")))
+    assert "·  Waiting for new values of the host" in words(applied, job=SET_UP_JOB)
+    assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), job=SET_UP_JOB)
+    assert "▲  ens4 has MTU 1500" in words(
+        replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), job=SET_UP_JOB
+    )
 
 
 @pytest.mark.parametrize("outcome", sorted(OUTCOME_STYLES))
 def test_its_end_is_said(outcome: Outcome) -> None:
     said = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in said
-    assert ("It is in the log" in said) == (outcome in ("kept", "undone", "failed", "unknown"))
-    assert ("to make it last" in said) == (outcome == "kept"), "what was taken back needs nothing to last"
+    assert ("Logged: see nictop changes" in said) == (outcome in ("kept", "undone", "failed", "unknown"))
+    assert ("to make it persistent" in said) == (outcome == "kept")
 
 
 def test_why_it_is_undone_is_said_once() -> None:

@@ -15,8 +15,6 @@ from nictop.tui.widgets.charts.plot import (
     Canvas,
     along,
     draw_area,
-    draw_line,
-    line_values,
     means,
     time_ticks,
     time_words,
@@ -63,25 +61,6 @@ def test_an_area_in_ascii_fills_quarters() -> None:
     canvas = Canvas(5, 1)
     draw_area(canvas, [0.0, 1.0, 2.0, 3.0, 4.0], Box(0, 0, 5, 1), 4.0, ["in"] * 5, glyphs=ASCII)
     assert rows(canvas) == ["_.:|#"]
-
-
-def test_dots_of_a_line_lie_at_their_height() -> None:
-    """Two columns and four dots per cell: bottom left, then top right."""
-    canvas = Canvas(1, 1)
-    draw_line(canvas, [0.0, None], Box(0, 0, 1, 1), 1.0, "warn")
-    assert rows(canvas) == ["⡀"]
-    canvas = Canvas(1, 1)
-    draw_line(canvas, [None, 1.0], Box(0, 0, 1, 1), 1.0, "warn")
-    assert rows(canvas) == ["⠈"]
-
-
-def test_a_steep_line_has_no_holes() -> None:
-    canvas = Canvas(1, 2)
-    draw_line(canvas, [0.0, 1.0], Box(0, 0, 1, 2), 1.0, "warn")
-    assert rows(canvas) == ["⢸", "⡸"]
-    canvas = Canvas(2, 3)
-    draw_line(canvas, [0.0, 1.0], Box(0, 0, 2, 3), 1.0, "warn", glyphs=ASCII)
-    assert rows(canvas) == [" *", " *", "* "]
 
 
 def test_a_line_runs_straight_between_its_vertices_and_stops_where_it_is_interrupted() -> None:
@@ -147,9 +126,7 @@ def test_means_have_their_width_whatever_there_is(
 def test_nothing_is_drawn_outside_of_its_box(values: list[float | None], width: int, height: int, top: float) -> None:
     for glyphs in (UNICODE, ASCII):
         canvas = Canvas(width + 2, height + 2)
-        shown = values[: line_values(width, glyphs=glyphs)]
-        draw_line(canvas, shown, Box(1, 1, width, height), top, "warn", glyphs=glyphs)
-        draw_area(canvas, shown[:width], Box(1, 1, width, height), top, ["in"] * width, glyphs=glyphs)
+        draw_area(canvas, values[:width], Box(1, 1, width, height), top, ["in"] * width, glyphs=glyphs)
         drawn = rows(canvas)
         assert drawn[0].strip() == "" == drawn[-1].strip()
         assert all(row[0] == " " == row[-1] for row in drawn)

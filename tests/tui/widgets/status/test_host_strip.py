@@ -40,7 +40,7 @@ def test_the_next_attempt_is_counted_down() -> None:
 
 def test_a_live_host_that_says_nothing_is_silent() -> None:
     assert text([host("vm1")], "vm1", 100, now=104.9) == " [● vm1]"
-    assert text([host("vm1")], "vm1", 100, now=110.0) == " [◌ vm1 silent for 10 s]"
+    assert text([host("vm1")], "vm1", 100, now=110.0) == " [◌ vm1 no data for 10 s]"
 
 
 def test_a_host_that_sends_too_much_is_overloaded_until_it_is_not_live() -> None:
@@ -48,7 +48,7 @@ def test_a_host_that_sends_too_much_is_overloaded_until_it_is_not_live() -> None
     one.overloaded = True
     assert text([one], "vm1", 100) == " [● vm1 overloaded]"
     assert one.notice(101.0, 1.0) == OVERLOADED_MESSAGE and one.age_text(101.0, 1.0) == ""
-    assert text([one], "vm1", 100, now=110.0) == " [◌ vm1 silent for 10 s]"
+    assert text([one], "vm1", 100, now=110.0) == " [◌ vm1 no data for 10 s]"
     one.snapshot = with_state(one.snapshot, "lost", "")
     assert text([one], "vm1", 100) == " [◌ vm1 reconnecting]"
 

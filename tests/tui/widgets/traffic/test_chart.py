@@ -38,8 +38,15 @@ def drawn(shown: RunView, width: int = 80, height: int = 12, **view: object) -> 
 
 
 def plot(rows: Sequence[str]) -> list[str]:
-    """What is between the axes."""
-    return [row[6:75] for row in rows if row[5:6] in ("┤", "│")]
+    """What is between the axes of the goodput."""
+    cpu = next((number for number, row in enumerate(rows) if row.startswith("  CPU│")), len(rows))
+    return [row[6:75] for row in rows[:cpu] if row[5:6] in ("┤", "│")]
+
+
+def cpu_plot(rows: Sequence[str]) -> list[str]:
+    """The rows of the CPU chart."""
+    cpu = next(number for number, row in enumerate(rows) if row.startswith("  CPU│"))
+    return [row[6:].rstrip() for row in rows[cpu : cpu + 3]]
 
 
 def without_cpu(shown: RunView) -> RunView:
@@ -62,7 +69,7 @@ def test_eighths_of_a_row_are_seen() -> None:
 
 def test_the_ceiling_is_a_line_at_its_height_with_its_words() -> None:
     shown = drawn(without_cpu(run_view(flow(steady(GIGABIT)))))
-    assert "ceiling 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps" in shown[1]
+    assert "line rate 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps" in shown[1]
     rows = plot(shown)
     assert rows[0] == "┄" * 69 and not any("┄" in row for row in rows[1:])
     low = replace(run_view(flow(steady(2.9 * GIGABIT))), ceiling=replace(CEILING, goodput=1.4 * GIGABIT), hosts=())
@@ -73,7 +80,7 @@ def test_the_ceiling_is_a_line_at_its_height_with_its_words() -> None:
 
 def test_without_a_ceiling_the_reason_stands_there_and_no_line() -> None:
     shown = drawn(replace(run_view(flow(steady(GIGABIT))), ceiling=NO_CEILING))
-    assert "no ceiling: ens4 does not know its speed (virtio_net)" in shown[1]
+    assert "line rate none: ens4 does not know its speed (virtio_net)" in shown[1]
     assert not any("┄" in row for row in shown)
 
 
@@ -82,7 +89,7 @@ def test_a_run_far_below_the_ceiling_is_drawn_on_its_own_scale() -> None:
     assert scale_of(slow, [[300e3]]).top == 300e3
     shown = drawn(slow)
     assert shown[0].startswith(" kb/s") and shown[2].startswith("  300┤")
-    assert "above this scale: ceiling 9.41 Gb/s" in shown[1]
+    assert "above this scale: line rate 9.41 Gb/s" in shown[1]
     assert not any("┄" in row for row in shown)
 
 
@@ -136,21 +143,38 @@ def test_in_too_few_rows_both_directions_are_added() -> None:
     assert drawn(both, height=3)[1].startswith("  7.5┤"), "6 Gb/s together"
 
 
-def test_lines_do_not_hide_the_area_of_a_flat_plot() -> None:
+def test_the_line_rate_does_not_hide_the_area_of_a_flat_plot() -> None:
     shown = run_view(flow(steady(9.5 * GIGABIT)))
     assert all("█" in row or "▇" in row for row in drawn(shown, height=4)[1:3])
-    assert sum("┄" in row or "⠒" in row or "⣀" in row for row in drawn(shown, height=5)[1:4]) > 0
+    assert all("█" in row or "▇" in row for row in drawn(shown, height=5)[1:4])
+    half = run_view(flow(steady(5 * GIGABIT)))
+    assert ["┄" in row for row in drawn(half, height=5)[1:4]] == [True, False, False]
 
 
-def test_the_cpu_line_is_at_its_height_on_its_own_axis() -> None:
-    """Half of b's CPUs, a quarter of a's: ten rows of four dots up to 100 %."""
-    shown = run_view(flow(steady(0.0)))
-    of_b, of_a = plot(drawn(shown, height=13)), plot(drawn(shown, height=13, host="a"))
-    assert [bool(set(row) - set(" ┄·")) for row in of_b].index(True) == 4
-    assert [bool(set(row) - set(" ┄·")) for row in of_a].index(True) == 7
-    assert "CPU of b  50 % of 4" in drawn(shown)[0]
-    assert "CPU of a  25 % of 4" in drawn(shown, host="a")[0]
+def test_the_cpu_has_a_chart_of_its_own_below_the_goodput_with_an_axis_at_its_right() -> None:
+    """Half of b's CPUs, a quarter of a's: three rows up to 100 %."""
+    shown = run_view(flow(steady(5 * GIGABIT)))
+    of_b, of_a = drawn(shown, height=13), drawn(shown, height=13, host="a")
+    assert cpu_plot(of_b) == [" " * 69 + "├100", "▄" * 69 + "├ 50", "█" * 69 + "├  0"]
+    assert cpu_plot(of_a) == [" " * 69 + "├100", " " * 69 + "├ 50", "▆" * 69 + "├  0"]
+    assert plot(of_b) == plot(of_a) and set("".join(plot(of_b))) == {" ", "┄", "█", "▄"}
+    assert "CPU of b  50 % of 4 cores" in of_b[0]
+    assert "CPU of a  25 % of 4 cores" in of_a[0]
     assert "CPU 2 (hottest) of b 100 %" in drawn(shown, host="b", hottest=True)[0]
+
+
+def test_on_few_rows_there_is_no_cpu_chart_and_its_value_stays_in_the_legend() -> None:
+    for height in (3, 5, 7):
+        shown = drawn(run_view(flow(steady(5 * GIGABIT))), height=height)
+        assert len(shown) == height and not any(row.startswith("  CPU│") for row in shown)
+        assert "CPU of b  50 %" in shown[0]
+
+
+def test_in_ascii_the_cpu_chart_has_four_steps_in_a_row() -> None:
+    shown = text(draw_run(run_view(flow(steady(5 * GIGABIT))), View(), 80, 13, glyphs=ASCII))
+    cpu = next(number for number, row in enumerate(shown) if row.startswith("  CPU|"))
+    rows = [row[6:].rstrip() for row in shown[cpu : cpu + 3]]
+    assert rows == [" " * 69 + "+100", ":" * 69 + "+ 50", "#" * 69 + "+  0"]
 
 
 def test_the_cpu_line_stands_at_the_middle_of_its_windows_and_breaks_where_nothing_was_read() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nictop.traffic.plan.request import RunRequest
 from nictop.tui.widgets.traffic.form_fields import (
     BY_NAME,
+    DIRECTIONS,
     FIELDS,
     NOBODY,
     field_of,
@@ -35,8 +36,6 @@ def test_what_stands_there_at_first_is_a_plain_run() -> None:
         ("dscp", "ef", 46),
         ("zerocopy", "yes", True),
         ("observers", NOBODY, ()),
-        ("sweep", "length=512,4K", ("length", ("512", "4K"))),
-        ("compare", "streams=1,4", ("streams", ("1", "4"))),
         ("label", "[b]words", "[b]words"),
     ],
 )
@@ -46,21 +45,32 @@ def test_words_come_to_values(field: str, word: str, value: object) -> None:
     assert getattr(request, field) == value
 
 
+def test_two_values_are_compared_and_more_are_a_sweep() -> None:
+    two, problems = request_of_form({**presets(), "vary": "streams=1,4"}, "a", "b", ())
+    assert (two.compare, two.sweep, problems) == (("streams", ("1", "4")), None, {})
+    three, problems = request_of_form({**presets(), "vary": "length=512,4K,8M"}, "a", "b", ())
+    assert (three.compare, three.sweep, problems) == (None, ("length", ("512", "4K", "8M")), {})
+
+
+@pytest.mark.parametrize(("word", "direction"), DIRECTIONS.items())
+def test_the_direction_is_a_choice(word: str, direction: str) -> None:
+    assert request_of_form({**presets(), "direction": word}, "a", "b", ())[0].direction == direction
+
+
 @pytest.mark.parametrize(
     ("field", "word", "said"),
     [
-        ("time", "soon", "no whole number"),
-        ("length", "big", "write it like"),
-        ("dscp", "99", "from 0 to 63"),
-        ("sweep", "colour=red", "cannot be varied"),
-        ("compare", "streams=1,2,4", "exactly two"),
+        ("time", "4k", '"4k" is not an integer'),
+        ("length", "big", "is not a size"),
+        ("dscp", "99", "0 to 63"),
+        ("vary", "colour=red", "cannot be varied"),
     ],
 )
 def test_what_is_wrong_is_said_of_its_field(field: str, word: str, said: str) -> None:
     request, problems = request_of_form({**presets(), field: word}, "a", "b", ())
     assert list(problems) == [field]
     assert said in problems[field]
-    assert getattr(request, field) == getattr(RunRequest("a", "b"), field)
+    assert request == RunRequest("a", "b")
 
 
 @given(WORDS)
@@ -77,9 +87,9 @@ def test_any_sentence_is_about_a_field_or_none(sentence: str) -> None:
 
 
 def test_a_sentence_about_a_plan_stands_beside_its_field() -> None:
-    assert field_of("streams is 0, not from 1 to 128") == "streams"
-    assert field_of("client's CPU is 70000, not from 0 to 65535") == "client_cpu"
-    assert field_of("the built-in generator has no zerocopy") is None
+    assert field_of("streams must be 1 to 128, not 0") == "streams"
+    assert field_of("client CPU must be 0 to 65535, not 70000") == "client_cpu"
+    assert field_of("a: CPU 7 not available") is None
 
 
 @given(st.text(max_size=10), st.integers(-3, 3))

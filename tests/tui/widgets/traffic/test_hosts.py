@@ -42,19 +42,19 @@ def styles(lines: Iterable[SpanLine], words: str) -> set[str]:
 def test_one_line_for_each_host_on_a_narrow_screen() -> None:
     lines = text(draw_hosts(run_view(flow(steady(1e9))), View(), 80, 2))
     assert len(lines) == 2
-    assert lines[0].startswith(" client a ens4  CPU  25 % of 4  CPU2 100 % ▲  softirq  11 %")
-    assert lines[1].startswith(" server b ens4  CPU  50 % of 4  CPU2 100 % ▲  softirq  22 %")
+    assert lines[0].startswith(" TX a:ens4  CPU  25 % of 4  hottest CPU2 100 % ▲  softirq  11 %")
+    assert lines[1].startswith(" RX b:ens4  CPU  50 % of 4  hottest CPU2 100 % ▲  softirq  22 %")
 
 
 def test_more_rows_tell_more() -> None:
     shown = run_view(flow(steady(1e9)))
     two = text(draw_hosts(shown, View(), 120, 4))
     assert len(two) == 4
-    assert "retransmits 3 rtt 310 µs cwnd 1.20 MiB" in two[1] and "in 812 kpps out 40.1 kpps drops 0" in two[1]
+    assert "retransmits 3 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0 (of 4) 97 % CPU 2" in two[1]
     many = text(draw_hosts(shown, View(), 120, 10))
     assert len(many) == 10
     assert "█user 2 ▓system 11 ▒softirq 11 ▚irq 0 ░steal 2 ▞guest 0" in many[1]
-    assert "queue 0 of 4 has 97 % on CPU 2" in many[4]
+    assert "RX 812 kpps TX 40.1 kpps drops 0" in many[4]
     assert "retransmits" not in "".join(many[5:]), "the receiver sends nothing again"
 
 
@@ -81,7 +81,7 @@ def test_the_values_are_those_under_the_cursor() -> None:
     shown = run_view(flow(steady(1e9)), hosts=hosts)
     assert "CPU   3 % of 4" in text(draw_hosts(shown, View(cursor=2.5), 80, 2))[0]
     assert "CPU  10 % of 4" in text(draw_hosts(shown, View(), 80, 2))[0]
-    assert "CPU not counted" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
+    assert "CPU n/a" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
 
 
 def test_a_run_that_is_over_is_told_by_what_counts_of_it() -> None:
@@ -102,8 +102,8 @@ def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
 
 def test_what_is_not_known_is_left_out() -> None:
     assert not packet_words(None) and not carrying_words(None) and not datagram_words(Arrival(1, 1, 1e9))
-    assert "".join(part for part, _ in packet_words(Packets(1, 1, None, 5000.0, None))) == "out 5.00 kpps"
-    assert "".join(part for part, _ in carrying_words(Carrying(1, 0, 1.0, 1, (3, 1)))) == "queue 0 on CPU 1,3"
+    assert "".join(part for part, _ in packet_words(Packets(1, 1, None, 5000.0, None))) == "TX 5.00 kpps"
+    assert "".join(part for part, _ in carrying_words(Carrying(1, 0, 1.0, 1, (3, 1)))) == "queue 0 CPU 1,3"
     assert carrying_words(Carrying(1)) == []
 
 

@@ -1,0 +1,133 @@
+"""What all dialogs share: a frame with a title, text that scrolls, fields if there are any, a row of buttons.
+
+╭ web1: set IP address ──────────────────────────────────────────╮
+│ text                                                           │
+│                                                                │
+│ [▸Apply ] [ Copy ] [ Cancel ]                                  │
+╰ Tab Next · Enter Confirm · Esc Cancel ─────────────────────────╯
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widget import Widget
+
+from nictop.model.facts import wrap
+from nictop.tui.keys import DIALOG_KEYS
+from nictop.tui.widgets.base.button_row import ButtonRow
+from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.while_open import WhileOpen
+
+MIN_TEXT_CELLS = 10
+CHROME_ROWS = 7
+"""Rows of a screen that are neither text nor fields of a dialog: those that stay visible, frame, buttons, a blank."""
+
+
+class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
+    """A subclass has the title, the text, the buttons, and what each of them does (`press`)."""
+
+    BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
+    is_tall = False
+    """It has the full height of a dialog from the start: its text changes, and its frame must not move."""
+    fields_above = False
+    FIELD_ROWS = 0
+    """Rows of `compose_fields`, with their margins, unless it is tall."""
+
+    @property
+    def dialog_title(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def key_words(self) -> str:
+        """Keys and their actions, the most important first."""
+        return "Tab Next · Enter Confirm · Esc Cancel"
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        """The text, `cells` cells wide."""
+        raise NotImplementedError
+
+    def compose_fields(self) -> Iterable[Widget]:
+        """Widgets between text and buttons, or above the text (`fields_above`)."""
+        return ()
+
+    def show_buttons(self, row: ButtonRow) -> None:
+        """Call `row.show` with the buttons of now."""
+        raise NotImplementedError
+
+    def press(self, name: str) -> None:
+        """A button was pressed."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="dialog tall" if self.is_tall else "dialog"):
+            if self.fields_above:
+                yield from self.compose_fields()
+            text = LineView(id="dialog-text")
+            text.can_focus = False
+            yield text
+            if not self.fields_above:
+                yield from self.compose_fields()
+            yield ButtonRow(id="dialog-buttons")
+
+    def on_mount(self) -> None:
+        first = next((field for field in self.query("#dialog TextInput, #dialog Form") if field.display), None)
+        self.set_focus(first or self.query_one(ButtonRow))
+        self.show_buttons(self.query_one(ButtonRow))  # a key typed at once is for one of them
+        self.call_after_refresh(self.draw)
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    def draw(self) -> None:
+        """Draw everything of it that differs."""
+        box, view = self.query_one("#dialog", Vertical), self.query_one("#dialog-text", LineView)
+        cells = self.app.size.width
+        if box.border_title != (shown := box_title(self.dialog_title, cells, self.glyphs)):
+            box.border_title = shown
+        if box.border_subtitle != (shown := box_keys(self.key_words, cells, self.glyphs)):
+            box.border_subtitle = shown
+        lines = self.text_lines(max(MIN_TEXT_CELLS, view.scrollable_content_region.width))
+        if not self.is_tall:
+            view.take_rows(max(1, min(len(lines), self.size.height - CHROME_ROWS - self.FIELD_ROWS)))
+        view.show_lines(lines)
+        self.show_buttons(self.query_one(ButtonRow))
+
+    def wrapped(self, text: str, cells: int, style: str = "", *, indent: str = "") -> Iterator[SpanLine]:
+        """Clean lines of at most `cells` cells."""
+        for part in wrap(self.glyphs.text(text), max(MIN_TEXT_CELLS, cells - len(indent))):
+            yield ((indent + part, style),)
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def on_button_row_pressed(self, event: ButtonRow.Pressed) -> None:
+        event.stop()
+        self.press(event.name)
+
+    def action_cancel(self) -> None:
+        self.dismiss()
+
+    def action_step(self, step: int) -> None:
+        """To the next button or field, or (`step` -1) to the one before."""
+        row = self.query_one(ButtonRow)
+        if row.has_focus and row.move(step):
+            return
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+        if self.focused is row:
+            row.choose_edge(step)
+
+    def action_scroll_text(self, rows: int) -> None:
+        self.query_one("#dialog-text", LineView).scroll_relative(y=rows, animate=False)
+
+    def action_page_text(self, pages: int) -> None:
+        view = self.query_one("#dialog-text", LineView)
+        view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)

@@ -1,0 +1,156 @@
+"""A menu: one entry is chosen, or some are switched on and off.
+
+╭ View ───────────────────────────────────╮
+│▸[x] Virtual interfaces                  │
+│ [ ] Packets per second                  │
+│     Idle queues      only on Queues     │
+╰ Enter Choose · Space Toggle · Esc Close ╯
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from nictop.model.facts import fit, width
+from nictop.tui.keys import MENU_KEYS, MENU_LIST_KEYS
+from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, box_keys, box_title
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.while_open import WhileOpen
+
+CHECKED, UNCHECKED = "[x] ", "[ ] "
+MIN_MENU_CELLS = 24
+
+
+@dataclass(frozen=True)
+class MenuEntry:
+    """One line of a menu."""
+
+    label: str
+    action: Callable[[], Awaitable[object] | None] | str
+    """Called when the entry is chosen; or the result of the menu."""
+    checked: bool | None = None
+    """State of an option that the action changes; None: not an option."""
+    enabled: bool = True
+    why_not: str = ""
+    """Why it is disabled."""
+
+
+class MenuList(ChoiceView):
+    """The entries. Posts `Opened` for a click on one of them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = MENU_LIST_KEYS
+
+    def __init__(self, entries: Sequence[MenuEntry]) -> None:
+        super().__init__(id="menu-list")
+        self.entries = entries
+        self.checked = [entry.checked for entry in entries]
+
+    def first_choice(self) -> int:
+        return next((index for index, entry in enumerate(self.entries) if entry.enabled), 0)
+
+    def redraw(self) -> None:
+        self.show_drawn(len(self.entries), self._entry_line, None, self.index)
+
+    def _entry_line(self, index: int) -> SpanLine:
+        entry, style = self.entries[index], "" if self.entries[index].enabled else "dim"
+        text = f" {self._mark(index)}{entry.label} "
+        reason = f" {entry.why_not}" if entry.why_not and not entry.enabled else ""
+        room = max(0, self.scrollable_content_region.width - width(text))
+        return ((self.glyphs.text(text), style), (fit(self.glyphs.text(reason), room), "dim"))
+
+    def _mark(self, index: int) -> str:
+        if self.checked[index] is not None:
+            return CHECKED if self.checked[index] else UNCHECKED
+        return "" if all(state is None for state in self.checked) else " " * len(CHECKED)
+
+    @property
+    def cells(self) -> int:
+        """Width of the longest entry."""
+        texts = ((self._mark(i) + one.label, "" if one.enabled else one.why_not) for i, one in enumerate(self.entries))
+        return max((width(text) + width(reason) + 4 for text, reason in texts), default=0)
+
+    def on_click(self, event: events.Click) -> None:
+        """One click chooses: that of the base class needs two."""
+        event.prevent_default()
+        index = self.line_at(event.get_content_offset_capture(self).y)
+        if index is not None:
+            self.choose_index(index)
+            self.post_message(self.Opened())
+
+
+class MenuScreen(WhileOpen, ModalScreen["str | None"]):
+    """Its result is the `action` of the chosen entry if that is a text, else None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = MENU_KEYS
+
+    def __init__(self, title: str, entries: Sequence[MenuEntry]) -> None:
+        super().__init__()
+        self._title, self._entries = title, tuple(entries)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="menu", classes="dialog"):
+            yield MenuList(self._entries)
+
+    def on_mount(self) -> None:
+        box, entries = self.query_one("#menu", Vertical), self.query_one(MenuList)
+        keys = "Enter Choose · Space Toggle · Esc Close" if self._has_options else "Enter Choose · Esc Close"
+        cells = self.app.size.width
+        box.border_title = box_title(self._title, cells, self.glyphs)
+        box.border_subtitle = box_keys(keys, cells, self.glyphs)
+        box.styles.width = FRAME_CELLS + max(MIN_MENU_CELLS, width(self._title), width(keys), entries.cells)
+        entries.take_rows(max(1, len(self._entries)))
+        entries.set_keys([str(index) for index in range(len(self._entries))])
+        entries.redraw()
+        entries.focus()
+
+    @property
+    def _has_options(self) -> bool:
+        return any(entry.checked is not None for entry in self._entries)
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self.query_one(MenuList).redraw)
+
+    def on_choice_view_opened(self) -> None:
+        """A click: an option is toggled, any other entry chosen."""
+        self._act(toggle=True)
+
+    def action_choose(self) -> None:
+        self._act(toggle=False)
+
+    def action_toggle_option(self) -> None:
+        """Options only: the menu stays open."""
+        index = self.query_one(MenuList).index
+        if index is not None and self._entries[index].checked is not None:
+            self._act(toggle=True)
+
+    def _act(self, *, toggle: bool) -> None:
+        entries = self.query_one(MenuList)
+        if entries.index is None:
+            return
+        entry, state = self._entries[entries.index], entries.checked[entries.index]
+        if not entry.enabled:
+            self.app.bell()
+            return
+        if toggle and state is not None:
+            entries.checked[entries.index] = not state
+            entries.redraw()
+        else:
+            self.dismiss(entry.action if isinstance(entry.action, str) else None)
+        if not isinstance(entry.action, str):
+            # by the application: the action may open a dialog whose result comes after this screen is gone
+            self.app.call_later(self._run, entry.action)
+
+    def _run(self, action: Callable[[], Awaitable[object] | None]) -> None:
+        work = action()
+        if isawaitable(work):
+            self.app.run_worker(work, name="menu", group="menu")

@@ -1,0 +1,172 @@
+"""Buttons in one line: ``[▸Apply ] [ Copy ] [ Cancel ]  ← → choose, Enter confirms``.
+
+Textual's `Button` is a widget of three rows each. This is one line, of which one button is chosen, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from nictop.model.facts import fit, width
+from nictop.tui.keys import BUTTON_KEYS
+from nictop.tui.widgets.base.line_view import LineView, Span
+
+CHOOSE_HINT, SHORT_CHOOSE_HINT = "← → choose, Enter confirms", "← → Enter"
+"""Shown while no button is chosen; the short one where the other does not fit."""
+MIN_NOTE_CELLS = 9
+
+
+@dataclass(frozen=True)
+class Button:
+    """One button."""
+
+    name: str
+    label: str
+    enabled: bool = True
+    why_not: str = ""
+    """Why it is disabled."""
+
+
+class ButtonRow(LineView):
+    """Posts `Pressed`. Nothing is pressed by a key or click that was meant for the buttons of the stage before: in a
+    new stage Enter does nothing until a button is chosen, and a double click does not press two different buttons."""
+
+    BINDINGS: ClassVar[list[BindingType]] = BUTTON_KEYS
+
+    class Pressed(Message):
+        """An enabled button was pressed."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.buttons: Sequence[Button] = ()
+        self.chosen: int | None = None
+        """Index of the button that Enter presses; None: none."""
+        self._stage: object = None
+        self._stage_at_click: object = None
+
+    def show(self, buttons: Sequence[Button], *, stage: object = "", chosen: str = "") -> None:
+        """Show these buttons. In another `stage` than before, the button named `chosen` is chosen, or ("") none."""
+        before = self.buttons[self.chosen].name if self.chosen is not None and self.chosen < len(self.buttons) else ""
+        name = before if stage == self._stage else chosen
+        self._stage, self.buttons = stage, tuple(buttons)
+        self.chosen = next((index for index, one in enumerate(buttons) if name and one.name == name), None)
+        self.redraw()
+
+    @property
+    def note(self) -> str:
+        """Why the chosen button, or while none is chosen the first disabled one, is disabled; else how to choose."""
+        if self.chosen is not None:
+            return self.buttons[self.chosen].why_not if not self.buttons[self.chosen].enabled else ""
+        if self.has_focus:
+            return CHOOSE_HINT
+        return next((one.why_not for one in self.buttons if not one.enabled and one.why_not), "")
+
+    def choose_edge(self, step: int) -> None:
+        """Choose the first button (`step` 1) or the last one (-1)."""
+        self.chosen = None
+        self.move(step)
+
+    def move(self, step: int) -> bool:
+        """Choose the next button, or the one before (`step` -1). False: there is none."""
+        edge = 0 if step > 0 else len(self.buttons) - 1
+        target = edge if self.chosen is None else self.chosen + step
+        if not 0 <= target < len(self.buttons):
+            return False
+        self.chosen = target
+        self.redraw()
+        return True
+
+    def press(self, index: int) -> None:
+        """Press a button for the user."""
+        button = self.buttons[index]
+        if button.enabled:
+            self.post_message(self.Pressed(button.name))
+        else:
+            self.app.bell()
+
+    # ------------------------------------------------------------------------------------------------ drawing
+
+    def redraw(self) -> None:
+        spans: list[Span] = []
+        for (first, _), button, index in zip(self._places(), self.buttons, range(len(self.buttons)), strict=True):
+            gap = first - sum(width(text) for text, _ in spans)
+            if gap:
+                spans.append((" " * gap, ""))
+            spans.append((self._text(index), self._style_of(button, index)))
+        room = self.size.width - sum(width(text) for text, _ in spans) - 2
+        note = self.glyphs.text(self.note)
+        if self.note == CHOOSE_HINT and width(note) > room:
+            note = self.glyphs.text(SHORT_CHOOSE_HINT)
+        if note and room >= MIN_NOTE_CELLS:
+            spans.append(("  " + fit(note, room), "dim"))
+        self.show_lines([tuple(spans)])
+
+    def _style_of(self, button: Button, index: int) -> str:
+        if index == self.chosen and self.has_focus:
+            return "cursor"
+        return "title" if button.enabled else "dim"
+
+    def _text(self, index: int) -> str:
+        label, is_chosen = self.glyphs.text(self.buttons[index].label), index == self.chosen and self.has_focus
+        if self._is_tight:
+            return f"[{label}]"
+        return f"[{self.glyphs.cursor if is_chosen else ' '}{label} ]"
+
+    @property
+    def _is_tight(self) -> bool:
+        """The blanks within the brackets do not fit."""
+        return sum(width(self.glyphs.text(one.label)) + 5 for one in self.buttons) - 1 > self.size.width
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        """(First column, column after the last) of each button."""
+        column = 0
+        for index in range(len(self.buttons)):
+            end = column + width(self._text(index))
+            yield column, end
+            column = end + 1
+
+    def on_focus(self) -> None:
+        super().on_focus()
+        self.redraw()
+
+    def on_blur(self) -> None:
+        super().on_blur()
+        self.redraw()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.redraw()
+
+    # ------------------------------------------------------------------------------------------- keys and mouse
+
+    def action_choose(self, step: int) -> None:
+        if not self.move(step):
+            self.choose_edge(step)
+
+    def action_press(self) -> None:
+        if self.chosen is None:
+            self.app.bell()
+        else:
+            self.press(self.chosen)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 1:
+            self._stage_at_click = self._stage
+        elif self._stage_at_click != self._stage:
+            return
+        x = event.get_content_offset_capture(self).x
+        for index, (first, end) in enumerate(self._places()):
+            if first <= x < end:
+                self.chosen = index
+                self.redraw()
+                self.press(index)

@@ -1,0 +1,191 @@
+"""Set-up A against set-up B: the verdict, every run of both on one axis, CPU costs, and what differs.
+
+ Better: queues 4 = 1.63× of queues 1 (95 % CI 1.60–1.66)
+ goodput A ──●●◆●●──────────────────────────────── 5.60 Gb/s  5 runs
+         B ────────────────────────────────●●◆●●── 9.20 Gb/s  5 runs
+           5.5      6.5       7.5       8.5     9.5 Gb/s
+ core/Gb A ━━━━━━━━━━━━━━━━━━ 0.31 server
+         B ━━━━━━━━━━━━━━━━━━━━━━ 0.38 server          B/A 1.22 (1.10–1.36)
+ differs   queues 1 → 4
+
+A digit stands for that many runs in one cell. Pure functions, and the widget that shows them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nictop.model.facts import width as cells
+from nictop.model.facts import wrap
+from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import count_noun
+from nictop.report.runs.comparison import ratio_text, refusal_reasons
+from nictop.traffic.analysis.comparison import (
+    VERDICT_LABELS,
+    Comparison,
+    ComparisonVerdict,
+    Cost,
+    Spread,
+    compare_stored_runs,
+)
+from nictop.traffic.results.selection import StoredRun
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.charts.plot import Canvas
+from nictop.tui.widgets.traffic.legend import cut
+from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
+from nictop.tui.widgets.traffic.viewport import Scale
+
+STYLES: dict[ComparisonVerdict, str] = {
+    "better": "good",
+    "worse": "bad",
+    "same": "accent",
+    "not settled": "warn",
+    "refused": "warn",
+}
+LABEL_CELLS, VALUE_CELLS = 11, 19
+"""Cells of ``goodput A``, and of the figures behind a bar."""
+MIN_BAR_CELLS = 10
+MAX_COST_SHARE = 0.6
+"""Of the axis: length of the longest bar of CPU costs."""
+TICK_STEPS = (1, 2, 2.5, 5, 10)
+
+
+def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
+    """Of an experiment that compared two set-ups; None: it did not, or one has no run yet."""
+    found = sorted(set_ups(runs), key=lambda one: one.first.group)
+    if len(found) != 2 or runs[0].kind != "compare":
+        return None
+    a, b = found
+    return compare_stored_runs(a.point.runs, b.point.runs, (a.name, b.name))
+
+
+def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+    """All lines, none wider than `width`."""
+    names = (a.name, b.name)
+    comparison = compare_stored_runs(a.point.runs, b.point.runs, names)
+    lines = _verdict_lines(comparison, width, glyphs)
+    spreads = (comparison.goodput_a, comparison.goodput_b)
+    lines += _dot_lines(spreads, width, glyphs)
+    for cost in comparison.costs:
+        lines += _cost_lines(cost, width, glyphs)
+    for number, (what, one, other) in enumerate(comparison.differences):
+        label = "differs" if not number else ""
+        text = glyphs.text(f"{what}: {one} → {other}")
+        for row, part in enumerate(wrap(text, max(10, width - LABEL_CELLS - 1))):
+            lines.append(((f" {label if not row else '':<{LABEL_CELLS}}", "dim"), (part, "")))
+    return [cut(line, width) for line in lines]
+
+
+def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[SpanLine]:
+    style = STYLES[comparison.verdict]
+    reasons = refusal_reasons(comparison)
+    sentences = (VERDICT_LABELS[comparison.verdict], *reasons) if reasons else (comparison.sentence,)
+    return [
+        ((f" {'  ' if number and reasons else ''}{part}", style if not number else ""),)
+        for number, sentence in enumerate(sentences)
+        for part in wrap(glyphs.text(sentence), max(10, width - 4))
+    ]
+
+
+def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs: Glyphs) -> list[SpanLine]:
+    """Every run of both set-ups as a dot on one axis, which does not begin at 0."""
+    known = [spread for spread in spreads if spread is not None]
+    bar = width - LABEL_CELLS - VALUE_CELLS - 1
+    if not known or bar < MIN_BAR_CELLS:
+        return []
+    ticks = axis_ticks(min(one.lowest for one in known), max(one.highest for one in known), bar)
+    lines: list[SpanLine] = []
+    for number, (letter, spread, style) in enumerate(zip("AB", spreads, ("in", "out"), strict=True)):
+        label = f" {'goodput' if not number else '':<{LABEL_CELLS - 3}} {letter} "
+        if spread is None:
+            lines.append(((label, "dim"), ("no completed run", "bad")))
+            continue
+        figures = f" {units.bits_per_second(spread.median):>9} {count_noun(len(spread.values), 'run')}"
+        lines.append(((label, "title"), *_dots(spread, ticks, bar, style, glyphs), (figures, "title")))
+    canvas = Canvas(width, 1)
+    scale, free = Scale(ticks[-1], None), 0
+    for value in ticks:
+        words = scale.label(value) + (f" {scale.unit}" if value == ticks[-1] else "")
+        x = min(LABEL_CELLS + _cell(value, ticks, bar), width - len(words))
+        if x >= free:
+            canvas.write(x, 0, words, "dim")
+            free = x + len(words) + 1
+    key = f"{glyphs.median} median"
+    if free + len(key) + 1 < width:
+        canvas.write(width - len(key) - 1, 0, key, "dim")
+    return [*lines, canvas.row(0)]
+
+
+def axis_ticks(lowest: float, highest: float, width: int) -> list[float]:
+    """Round values from below the lowest to above the highest one, about ten cells apart."""
+    if not 0 < highest < math.inf or not lowest >= 0:
+        return [0.0, 1.0]
+    span = highest - lowest or highest
+    rough = max(span, 1e-3 * highest) / max(2, width // 10)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(one * power for one in TICK_STEPS if one * power >= rough * (1 - 1e-9))
+    first = max(0, math.floor(lowest / step + 1e-9))
+    last = max(first + 1, math.ceil(highest / step - 1e-9))
+    return [number * step for number in range(first, last + 1)]
+
+
+def _cell(value: float, ticks: Sequence[float], width: int) -> int:
+    share = (value - ticks[0]) / (ticks[-1] - ticks[0])
+    return min(width - 1, max(0, round(share * (width - 1))))
+
+
+def _dots(spread: Spread, ticks: Sequence[float], width: int, style: str, glyphs: Glyphs) -> list[Span]:
+    counts: dict[int, int] = {}
+    for value in spread.values:
+        cell = _cell(value, ticks, width)
+        counts[cell] = counts.get(cell, 0) + 1
+    canvas = Canvas(width, 1)
+    canvas.write(0, 0, glyphs.ceiling * width, "dim")
+    for cell, count in counts.items():
+        canvas.put(cell, 0, glyphs.run if count == 1 else str(min(9, count)), style)
+    middle = _cell(spread.median, ticks, width)
+    canvas.put(middle, 0, glyphs.median if counts.get(middle, 0) < 2 else canvas.at(middle, 0), "title")
+    return list(canvas.row(0))
+
+
+def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
+    """Median CPU cost of both set-ups in one role, as bars from 0."""
+    most = max((one.median for one in (cost.a, cost.b) if one is not None), default=0.0)
+    bar = max(0, int(MAX_COST_SHARE * (width - LABEL_CELLS - VALUE_CELLS - 1)))
+    lines: list[SpanLine] = []
+    for number, (letter, spread) in enumerate((("A", cost.a), ("B", cost.b))):
+        label = f" {'core/Gb' if not number else '':<{LABEL_CELLS - 3}} {letter} "
+        if spread is None:
+            lines.append(((label, "title"), (f"{units.UNKNOWN} {cost.role}", "dim")))
+            continue
+        marks = max(1, round(bar * spread.median / most)) if most > 0 and spread.median > 0 and bar else 0
+        text = f" {units.significant(spread.median)} {cost.role}" if spread.median < 999.5 else f" >999 {cost.role}"
+        ratio = f"   B/A {ratio_text(cost.ratio)}" if number and cost.ratio is not None else ""
+        line: SpanLine = ((label, "title"), (glyphs.cost * marks, "system"), (text, ""), (ratio, "dim"))
+        lines.append(line if sum(cells(part) for part, _ in line) <= width else line[:3])
+    return lines
+
+
+class ComparisonView(LineView):
+    """`draw_comparison` of two set-ups, or other lines."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pair: tuple[ResultGroup, ResultGroup] | None = None
+        self._otherwise: Sequence[SpanLine] = ()
+
+    def show(self, pair: tuple[ResultGroup, ResultGroup] | None, otherwise: Sequence[SpanLine] = ()) -> None:
+        """`otherwise`: shown without a pair."""
+        self._pair, self._otherwise = pair, otherwise
+        self._draw()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._draw()
+
+    def _draw(self) -> None:
+        width = self.scrollable_content_region.width
+        pair = self._pair
+        self.show_lines(draw_comparison(*pair, width, glyphs=self.glyphs) if pair is not None else self._otherwise)

@@ -1,0 +1,123 @@
+"""The queues of both NICs of a run as bars: the share of the packets that each carried, and its CPU.
+
+ RX b:ens4 · 4 queues
+   0 ███████████████ 97 %  CPU 2
+   1 ▏                1 %  CPU 0
+ 2 others             2 %
+
+A stored run has the busiest queue of each NIC only; the rest is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.traffic.analysis.nic_load import QueueShare
+from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.live.run_view import RunView
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.charts.bar_chart import EIGHTHS
+from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
+from nictop.tui.widgets.traffic.legend import cut, shown
+
+NUMBER_CELLS, PERCENT_CELLS, CPU_CELLS = 4, 6, 9
+HOT_SHARE = 0.8
+"""Share of all packets from which a queue of several is marked."""
+
+
+def draw_queue_bars(picture: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+    """The queues of sender and receiver, at most `rows` lines; the queues that carried least are summed up."""
+    hosts = [one for one in picture.hosts if one.role != "observer" and one.nic]
+    lines: list[SpanLine] = []
+    for number, one in enumerate(hosts):
+        room = (rows - len(lines)) // (len(hosts) - number)
+        if room >= 2:
+            lines += _host_lines(picture, one, width, room, glyphs)
+    return lines
+
+
+def _host_lines(picture: RunView, one: HostLoadView, width: int, rows: int, glyphs: Glyphs) -> list[SpanLine]:
+    queues, others = _queues_of(one)
+    count = len(queues) + others
+    counted = f" · {count} {'queue' if count == 1 else 'queues'}" if count else ""
+    lines: list[SpanLine] = [((shown(f" {host_label(one, picture.plan)}{counted}", width, glyphs), "title"),)]
+    if not queues:
+        return [*lines, ((shown("   no packets counted per queue", width, glyphs), "dim"),)]
+    listed = queues if not others and len(queues) < rows else _busiest(queues, max(1, rows - 2))
+    lines += [_bar_line(queue, count, width, glyphs) for queue in listed]
+    rest = count - len(listed)
+    if rest and len(lines) < rows:
+        share = max(0.0, 1 - sum(queue.share for queue in listed))
+        words = f"{rest} {'other' if rest == 1 else 'others'}"
+        lines.append(cut(((shown(f" {words}: {100 * share:.0f} %", width, glyphs), "dim"),), width))
+    return lines
+
+
+def _queues_of(one: HostLoadView) -> tuple[Sequence[QueueShare], int]:
+    """The queues whose share is known, and the number of the others."""
+    if one.queues:
+        return one.queues, 0
+    last = next((window for window in reversed(one.carrying) if window.queue is not None), None)
+    if last is None or last.queue is None:
+        return (), 0
+    share = 1.0 if last.share is None else last.share
+    return (QueueShare(last.queue, share, last.cpus),), max(0, last.queues - 1)
+
+
+def _busiest(queues: Sequence[QueueShare], count: int) -> list[QueueShare]:
+    """So many of them, in the order of their numbers."""
+    chosen = sorted(queues, key=lambda queue: -queue.share)[:count]
+    return sorted(chosen, key=lambda queue: queue.queue)
+
+
+def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> SpanLine:
+    style = "warn" if count > 1 and queue.share >= HOT_SHARE else "in"
+    bar = max(1, width - NUMBER_CELLS - PERCENT_CELLS - CPU_CELLS - 1)
+    cpus = f" CPU {format_cpu_list(queue.cpus[:MAX_NAMED_CPUS])}" if queue.cpus else ""
+    return cut(
+        (
+            (f"{queue.queue:>{NUMBER_CELLS}} ", "title"),
+            (_bar(queue.share, bar, glyphs), style),
+            (f"{100 * queue.share:>{PERCENT_CELLS - 2}.0f} %", ""),
+            (shown(cpus, CPU_CELLS, glyphs), "dim"),
+        ),
+        width,
+    )
+
+
+def _bar(share: float, width: int, glyphs: Glyphs) -> str:
+    """In eighths of a cell, in ASCII in whole cells; what is above 0 has at least the smallest mark."""
+    share = min(1.0, max(0.0, share))
+    if glyphs.is_ascii:
+        return (glyphs.flow * (max(1, round(share * width)) if share > 0 else 0)).ljust(width)
+    full, rest = divmod(max(1, round(8 * share * width)) if share > 0 else 0, 8)
+    return f"{glyphs.flow * full}{EIGHTHS[rest - 1] if rest else ''}".ljust(width)
+
+
+class RunQueues(LineView):
+    """`draw_queue_bars` of a run."""
+
+    can_focus = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._picture: RunView | None = None
+        self._drawn_of: tuple[object, ...] | None = None
+
+    def show(self, picture: RunView | None) -> None:
+        self._picture = picture
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        cells, picture = (self.size.width, self.size.height), self._picture
+        hosts = picture.hosts if picture is not None else ()
+        of = (cells, picture is None, *((one.host, one.queues, one.carrying) for one in hosts))
+        if of == self._drawn_of:
+            return
+        self._drawn_of = of
+        self.show_lines(draw_queue_bars(picture, *cells, glyphs=self.glyphs) if picture is not None else [])

@@ -1,0 +1,96 @@
+"""The worst finding in one line: it fits whatever the width, and says how many others there are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.facts import width
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.rules import RULES, Diagnosis, Finding, Fix, Severity, Skipped
+from nictop.tui.widgets.base.line_view import STYLES, SpanLine
+from nictop.tui.widgets.findings.panel import draw_worst_finding, worst_fix
+from tests.support.findings import RENAME, finding
+
+
+def text_of(line: SpanLine) -> str:
+    return "".join(part for part, _ in line)
+
+
+def drawn(*findings: Finding, cells: int = 80, several_hosts: bool = False, glyphs: Glyphs = UNICODE) -> str:
+    line = draw_worst_finding(Diagnosis(findings, ()), cells, several_hosts=several_hosts, glyphs=glyphs)
+    return text_of(line)
+
+
+def test_mark_subject_title_and_the_number_of_the_others() -> None:
+    worst = finding(severity="critical", title="duplicate address 192.0.2.7")
+    assert drawn(worst).rstrip() == f"{' ✖ ens224: duplicate address 192.0.2.7':<75} (5)"
+    line = drawn(worst, *(finding(subject=f"e{number}") for number in range(5)))
+    assert line == f"{' ✖ ens224: duplicate address 192.0.2.7':<72} +5 (5) "
+    assert drawn(finding(host="web1"), several_hosts=True).startswith(" ▲ web1 ens224: uses the auto")
+    assert drawn(finding(subject="", title="6.9 % CPU steal")).startswith(" ▲ alma-load-001: 6.9 % CPU steal")
+
+
+def test_a_long_title_is_cut_and_the_number_is_not() -> None:
+    line = drawn(finding(title="has " + "many words " * 12), finding())
+    assert line.endswith("… +1 (5) ")
+    assert width(line) == 80
+
+
+@pytest.mark.parametrize(
+    ("severity", "mark", "plain", "style"),
+    [("critical", "✖", "X", "bad"), ("warning", "▲", "!", "warn"), ("info", "·", "-", "")],
+)
+def test_the_mark_and_its_colour_are_those_of_the_severity(
+    severity: Severity, mark: str, plain: str, style: str
+) -> None:
+    diagnosis = Diagnosis((finding(severity=severity),), ())
+    assert draw_worst_finding(diagnosis, 80)[0] == (f" {mark} ", style)
+    assert draw_worst_finding(diagnosis, 80, glyphs=ASCII)[0] == (f" {plain} ", style)
+
+
+def test_without_findings() -> None:
+    assert text_of(draw_worst_finding(None, 80)).rstrip() == " Checks start when the inventory has been read"
+    assert text_of(draw_worst_finding(Diagnosis((), ()), 80)).rstrip() == (
+        f" ✓ No problems found ({len(RULES)} checks)"
+    )
+    skipped = (Skipped("a_rule", "guest", "", "needs root"),)
+    assert text_of(draw_worst_finding(Diagnosis((), skipped), 80)).rstrip() == (
+        f" – No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped)"
+    )
+
+
+def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
+    diagnosis = Diagnosis((finding(), finding()), ())
+    line = draw_worst_finding(diagnosis, 80, notice="vm1 does not answer; is it up?")
+    assert line[0] == (" ▲ ", "warn")
+    assert text_of(line) == f"{' ▲ vm1 does not answer; is it up?':<72} +2 (5) "
+    assert text_of(draw_worst_finding(None, 80, notice="no Python")).startswith(" ▲ no Python ")
+
+
+def test_the_fix_of_the_panel_is_the_first_one_with_commands() -> None:
+    by_hand = Fix("firmware", "switch SR-IOV on", ())
+    said = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
+    assert worst_fix(said) == (said.findings[0], RENAME)
+    assert worst_fix(Diagnosis((finding(fixes=(by_hand,)),), ())) is None
+    assert worst_fix(Diagnosis((), ())) is None
+    assert worst_fix(None) is None
+
+
+@given(
+    texts=st.lists(st.text(max_size=60), min_size=3, max_size=3),
+    number=st.integers(0, 3),
+    cells=st.integers(1, 130),
+    glyphs=st.sampled_from((UNICODE, ASCII)),
+    several=st.booleans(),
+)
+def test_arbitrary_text_fits_and_is_harmless(
+    texts: list[str], number: int, cells: int, glyphs: Glyphs, several: bool
+) -> None:
+    host, subject, title = texts
+    findings = (finding(host=host, subject=subject, title=title),) * number
+    line = draw_worst_finding(Diagnosis(findings, ()), cells, several_hosts=several, glyphs=glyphs)
+    assert all(style == "" or style in STYLES for _, style in line)
+    assert text_of(line).isprintable()
+    assert width(text_of(line)) <= max(cells, 3)

@@ -1,0 +1,66 @@
+"""A finding that is gone stays in the list for 30 s, where it was; the number of these is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nictop.rules import Finding
+from nictop.tui.widgets.findings.recent import GONE_SECONDS, MAX_GONE_FINDINGS, RecentFindings, keyed_entries
+from tests.support.findings import finding
+
+
+def shown(recent: RecentFindings) -> list[str]:
+    """Subjects in their order, those that are gone in brackets."""
+    return [f"({one.about.subject})" if one.gone else one.about.subject for one in recent.entries]
+
+
+def found(*subjects: str) -> tuple[Finding, ...]:
+    return tuple(finding(subject=subject) for subject in subjects)
+
+
+def test_a_finding_that_is_gone_stays_at_its_place_for_some_time() -> None:
+    recent = RecentFindings()
+    recent.update(found("a", "b", "c"), 100.0)
+    recent.update(found("a", "c"), 101.0)
+    assert shown(recent) == ["a", "(b)", "c"]
+    recent.update(found("new", "c"), 102.0)
+    assert shown(recent) == ["(a)", "(b)", "new", "c"]
+    recent.update(found("new", "c"), 100.0 + GONE_SECONDS)
+    assert shown(recent) == ["(a)", "(b)", "new", "c"]
+    recent.update(found("new", "c"), 100.5 + GONE_SECONDS)
+    assert shown(recent) == ["(a)", "new", "c"]
+    recent.update(found("new", "c"), 101.5 + GONE_SECONDS)
+    assert shown(recent) == ["new", "c"]
+
+
+def test_a_finding_that_comes_back_is_there_once() -> None:
+    recent = RecentFindings()
+    recent.update(found("a", "b"), 100.0)
+    recent.update((), 101.0)
+    recent.update(found("b"), 102.0)
+    assert shown(recent) == ["(a)", "b"]
+
+
+def test_a_jump_in_a_recording_forgets_what_is_gone() -> None:
+    recent = RecentFindings()
+    recent.update(found("a"), 100.0)
+    recent.update((), 50.0)
+    assert shown(recent) == []
+    recent.update(found("a"), 50.0)
+    recent.update((), 200.0)
+    assert shown(recent) == []
+
+
+def test_changing_subjects_do_not_fill_the_list() -> None:
+    recent = RecentFindings()
+    for number in range(3 * MAX_GONE_FINDINGS):
+        recent.update(found(f"veth{number}"), 100.0 + number / 100)
+    assert len(recent.entries) == MAX_GONE_FINDINGS + 1
+    assert shown(recent)[0] == f"(veth{2 * MAX_GONE_FINDINGS - 1})"
+
+
+def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
+    one, other = finding(title="MTU 1500 here, 9000 at web2"), finding(title="MTU 1500 here, 9000 at web3")
+    assert len({entry.key for entry in keyed_entries((one, other), 1.0)}) == 2
+    renewed = keyed_entries((replace(one, title="MTU 1400 here, 9000 at web2"),), 2.0)
+    assert renewed[0].key == keyed_entries((one,), 1.0)[0].key, "numbers in the text change nothing"

@@ -1,0 +1,174 @@
+"""The hosts as a table: current numbers or a dash, findings and round trip time; the facts of one in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.hosts.session import HostSession
+from nictop.hosts.specification import Host
+from nictop.model.facts import width
+from nictop.model.snapshot import with_state
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.model.time_axis import LocalClock
+from nictop.probe.records import CPU_TIMES, Clock, Line, Unreadable
+from nictop.rules import Severity
+from nictop.tui.widgets.base.table_line import cell_spans
+from nictop.tui.widgets.status.host_table import DrawTime, HostRow, draw_host, visible_columns
+from tests.model.hosts import HELLO, PLATFORM, counters, inventory, link_counters, make_link
+from tests.support.sources import ScriptedSource
+
+HERE = LocalClock(monotonic=101.0, wall=HELLO.wall + 2.0, boot_id="here")
+MOMENT = DrawTime(HERE, 1.0)
+LINKS = (
+    make_link(1, "lo", type=772, flags=0x49),
+    make_link(2, "ens192", bus="pci"),
+    make_link(3, "ens224", bus="pci"),
+    make_link(4, "br0", kind="bridge"),
+)
+
+
+def cpu(busy: int, idle: int) -> tuple[int, ...]:
+    return (busy, 0, 0, idle, *(0 for _ in CPU_TIMES[4:]))
+
+
+def session(*items: object, name: str = "web1", received_at: float = 100.0) -> HostSession:
+    one = HostSession(Host(name, f"{name}.example", user="root"), ScriptedSource(name))
+    for item in items:
+        kind = type(item).__name__.lower()
+        one.process(Line(**{kind: item}), received_at)  # type: ignore[arg-type]
+    return one
+
+
+def live(**hello: object) -> HostSession:
+    """Two readings, 1 s apart: 1.2 Gb/s received by the two NICs, 8 drops, and CPUs that are busy for 30 and 66 %."""
+    before = {number: link_counters() for number in (1, 2, 3, 4)}
+    after = {
+        1: link_counters(rx_bytes=10**9),
+        2: link_counters(rx_bytes=100_000_000, tx_bytes=125_000),
+        3: link_counters(rx_bytes=50_000_000, rx_dropped=5, rx_missed_errors=3),
+        4: link_counters(rx_bytes=150_000_000),
+    }
+    return session(
+        replace(HELLO, **hello),  # type: ignore[arg-type]
+        replace(inventory(links=LINKS, pci=()), platform=PLATFORM),
+        counters(1.0, before, cpus={0: cpu(0, 0), 1: cpu(0, 0)}),
+        counters(2.0, after, cpus={0: cpu(30, 70), 1: cpu(66, 34)}),
+    )
+
+
+def cells(
+    one: HostSession, severities: tuple[Severity, ...] | None = (), room: int = 200, glyphs: Glyphs = UNICODE
+) -> dict[str, str]:
+    row = HostRow(one, MOMENT, severities, glyphs)
+    columns, _ = visible_columns([row], room)
+    texts = [text.strip() for text, _ in cell_spans(columns, row, glyphs)]
+    return dict(zip((column.key for column in columns), texts, strict=True))
+
+
+def facts(one: HostSession, room: int = 120) -> list[str]:
+    return ["".join(text for text, _ in line) for line in draw_host(one, MOMENT, room)]
+
+
+def test_the_numbers_of_a_live_host() -> None:
+    assert cells(live(), ("info", "warning")) == {
+        "host": "web1",
+        "state": "live",
+        "cpu": "██···  48%",
+        "rx": "1.20 G",
+        "tx": "1.00 M",
+        "drops": "8.00",
+        "findings": "▲2",
+        "round_trip": "–",
+        "address": "root@web1.example",
+    }
+    plain = cells(live(), ("critical",), glyphs=ASCII)
+    assert (plain["cpu"], plain["findings"], plain["round_trip"]) == ("##...  48%", "X1", "-")
+
+
+def test_numbers_that_are_not_current_are_not_shown() -> None:
+    lost = live()
+    lost.snapshot = with_state(lost.snapshot, "lost", "web1 does not answer")
+    silent = live()
+    silent.received_at = 50.0
+    for one, state in ((lost, "reconnecting"), (silent, "no data for 51 s")):
+        found = cells(one)
+        assert found["state"] == state
+        assert {found[key] for key in ("cpu", "rx", "tx", "drops", "round_trip")} == {"–"}
+    assert {cells(session())[key] for key in ("cpu", "rx", "tx", "drops", "round_trip")} == {"–"}
+
+
+def test_findings_are_counted_once_the_host_was_checked() -> None:
+    assert cells(live(), None)["findings"] == "–"
+    assert cells(live(), ())["findings"] == "0"
+
+
+def test_a_namespace_has_the_rates_of_its_veth_links() -> None:
+    veth = make_link(2, "veth0", kind="veth")
+    samples = [counters(float(time), {2: link_counters(rx_bytes=time * 125_000)}) for time in (1, 2)]
+    assert cells(session(HELLO, inventory(links=(veth,), pci=()), *samples))["rx"] == "1.00 M"
+
+
+def test_round_trip_time_is_that_of_the_shortest_ping() -> None:
+    one = live()
+    one.process(Line(clock=Clock(time=100.0, offset=0.5, uncertainty=0.000205)), 100.0)
+    assert cells(one)["round_trip"] == "0.41"
+    one.process(Line(clock=Clock(time=100.0, offset=0.5, uncertainty=1.2)), 100.0)
+    assert cells(one)["round_trip"] == "2400"
+
+
+@pytest.mark.parametrize("room", range(120))
+def test_columns_that_do_not_fit_are_dropped_from_the_right(room: int) -> None:
+    rows = [HostRow(live(), MOMENT)]
+    columns, hidden = visible_columns(rows, room)
+    assert [column.key for column in columns] == list(cells(live()))[: len(columns)]
+    assert len(columns) + hidden == 9
+    assert sum(column.width + 1 for column in columns) <= max(room, 2)
+
+
+def test_80_cells_hold_every_column() -> None:
+    columns, hidden = visible_columns([HostRow(live(), MOMENT)], 78)
+    assert hidden == 0
+    assert "address" in [column.key for column in columns]
+
+
+def test_the_facts_are_one_line() -> None:
+    one = live(euid=0, hostname="web1", kernel="6.18.3-1.el9.x86_64")
+    one.process(Line(clock=Clock(time=101.0, offset=-1.0, uncertainty=0.0006)), 100.0)
+    (line,) = facts(one)
+    assert line.startswith(" root · Linux 6.18.3-1.el9.x86_64 · VMware guest · 4 CPUs · Python 3.9.18 · clock offset ")
+    (line,) = facts(one, 88)
+    assert line.startswith(" root · Linux 6.18 · VMware guest · 4 CPUs · Python 3.9 · clock offset ")
+    (line,) = facts(one, 80)
+    assert line.startswith(" root · Linux 6.18 · VMware guest · 4 CPUs · clock offset ")
+    assert facts(live(euid=0))[0].startswith(" root · Linux 6.12.0 · alma-load-001 · ")
+
+
+def test_why_a_host_is_not_live_comes_first() -> None:
+    one = live(euid=0)
+    one.snapshot = with_state(one.snapshot, "lost", "web1 does not answer; is it up?")
+    assert facts(one)[0] == " web1 does not answer; is it up? · reconnecting · no data for 1 s"
+    failed = session()
+    failed.snapshot = with_state(failed.snapshot, "failed", "no python3 there")
+    assert facts(failed) == [" no python3 there · failed", " root@web1.example"]
+
+
+def test_what_only_root_can_read_is_said_with_the_way_to_it() -> None:
+    one = live(euid=1000)
+    denied = {"kernel_messages": Unreadable("needs_root", "EPERM")}
+    known = one.snapshot.inventory
+    assert known is not None
+    one.process(Line(inventory=replace(known, unreadable=denied)), 100.0)
+    assert facts(one)[0].startswith(" user 1000 · ")
+    assert facts(one, 200)[1].startswith(" not readable without root: kernel messages; run its probe as root: ")
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_cells_have_the_width_of_their_columns(glyphs: Glyphs) -> None:
+    rows = [HostRow(one, MOMENT, ("info",), glyphs) for one in (live(), session(name="a very long name " * 3))]
+    columns, _ = visible_columns(rows, 200)
+    for row in rows:
+        spans = cell_spans(columns, row, glyphs)
+        assert [width(text) for text, _ in spans] == [column.width + 1 for column in columns]
+    assert all(text.isascii() for text, _ in cell_spans(columns, rows[0], glyphs)) or not glyphs.is_ascii

@@ -1,0 +1,81 @@
+"""Per-queue bars of a run: every queue while it runs, the busiest one of a stored result, any size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.traffic.analysis.nic_load import QueueShare
+from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.live.run_view import RunView
+from nictop.tui.widgets.traffic.queue_bars import draw_queue_bars
+from tests.traffic.pictures import flow, host, run_view, steady
+
+
+def text(view: RunView, width: int = 36, rows: int = 20, glyphs: Glyphs = UNICODE) -> list[str]:
+    return ["".join(part for part, _ in line) for line in draw_queue_bars(view, width, rows, glyphs=glyphs)]
+
+
+def with_queues(*shares: float) -> RunView:
+    queues = tuple(QueueShare(number, share, (number % 4,)) for number, share in enumerate(shares))
+    ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
+    return run_view(flow(steady(1e9)), hosts=(replace(ends[0], carrying=()), replace(ends[1], queues=queues)))
+
+
+def test_each_queue_has_a_bar_its_share_and_its_cpu() -> None:
+    lines = text(with_queues(0.75, 0.25))
+    assert [line.rstrip() for line in lines] == [
+        " TX a:ens4",
+        "   no packets counted per queue",
+        " RX b:ens4 · 2 queues",
+        "   0 " + "█" * 12 + "      75 % CPU 0",
+        "   1 " + "█" * 4 + "              25 % CPU 1",
+    ]
+
+
+def test_a_queue_that_carries_nearly_everything_is_marked() -> None:
+    styles = [line[1][1] for line in draw_queue_bars(with_queues(0.9, 0.1), 36, 20)[3:]]
+    assert styles == ["warn", "in"]
+    only = [line[1][1] for line in draw_queue_bars(with_queues(1.0), 36, 20)[3:]]
+    assert only == ["in"], "a single queue cannot be uneven"
+
+
+def test_with_more_queues_than_rows_the_busiest_are_listed_and_the_others_summed_up() -> None:
+    lines = text(with_queues(0.1, 0.3, 0.1, 0.4, 0.1), rows=7)
+    assert [line.split()[0] for line in lines[3:-1]] == ["0", "1", "3"]
+    assert lines[-1].rstrip() == " 2 others: 20 %"
+
+
+def test_a_stored_result_has_the_busiest_queue_and_the_others() -> None:
+    lines = text(run_view(flow(steady(1e9))))
+    assert lines[0].rstrip() == " TX a:ens4 · 4 queues"
+    assert lines[1].split()[-3:] == ["%", "CPU", "2"] and " 97 %" in lines[1]
+    assert lines[2].rstrip() == " 3 others: 3 %"
+
+
+def test_in_ascii_bars_are_whole_cells() -> None:
+    lines = text(with_queues(0.75, 0.25), glyphs=ASCII)
+    assert all(line.isascii() for line in lines)
+    assert "#" * 12 in lines[3] and "#" * 4 in lines[4]
+
+
+QUEUES = st.lists(st.builds(QueueShare, st.integers(0, 999), st.floats(0, 1), st.just((1, 200))), max_size=40)
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=12), QUEUES), max_size=3),
+    st.tuples(st.integers(1, 60), st.integers(0, 30)),
+    st.sampled_from((UNICODE, ASCII)),
+)
+def test_any_queues_fit_any_size(
+    hosts: list[tuple[str, list[QueueShare]]], size: tuple[int, int], glyphs: Glyphs
+) -> None:
+    views = tuple(HostLoadView("server", name, "ens4", queues=tuple(queues)) for name, queues in hosts)
+    lines = text(run_view(flow(steady(1e9)), hosts=views), *size, glyphs=glyphs)
+    assert len(lines) <= size[1]
+    assert all(cells(line) <= size[0] for line in lines)
+    assert not glyphs.is_ascii or all(line.isascii() for line in lines)

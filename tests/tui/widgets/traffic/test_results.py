@@ -1,0 +1,207 @@
+"""The list of results and the comparison of two of them: what a line says, marks, every run on one axis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.results.store import ExperimentKind
+from nictop.traffic.run.failures import Failure
+from nictop.tui.widgets.traffic.comparison_view import axis_ticks, draw_comparison
+from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_ups
+from tests.support.screen import running
+from tests.traffic.runs import result
+
+
+def stored(
+    experiment: str,
+    gigabits: list[float],
+    *,
+    kind: ExperimentKind = "repeat",
+    group: str = "",
+    value: str = "",
+    **plan: object,
+) -> list[StoredRun]:
+    runs = []
+    for number, rate in enumerate(gigabits, 1):
+        made = result(rate)
+        made = replace(made, plan=replace(made.plan, **plan))  # type: ignore[arg-type]
+        facts = {**made.facts, "client nic": "ens4", "server nic": "ens5"}
+        made = replace(made, facts={**facts, "streams": value} if value else facts)
+        variable = "streams" if value else ""
+        runs.append(
+            StoredRun(
+                f"{experiment}{group}{number}",
+                experiment,
+                made,
+                made.wall,
+                "0",
+                kind,
+                "",
+                group,
+                variable,
+                value,
+                number,
+            )
+        )
+    return runs
+
+
+def pair(a: list[float], b: list[float]) -> tuple[ResultGroup, ResultGroup]:
+    runs = [
+        *stored("e1", a, kind="compare", group="A", value="1"),
+        *stored("e1", b, kind="compare", group="B", value="4"),
+    ]
+    one, other = set_ups(runs)
+    return one, other
+
+
+def text(one: ResultGroup, other: ResultGroup, width: int = 80, glyphs: Glyphs = UNICODE) -> list[str]:
+    return ["".join(part for part, _ in line).rstrip() for line in draw_comparison(one, other, width, glyphs=glyphs)]
+
+
+def line_of(row: ResultGroup) -> dict[str, str]:
+    return {column.title: column.cell(row)[0] for column in COLUMNS}
+
+
+def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
+    (row,) = set_ups(stored("e1", [5.0, 5.2, 5.4], direction="reverse", streams=4, mss=1000))
+    assert line_of(row) == {
+        "WHEN": "09-21 14:13",
+        "HOSTS": "a ← b",
+        "RUNS": "3",
+        "MEDIAN": "5.20 Gb/s",
+        "CPU/Gb": "0.10",
+        "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3 ens4/ens5",
+    }
+    (both,) = set_ups(stored("e2", [5.0], direction="bidirectional"))
+    assert line_of(both)["HOSTS"] == "a ↔ b"
+
+
+def test_failed_runs_are_counted() -> None:
+    runs = stored("e1", [5.0, 5.2])
+    failed = replace(runs[0], result=replace(runs[0].result, failure=Failure("refused", "no")))
+    (row,) = set_ups([failed, runs[1]])
+    assert (line_of(row)["RUNS"], line_of(row)["MEDIAN"]) == ("1/2", "5.20 Gb/s")
+    (row,) = set_ups([failed])
+    assert (line_of(row)["RUNS"], line_of(row)["MEDIAN"], line_of(row)["CPU/Gb"]) == ("0/1", "failed", "–")
+
+
+def test_every_run_is_a_dot_on_one_axis_and_the_median_is_marked() -> None:
+    lines = text(*pair([5.0, 5.2, 5.6], [8.0, 8.2, 8.4]))
+    assert lines[0].startswith(" Better: streams 4 = 1.56× of streams 1 (95 % CI 1.4")
+    a, b = lines[1], lines[2]
+    assert a.startswith(" goodput  A ") and a.endswith(" 5.20 Gb/s 3 runs")
+    assert b.startswith("          B ") and b.endswith(" 8.20 Gb/s 3 runs")
+    assert (a.count("●"), a.count("◆"), b.count("●"), b.count("◆")) == (2, 1, 2, 1)
+    assert max(a.index("◆"), a.rindex("●")) < b.index("●")
+    assert lines[3].split()[:2] == ["5", "6"] and "◆ median" in lines[3]
+    assert lines[-1] == " differs    streams: 1 → 4"
+
+
+def test_runs_in_one_cell_are_counted() -> None:
+    lines = text(*pair([5.0, 5.0, 5.0], [8.0, 8.0, 8.01]))
+    assert lines[1].count("3") == 2, "the digit of three runs, and the number of runs"
+    assert "◆" not in lines[1]
+
+
+def test_an_even_number_of_runs_has_its_median_between_two_of_them() -> None:
+    lines = text(*pair([5.0, 6.0, 7.0, 8.0], [5.0, 6.0, 7.0, 8.0]))
+    assert (lines[1].count("●"), lines[1].count("◆")) == (4, 1)
+
+
+def test_without_a_verdict_there_are_reasons_and_the_runs() -> None:
+    lines = text(*pair([5.0, 5.1], [8.0, 8.1]))
+    assert lines[0] == " Not comparable"
+    assert lines[1:3] == ["   streams 1 has 2 runs, 3 needed", "   streams 4 has 2 runs, 3 needed"]
+    assert lines[3].startswith(" goodput  A ")
+
+
+def test_costs_are_bars_with_their_ratio() -> None:
+    lines = [line for line in text(*pair([5.0, 5.2, 5.6], [8.0, 8.2, 8.4])) if "core/Gb" in line or "0.10" in line]
+    assert lines[0].startswith(" core/Gb  A ━") and lines[0].endswith(" 0.10 client")
+    assert lines[1].startswith("          B ━") and "B/A 1 (" in lines[1].replace("1.00", "1")
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "width", "first", "last"),
+    [(5.0, 8.4, 50, 5, 9), (9.40e9, 9.41e9, 40, 9.4e9, 9.42e9), (0.0, 3.0, 30, 0, 4), (7.0, 7.0, 40, 6, 8)],
+)
+def test_the_axis_has_round_ends_around_all_runs(
+    lowest: float, highest: float, width: int, first: float, last: float
+) -> None:
+    ticks = axis_ticks(lowest, highest, width)
+    assert ticks[0] <= lowest and highest <= ticks[-1]
+    assert first <= ticks[0] and ticks[-1] <= last
+
+
+RATES = st.lists(st.floats(0, 1e6), min_size=1, max_size=6)
+
+
+@given(RATES, RATES, st.integers(1, 200), st.sampled_from((UNICODE, ASCII)))
+def test_any_runs_fit_any_width(a: list[float], b: list[float], width: int, glyphs: Glyphs) -> None:
+    lines = text(*pair(a, b), width=width, glyphs=glyphs)
+    assert all(cells(line) <= width for line in lines)
+    assert not glyphs.is_ascii or all(line.isascii() for line in lines)
+
+
+class Results(App[None]):
+    """The list alone."""
+
+    CSS_PATH = "../../../../nictop/tui/nictop.tcss"
+
+    def compose(self) -> ComposeResult:
+        yield SetUpList()
+
+
+async def test_marks_are_a_then_b_and_a_marked_line_loses_its_mark() -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False) as pilot:
+        table = app.query_one(SetUpList)
+        table.styles.height = 10
+        table.show(set_ups([run for name in ("e1", "e2", "e3") for run in stored(name, [1.0, 1.1, 1.2])]), ())
+        await pilot.pause()
+        keys = [row.key for row in table._rows]
+        seen = []
+        for index in (0, 1, 2, 2, 1, 0):
+            table.choose_index(index)
+            table.mark()
+            seen.append({letter: keys.index(key) for letter, key in table.marks.items()})
+        assert seen == [{"A": 0}, {"A": 0, "B": 1}, {"A": 2, "B": 1}, {"B": 1}, {}, {"A": 0}]
+        table.choose_index(2)
+        table.mark()
+        table.swap()
+        assert {letter: keys.index(key) for letter, key in table.marks.items()} == {"B": 0, "A": 2}
+        compared = table.compared
+        assert compared is not None and [row.key for row in compared] == [keys[2], keys[0]]
+
+
+async def test_the_set_ups_of_the_chosen_comparison_are_compared_without_marks() -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False):
+        table = app.query_one(SetUpList)
+        a, b = pair([1.0, 1.0, 1.0], [2.0, 2.0, 2.0])
+        (other,) = set_ups(stored("e9", [1.0]))
+        table.show((other, a, b), ())
+        assert table.compared is None
+        table.choose_index(2)
+        assert table.compared == (a, b)
+
+
+async def test_in_ascii_the_columns_have_room_for_their_arrows() -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False) as pilot:
+        table = app.query_one(SetUpList)
+        table.glyphs = ASCII
+        table.styles.height = 10
+        table.show(set_ups([*stored("e1", [1.0], direction="reverse"), *stored("e2", [1.0])]), ())
+        await pilot.pause()
+        lines = ["".join(part for part, _ in line) for line in table.lines]
+        assert " a <- b " in lines[0] and " a -> b " in lines[1]
