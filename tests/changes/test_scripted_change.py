@@ -151,7 +151,7 @@ async def test_a_failure_that_is_taken_back() -> None:
 
 
 async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
-    killed = line("failed", "the rollback process ended early: it was killed")
+    killed = line("failed", "the rollback process ended early: the process was killed")
     words = (
         *APPLIED,
         line("undoing", "late"),

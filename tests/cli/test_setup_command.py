@@ -136,7 +136,7 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
         (("local", "address", NIC), "one of the arguments --static --dhcp is required"),
         (("local", "address", NIC, "--static", STATIC, "--dhcp"), "not allowed with"),
         (("local", "queues", NIC, "0"), "no number from 1 to"),
-        (("local", "queues", NIC, "4"), "unless that is allowed"),
+        (("local", "queues", NIC, "4"), "changes are disabled for local"),
         (("local", "irq-affinity", NIC, "--cpus", "x"), "no list of CPUs"),
         (("local", "vfs", NIC, "4", "--dry-run", "--script"), "omit one of them"),
         (("local", "queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),

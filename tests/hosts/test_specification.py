@@ -74,11 +74,11 @@ def test_changes_are_allowed_only_in_the_entry_of_a_host() -> None:
         ("=vm1", "'' is not a valid label"),
         ("a b=vm1", "'a b' is not a valid label"),
         ("vm1:", "port missing"),
-        ("vm1:0", "'0' is no port"),
-        ("vm1:65536", "'65536' is no port"),
-        ("vm1:²", "'²' is no port"),
-        ("[::1", "followed by nothing or :port"),
-        ("[::1]22", "followed by nothing or :port"),
+        ("vm1:0", "'0' is not a valid port"),
+        ("vm1:65536", "'65536' is not a valid port"),
+        ("vm1:²", "'²' is not a valid port"),
+        ("[::1", "only :port may follow an address in brackets"),
+        ("[::1]22", "only :port may follow an address in brackets"),
         ("vm 1", "'vm 1' is not a valid host name"),
         ("-oProxyCommand=x", "'-oProxyCommand' is not a valid label"),
         ("a=-oProxyCommand", "'-oProxyCommand' is not a valid host name"),
@@ -133,11 +133,11 @@ def test_a_group_that_contains_itself() -> None:
         (b"\xff", "utf-8"),
         (b"[hosts", "config.toml"),
         (b'[hosts.a]\nport = "22"\n', "Expected `int | null`, got `str`"),
-        (b"[hosts.a]\nsuod = true\n", "nictop knows no hosts.a.suod"),
-        (b"[default]\nuser = 'x'\n", "nictop knows no default"),
-        (b"[defaults]\nusr = 'x'\n", "nictop knows no defaults.usr"),
-        (b"[hosts.a]\nport = 0\n", "0 is no port"),
-        (b"[hosts.a]\naddress = 'a b'\n", "is no host"),
+        (b"[hosts.a]\nsuod = true\n", "unknown key hosts.a.suod"),
+        (b"[default]\nuser = 'x'\n", "unknown key default"),
+        (b"[defaults]\nusr = 'x'\n", "unknown key defaults.usr"),
+        (b"[hosts.a]\nport = 0\n", "hosts.a: 0 is not a valid port"),
+        (b"[hosts.a]\naddress = 'a b'\n", "is not a valid host"),
         (b"hosts = 3\n", "Expected `object`, got `int`"),
         (b"[hosts]\na = 3\n", "Expected `object`, got `int`"),
     ],
@@ -179,7 +179,7 @@ def test_groups_of_groups_are_expanded_once() -> None:
 
 def test_groups_within_groups_have_a_limit() -> None:
     groups: dict[str, tuple[str, ...]] = {f"g{number}": (f"g{number + 1}",) for number in range(5000)}
-    with pytest.raises(NictopError, match="more than 32 groups within each other"):
+    with pytest.raises(NictopError, match="more than 32 nested groups"):
         requested_hosts(["g0"], Configuration(groups=groups))
 
 

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.records import Clock, Counters, Line, Pong, Request, TrafficLine, TrafficRequest
+from nictop.probe.records import (
+    ChangeLine,
+    Clock,
+    Counters,
+    Line,
+    PlannedAction,
+    Pong,
+    Request,
+    TrafficLine,
+    TrafficRequest,
+)
 from nictop.recording.file.frames import (
     FORMAT,
     HEADER_SIZE,
@@ -352,7 +362,7 @@ def test_invalid_lines_in_a_key_frame_are_reported_as_trouble(tmp_path: Path) ->
     with Recording.open(str(tmp_path / "r")) as recording:
         read = lines_of(read_all(recording, "a"))
     troubles = [line.trouble.message for line in read if line.trouble is not None]
-    assert len(troubles) == 4 and all("cannot be understood" in message for message in troubles)
+    assert len(troubles) == 4 and all(message.startswith("invalid line in the recording: ") for message in troubles)
     assert len([line for line in read if line.counters is not None]) == 3
 
 
@@ -370,3 +380,19 @@ def test_the_recording_of_format_1_still_opens() -> None:
             assert [line for line in read if line.traffic is None] == captured_lines(name)
         newest = [line.counters for line in read if line.counters is not None][-1]
         assert isinstance(newest, Counters) and newest.links[2][0] > 0
+
+
+def test_changes_recorded_with_earlier_texts(tmp_path: Path) -> None:
+    """Texts of a plan and reasons are shown as they were recorded."""
+    action = PlannedAction(
+        ("ethtool", "-L", "ens256", "combined", "4"), "not there yet", "combined 4", (), "ens256",
+        disturbs=("resets ens256: no traffic for a moment", "this very SSH connection goes over ens256"),
+    )  # fmt: skip
+    replies = [
+        Line(change=ChangeLine(2.0, "c1", "prepared", plan=(action,), fingerprint="ab")),
+        Line(change=ChangeLine(3.0, "c1", "undoing", "nobody said in time that it shall stay")),
+        Line(change=ChangeLine(4.0, "c1", "undone", "as asked")),
+    ]
+    write_recording(tmp_path / "r", [("a", hello(), 1.0), *(("a", line, 2.0) for line in replies)])
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert lines_of(read_all(recording, "a")) == [hello(), *replies]

@@ -227,7 +227,7 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
             assert change.wait_for("undone").text == "the rollback process was killed"
             assert read_state(host) == old
             change.request("prepare", actions=ADDRESS)
-            assert "is under way" in change.wait_for("refused").text, "a second change is still refused"
+            assert "is in progress" in change.wait_for("refused").text, "a second change is still refused"
     wait_for_no_process_left(host)
 
 

@@ -261,4 +261,4 @@ def test_unknown_profile(manager: PrivateNetworkManager) -> None:
     with start_probe(manager) as change:
         for name in ("nothing", 'it\'s $(reboot) "mine"'):
             change.request("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])
-            assert "profiles of NetworkManager are called" in change.wait_for("refused").text
+            assert "NetworkManager profiles have the name" in change.wait_for("refused").text

@@ -320,7 +320,7 @@ def test_program_failure_and_timeout_are_reported(tmp_path: Path, monkeypatch: p
     pid = tmp_path / "pid"
     program.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec /bin/sleep 600\n")
     monkeypatch.setattr(apply, "PROGRAM_TIMEOUT", 0.3)
-    with pytest.raises(ValueError, match=r"took more than 0\.3 s and was ended"):
+    with pytest.raises(ValueError, match=r"did not end within 0\.3 s and was stopped"):
         apply.run_program(["ethtool", "-L", "ens4", "combined", "4"])
     wait_until(lambda: not is_alive(int(pid.read_text())))
     with pytest.raises(ValueError, match="ip is not installed"):

@@ -124,7 +124,7 @@ def send_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
         try:
             connection.send(buffer)
         except ConnectionRefusedError:
-            raise OSError(errno.ECONNREFUSED, "the other end closed the connection") from None
+            raise OSError(errno.ECONNREFUSED, "the other end closed its UDP port") from None
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 continue
