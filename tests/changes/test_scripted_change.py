@@ -122,7 +122,7 @@ async def test_an_end_that_cannot_be_logged_is_said() -> None:
 
 @pytest.mark.parametrize("step", ["prepare", "apply"])
 async def test_a_refusal_changes_nothing(step: str) -> None:
-    probe = ScriptedProbe(**{step: [(line("refused", "the host has changed since this was shown"),)]})
+    probe = ScriptedProbe(**{step: [(line("refused", "the host has changed since the plan was shown"),)]})
     carried = await carry(probe, keep)
     assert carried.end.outcome == "refused" and "has changed" in carried.end.text
     assert [one.state for one in carried.log] == (["begun", "refused"] if step == "apply" else [])

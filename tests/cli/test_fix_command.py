@@ -302,7 +302,7 @@ def test_the_link_of_the_default_route_takes_two_yes(sick: PrivateNetworkManager
     with fix(sick, tmp_path, "--allow-changes", "--number", "1") as fixing:
         fixing.until("apply this")
         fixing.answer("yes")
-        fixing.until("Really apply it? [yes/no]")
+        fixing.until("This may disconnect the host; it would roll back automatically. Continue? [yes/no]")
         fixing.answer("no")
         assert fixing.end()[0] == 1
     assert profile(sick) == before and logged(tmp_path) == []
@@ -413,7 +413,7 @@ def test_a_script_needs_no_permission_and_does_the_same(sick: PrivateNetworkMana
 @needs_networkmanager
 def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     for words, said in (
-        ((), "nictop only reads local"),
+        ((), "changes are disabled for local"),
         (("--dry-run",), "value of <ADDRESS/PREFIX> missing"),
         (("--allow-changes", "--dry-run"), "value of <ADDRESS/PREFIX> missing"),
         (("--allow-changes", "--dry-run", "--fill", "ADDRESS/PREFIX=x"), "not an address"),

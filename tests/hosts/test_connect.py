@@ -256,4 +256,4 @@ async def test_unknown_host_keys_are_confirmed_by_the_callback(sshd: Sshd) -> No
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         failed = await next_state(items, "failed")
     assert [question.kind for question in asked] == ["host_key"]
-    assert "was not accepted" in failed.message
+    assert "not accepted" in failed.message

@@ -284,14 +284,17 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
     ("data", "message"),
     [
         (b"", "is empty"),
-        (b"hello\n", "is no recording"),
-        (gzip.compress(b"hello" * 1000, mtime=0), "is no recording"),
-        (RECORDING_MAGIC[:5], "is no recording"),
-        (RECORDING_MAGIC, "was cut off"),
-        (RECORDING_PREFIX, "is damaged at its beginning"),
-        (RECORDING_PREFIX + b"\0" * 100_000, "is damaged at its beginning"),
-        (RECORDING_MAGIC + (FORMAT + 1).to_bytes(2, "little"), "was made by a newer nictop"),
-        (RECORDING_PREFIX + pack_frame(1, b"{}"), "is damaged at its beginning"),
+        (b"hello\n", "is not a nictop recording"),
+        (gzip.compress(b"hello" * 1000, mtime=0), "is not a nictop recording"),
+        (RECORDING_MAGIC[:5], "is not a nictop recording"),
+        (RECORDING_MAGIC, "is truncated: it contains no data"),
+        (RECORDING_PREFIX, "is damaged at the start"),
+        (RECORDING_PREFIX + b"\0" * 100_000, "is damaged at the start"),
+        (
+            RECORDING_MAGIC + (FORMAT + 1).to_bytes(2, "little"),
+            f"has the unknown format {FORMAT + 1}; this nictop reads {FORMAT}",
+        ),
+        (RECORDING_PREFIX + pack_frame(1, b"{}"), "is damaged at the start"),
     ],
     ids=["empty", "text", "gzip", "begun", "magic", "prefix", "zeros", "newer", "no-header"],
 )
@@ -304,11 +307,11 @@ def test_other_files_are_rejected(tmp_path: Path, data: bytes, message: str) -> 
 def test_programs_folders_and_missing_files_are_not_recordings(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     refused = {
-        sys.executable: "is no recording",
+        sys.executable: "is not a nictop recording",
         str(tmp_path): "is not a regular file",
         str(tmp_path / "fifo"): "is not a regular file",
         str(tmp_path / "none"): "No such file",
-        "a\0b": "is no name",
+        "a\0b": "is not a valid file name",
     }
     for path, message in refused.items():
         with pytest.raises(RecordingError, match=message):

@@ -116,7 +116,7 @@ async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> N
         ("print('only words', file=sys.stderr); sys.exit(7)", "status 7: only words"),
         ("raise RuntimeError('broken')", "status 1: RuntimeError: broken"),
         ("for _ in range(9): say('garbage')", "talks nonsense"),
-        ("for _ in range(9): say('{}')", "did not begin with a hello"),
+        ("for _ in range(9): say('{}')", "the first line is not a hello"),
         ("greet(); [say('\\x00\\xff') for _ in range(9)]; time.sleep(60)", "talks nonsense"),
         ("greet(); say('{\"counters\": 1}')\nfor _ in range(5): say('{\"counters\": 1}')", "$.counters"),
         ("os.write(1, b'\\xff' * 1000)", "ended with status 0"),

@@ -448,7 +448,9 @@ async def test_server_that_runs_no_commands(tmp_path: Path) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
     listener = await asyncssh.listen("127.0.0.1", 0, server_factory=AcceptAll, server_host_keys=[key])
     try:
-        assert "refuses to run commands" in await failure(SshSource(target(tmp_path, listener.get_port(), key)), "failed")
+        assert "refuses to run commands" in await failure(
+            SshSource(target(tmp_path, listener.get_port(), key)), "failed"
+        )
     finally:
         listener.close()
         await listener.wait_closed()

@@ -52,8 +52,8 @@ class PlannedAction:
     """It remains after a reboot of the host."""
     disturbs: tuple[str, ...] = ()
     """What it may interrupt, as sentences without a full stop: ``resets ens256: short traffic interruption``, ``the
-    default route uses ens192``, ``this SSH connection uses ens192``, ``an SSH connection uses ens192`` (of another user,
-    or one that is not in the environment of the probe)."""
+    default route uses ens192``, ``this SSH connection uses ens192``, ``an SSH connection uses ens192`` (of another
+    user, or one that is not in the environment of the probe)."""
 
 
 @dataclass(frozen=True)

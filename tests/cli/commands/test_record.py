@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -159,7 +160,7 @@ def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
             _, stderr = process.communicate(timeout=TEST_TIMEOUT)
         finally:
             process.kill()
-    assert process.returncode == 2 and "was removed while it was being written" in stderr
+    assert process.returncode == 2 and re.search(r"recording stopped: \S+ was removed", stderr)
 
 
 # ------------------------------------------------------------------------------------------------------- show, check

@@ -132,7 +132,7 @@ def test_change_is_undone_at_the_deadline(host: Namespace) -> None:
         undone = change.wait_for("undone")
         assert deadline is not None and undone.time >= deadline and "in time" in undone.text
         assert read_state(host) == old
-        assert "no change of this name" in refused(change, "keep")
+        assert "no such change in progress" in refused(change, "keep")
         assert read_state(host) == old
 
 
@@ -206,7 +206,7 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
         for step in ("prepare", "apply"):
             text = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
             assert any(f"another change of {LINK} is in progress: process {pid} of " in text for pid in guards), text
-        assert "another change under way" in refused(first, "prepare", actions=ADDRESS)
+        assert "another change is in progress" in refused(first, "prepare", actions=ADDRESS)
         other_link = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
         second.apply(other_link)
         second.wait_for("applied")
@@ -234,12 +234,12 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
             (f"ip link set dev {LINK} vf 0 trust on", "no VF 0"),
             (f"write {QUEUES}/rx-7/rps_cpus 1", "no rps_cpus"),
             (f"write /sys/class/net/{LINK}/device/sriov_numvfs 2", "no sriov_numvfs"),
-            (f"ip address del 192.0.2.7/24 dev {LINK}", "take a route"),
+            (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove a route of"),
             ("reboot now", "nothing else"),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert "two actions set mtu" in refused(change, "prepare", actions=[*MTU, *MTU])
-        assert "no change of this name" in refused(change, "keep")
+        assert "no such change in progress" in refused(change, "keep")
         assert "step" in refused(change, "nonsense")
         change.name = "another id"
         change.probe.send({"change": {"id": "another id", "step": "prepare", "actions": MTU}})
@@ -424,7 +424,7 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
     with change_client(host) as change:
         for words, reason in (
             (f"ip link set dev {LINK} mtu 1279", "IPv6 addresses"),
-            (f"ip address del 192.0.2.7/24 dev {LINK}", "192.0.2.8 along, which is secondary"),
+            (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove its secondary address 192.0.2.8"),
             (f"ip address del 203.0.113.7/24 dev {LINK}", "was lent"),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words

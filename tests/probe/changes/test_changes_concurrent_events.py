@@ -151,7 +151,7 @@ def test_operation_without_link_and_other_link() -> None:
     affinity = parse_action(["write", "/proc/irq/30/smp_affinity_list", "1"])
     assert with_current_name(affinity, {"a": 1}) is affinity
     refuse_other_link("", {"a": 1})
-    with pytest.raises(ValueError, match="lo is not the interface any more"):
+    with pytest.raises(ValueError, match="lo is now another interface"):
         refuse_other_link("lo", {"lo": 999_999})
 
 

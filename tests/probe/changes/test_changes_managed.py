@@ -189,12 +189,12 @@ def test_settings_that_cannot_be_restored_are_refused(manager: PrivateNetworkMan
     with start_probe(manager) as change:
         for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
             change.request("prepare", actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]])
-            assert change.wait_for("refused").text.startswith(f"{setting} is not set by nictop: ")
+            assert change.wait_for("refused").text.startswith(f"nictop does not set {setting}: ")
         pause = ["ethtool.pause-autoneg", "off"]
         manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause)
         try:
             change.request("prepare", actions=up)
-            assert change.wait_for("refused").text.startswith("ethtool.pause-autoneg is not set by nictop: ")
+            assert change.wait_for("refused").text.startswith("nictop does not set ethtool.pause-autoneg: ")
             manager.nmcli("con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off")
             assert change.prepare(up).plan[0].before == f"{NIC}: {GENERATED_PROFILE}"
         finally:

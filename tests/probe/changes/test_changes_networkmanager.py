@@ -487,7 +487,7 @@ def test_refused_while_networkmanager_starts(hosts: Hosts) -> None:
         manager.stop()
         manager.namespace.run(["ip", "link", "set", "dev", peer, "down"])
         manager.start()
-        assert change.begin() == f"NetworkManager is still starting, and nothing is up on {NIC} yet: try again"
+        assert change.begin() == f"NetworkManager is still starting, no active profile on {NIC} yet: try again"
         manager.namespace.run(["ip", "link", "set", "dev", peer, "up"])
         assert state_after_restart(manager) == before
         assert (change.begin(), change.do(), change.step("undo"), read_host_state(manager, NIC)) == ("", "", "", before)

@@ -80,7 +80,7 @@ def test_irq_affinity_is_set_and_restored(roots: Roots) -> None:
 
 def test_irq_without_cpus_is_refused(roots: Roots) -> None:
     path_of(roots, AFFINITY).write_text("\n")
-    with pytest.raises(ValueError, match="no CPUs now"):
+    with pytest.raises(ValueError, match="has no CPU list that could be restored"):
         read_plan([["write", AFFINITY, "1"]], roots)
     with pytest.raises(ValueError, match="irq 31 has no smp_affinity_list"):
         read_plan([["write", "/proc/irq/31/smp_affinity_list", "1"]], roots)
@@ -105,7 +105,7 @@ def test_vfs_are_only_created_from_zero(roots: Roots) -> None:
     plan = read_plan([["write", NUMVFS, "4"]], roots)
     assert plan.undo == (("write", NUMVFS, "0"),) and plan.actions[0].before == "sriov_numvfs 0"
     apply_all(plan, roots)
-    with pytest.raises(ValueError, match="has 4 VFs: their number is set from 0 only"):
+    with pytest.raises(ValueError, match="already has 4 VFs: another number would remove them"):
         read_plan([["write", NUMVFS, "8"]], roots)
     assert apply.roll_back(plan.undo, roots) == []
     assert path_of(roots, NUMVFS).read_text() == "0\n"
@@ -118,7 +118,7 @@ def test_vfs_are_only_created_from_zero(roots: Roots) -> None:
     [
         (None, (), ""),
         ("iavf", ("vf0",), ""),
-        ("vfio-pci", (), "passed through (vfio-pci)"),
+        ("vfio-pci", (), "passed through to a guest (vfio-pci)"),
         ("iavf", (), "has no interface here"),
     ],
 )
@@ -423,10 +423,10 @@ def test_hanging_driver_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     assert deadline == executor.PLAN_TIMEOUT
     changes.advance(deadline - 1)
     changes.handle_request({**request, "id": "b"}, 1.0)
-    assert "another change under way: a" in reports.pop()["text"]
+    assert "another change is in progress: a" in reports.pop()["text"]
     changes.advance(deadline)
     handle_until_reported(changes, poll, reports)
-    assert "took more than 20 s" in reports.pop()["text"]
+    assert "the current state could not be read within 20 s" in reports.pop()["text"]
     assert changes.next_deadline() is None
     changes.handle_request(request, 0.0)
     handle_until_reported(changes, poll, reports)

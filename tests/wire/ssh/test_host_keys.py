@@ -194,7 +194,7 @@ async def test_accepted_keys_are_appended_and_known_afterwards(tmp_path: Path) -
         return len(asked) > 1
 
     checker = keys(file, policy="ask", confirm=confirm)
-    with pytest.raises(PermanentError, match="was not accepted"):
+    with pytest.raises(PermanentError, match="not accepted"):
         await checker.judge("host", 2222, ONE)
     assert not file.exists()
     await checker.judge("host", 2222, ONE)
