@@ -128,7 +128,7 @@ def test_a_log_that_somebody_keeps_locked_is_not_waited_for(tmp_path: Path, monk
     append_change(BEGUN, path)
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(NictopError, match="another program keeps it locked"):
+        with pytest.raises(NictopError, match="another program has locked it"):
             append_change(KEPT, path)
         assert read_log(path) == ChangeLog((BEGUN,)), "it can be read meanwhile"
     append_change(KEPT, path)

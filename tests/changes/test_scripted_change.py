@@ -165,7 +165,7 @@ async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
 async def test_what_stayed_is_said() -> None:
     words = (*APPLIED, line("undoing"), line("failed", "rollback incomplete: ens4"))
     carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, after_failure=0.2))
-    assert carried.end.outcome == "failed" and "taken back: ens4" in carried.end.text
+    assert carried.end.outcome == "failed" and "rollback incomplete: ens4" in carried.end.text
     assert carried.log[-1].state == "failed"
 
 

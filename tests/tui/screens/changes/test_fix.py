@@ -222,7 +222,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             form = screen.app.screen.query_one(Form)
             assert "Address/prefix ▏(required) e.g. 192.0.2.10/24" in " ".join(screen.lines(Form)[0].split())
             await screen.press(*"192.0.2.300/24", "enter")
-            assert form.problems == {"ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with its prefix length'}
+            assert form.problems == {"ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with prefix length'}
             await screen.press("delete", *"192.0.2.10/24")
             commands_shown = screen.dialog_text().replace(" \\ ", " ")
             assert "ipv4.addresses 192.0.2.10/24" in commands_shown and "<" not in commands_shown
