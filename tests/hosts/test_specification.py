@@ -208,7 +208,7 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
         ("local", "local is already watched as here"),
         ("other=vm1", "vm1 is already watched as vm1"),
         ("vm2 vm1", "a host with the label vm1 is already watched"),
-        ("vm2:x", "'x' is no port"),
+        ("vm2:x", "'x' is not a valid port"),
     ):
         with pytest.raises(NictopError) as error:
             additional_hosts(words, known, environment)

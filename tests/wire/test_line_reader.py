@@ -54,7 +54,7 @@ def test_an_endless_line_is_rejected_without_storing_it() -> None:
 
 def test_another_protocol() -> None:
     other = json.dumps({"hello": {**hello(1.0), "protocol": 99}}).encode() + b"\n"
-    with pytest.raises(ProtocolMismatch, match="protocol 99"):
+    with pytest.raises(ProtocolMismatch, match="protocol version 99"):
         list(LineReader().feed(other))
 
 

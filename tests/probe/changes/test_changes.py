@@ -66,7 +66,9 @@ def test_probe_without_allow_changes(host: Namespace) -> None:
     with Probe("--interval", "60", namespace=host) as probe:
         change = ChangeClient(probe)
         for step in ("prepare", "apply", "keep", "undo", "nonsense"):
-            assert "only reads" in refused(change, step, actions=MTU, fingerprint="f", keep_within=5, twice=True)
+            assert "changes are disabled" in refused(
+                change, step, actions=MTU, fingerprint="f", keep_within=5, twice=True
+            )
         wait_for_no_process_left(host, probe.process.pid)
     assert read_state(host) == old
 

@@ -348,7 +348,7 @@ async def test_user_configuration(sshd: Sshd, tmp_path: Path) -> None:
     await wait_until_live(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
     wait_until(lambda: not sshd.sessions())
     sshd.known_hosts.write_text("")
-    assert "is not known" in await failure(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
+    assert "unknown host key of" in await failure(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
     config.write_text("Host *\n Port seven\n")
     message = await failure(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
     assert "line 2" in message and "config" in message
@@ -391,7 +391,7 @@ async def test_sshd_restarted(sshd: Sshd) -> None:
 
 async def test_unknown_host_key_asks_the_user(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
-    assert "is not known" in await failure(SshSource(sshd.target(), 0.1))
+    assert "unknown host key of" in await failure(SshSource(sshd.target(), 0.1))
     assert "not accepted" in await failure(SshSource(sshd.target(), 0.1, ask=User(None)))
     person = User("yes")
     await wait_until_live(SshSource(sshd.target(), 0.1, ask=person))
@@ -411,7 +411,7 @@ async def test_new_host_keys_may_be_accepted_by_option(sshd: Sshd) -> None:
 
 async def test_no_setting_disables_the_host_key_check(sshd: Sshd) -> None:
     sshd.client_config.write_text("StrictHostKeyChecking no\nUserKnownHostsFile none\nGlobalKnownHostsFile none\n")
-    assert "is not known" in await failure(SshSource(sshd.target(), 0.1))
+    assert "unknown host key of" in await failure(SshSource(sshd.target(), 0.1))
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
