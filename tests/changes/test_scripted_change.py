@@ -82,7 +82,7 @@ async def test_a_change_that_is_undone_when_nobody_keeps_it() -> None:
 
 
 async def test_a_change_that_is_taken_back_at_once() -> None:
-    probe = ScriptedProbe(undo=[(line("undoing", "as asked"), line("undone", "as asked"))])
+    probe = ScriptedProbe(undo=[(line("undoing", "on request"), line("undone", "on request"))])
     carried = await carry(
         probe, lambda event, change: change.undo() if isinstance(event, Applied) else only_apply(event, change)
     )

@@ -168,7 +168,7 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
         fixing.until("Apply on local? [yes/no]")
         assert profile(sick) == "Wired connection 1", "nothing is done before a yes"
         fixing.answer("yes")
-        fixing.until("keep it? [yes/no]")
+        fixing.until("Keep this change? [yes/no]")
         assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
         fixing.until("finding resolved")
         fixing.answer("yes")
@@ -185,7 +185,7 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
 
     again = fix(sick, tmp_path, "--allow-changes", "--yes", "--fill", FILL)
     with again:
-        assert again.end()[0] == 2 and "finds nothing" in again.said
+        assert again.end()[0] == 2 and "has no finding on local" in again.said
 
 
 @needs_networkmanager
@@ -214,7 +214,7 @@ def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path, 
 def test_whatever_is_not_yes_is_no(sick: PrivateNetworkManager, tmp_path: Path, answer: str) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer(answer)
         assert fixing.end()[0] == 1
     assert picture(sick) == before and logged(tmp_path) == []
@@ -238,9 +238,9 @@ def test_where_nobody_can_answer_nothing_is_done(sick: PrivateNetworkManager, tm
 def test_nobody_keeps_it(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "5", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         assert "192.0.2.10/24" in addresses(sick)
         fixing.until("rolled back")
         assert fixing.end()[0] == 1
@@ -253,9 +253,9 @@ def test_nobody_keeps_it(sick: PrivateNetworkManager, tmp_path: Path) -> None:
 def test_a_signal_takes_it_back(sick: PrivateNetworkManager, tmp_path: Path, number: signal.Signals) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "600", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         os.kill(fixing.process.pid, number)
         assert fixing.end()[0] == 128 + number
     assert "rolled back" in fixing.said
@@ -268,9 +268,9 @@ def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tm
     """nictop or the probe is killed while it waits to be kept, for ten minutes if nobody noticed."""
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "600", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         probe = fixing.probe()
         os.kill(fixing.process.pid if who == "nictop" else probe, signal.SIGKILL)
         code, _ = fixing.end()
@@ -283,11 +283,11 @@ def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tm
 @needs_networkmanager
 def test_a_precondition_that_changed_since_it_was_shown(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         sick.nmcli("con", "mod", "Wired connection 1", "ipv4.method", "disabled")
         fixing.answer("yes")
         assert fixing.end()[0] == 2
-    assert "has changed since" in fixing.said and "192.0.2.10" not in addresses(sick)
+    assert "the host has changed since the plan was shown" in fixing.said and "192.0.2.10" not in addresses(sick)
     assert [one["state"] for one in logged(tmp_path)] == ["refused"]
 
 
@@ -300,7 +300,7 @@ def test_the_link_of_the_default_route_takes_two_yes(sick: PrivateNetworkManager
         code, plan = fixing.end()
     assert code == 1 and "--yes twice" in fixing.said and "default route" in plan, fixing.said
     with fix(sick, tmp_path, "--allow-changes", "--number", "1") as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
         fixing.until("This may disconnect the host; it would roll back automatically. Continue? [yes/no]")
         fixing.answer("no")
@@ -389,7 +389,7 @@ def test_over_ssh_a_lost_connection_takes_it_back(
     with Fixing(sick, tmp_path, "fix", "far", RULE, *words) as fixing:
         fixing.until("Apply on far?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         for pid in far.sessions() if who == "session" else far.probes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -478,9 +478,9 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (("fix", "local", RULE, "--keep-within", "4"), 2, "5 to 600"),
         (("fix", "local", RULE, "--fill", "x"), 2, "NAME=VALUE"),
         (("fix", "local", RULE, "--dry-run", "--script"), 2, "omit one of them"),
-        (("fix", "a b", RULE), 2, "is no host"),
+        (("fix", "a b", RULE), 2, "is not a valid host"),
         (("fix", "127.0.0.1:1", RULE, "--allow-changes"), 3, "127.0.0.1"),
-        (("changes", "--last", "0"), 2, "no number"),
+        (("changes", "--last", "0"), 2, "is not a number of changes"),
     ],
 )
 def test_wrong_usage(

@@ -83,7 +83,9 @@ def test_changes_need_root(host: Namespace) -> None:
     for python in ("/usr/bin/python3", sys.executable):
         try:
             with Probe("--interval", "60", "--allow-changes", python=python, user=65534) as probe:
-                assert "does not run as root" in refused(ChangeClient(probe), "prepare", actions=MTU)
+                assert "changes need root on the host: use --sudo" in refused(
+                    ChangeClient(probe), "prepare", actions=MTU
+                )
             break
         except (OSError, AssertionError):
             continue
@@ -227,17 +229,17 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
     with change_client(host) as change:
         for words, reason in (
             ("ip link set dev nic9 mtu 1400", "no interface nic9"),
-            (f"ip link set dev {LINK} mtu 67", "from 68 to"),
+            (f"ip link set dev {LINK} mtu 67", "supports an MTU of 68 to"),
             (f"ethtool -L {LINK} combined 2", "no combined"),
             (f"ethtool -L {LINK} rx 5", "at most 4"),
             (f"ethtool -G {LINK} rx 512", "rings"),
             (f"ethtool -C {LINK} rx-usecs 10", "coalescing"),
-            (f"ethtool -K {LINK} lro on", "no feature lro"),
+            (f"ethtool -K {LINK} lro on", "no changeable feature lro"),
             (f"ip link set dev {LINK} vf 0 trust on", "no VF 0"),
             (f"write {QUEUES}/rx-7/rps_cpus 1", "no rps_cpus"),
             (f"write /sys/class/net/{LINK}/device/sriov_numvfs 2", "no sriov_numvfs"),
             (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove a route of"),
-            ("reboot now", "nothing else"),
+            ("reboot now", "only nmcli, ethtool, ip and writes to some kernel files are allowed"),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert "two actions set mtu" in refused(change, "prepare", actions=[*MTU, *MTU])
@@ -254,9 +256,9 @@ def test_default_route_needs_second_confirmation(host: Namespace) -> None:
     old = read_state(host)
     with change_client(host) as change:
         shown = change.prepare(MTU)
-        assert shown.needs_second_yes and f"the default route goes over {LINK}" in shown.plan[0].disturbs
+        assert shown.needs_second_yes and f"the default route uses {LINK}" in shown.plan[0].disturbs
         fields = {"actions": MTU, "fingerprint": shown.fingerprint, "keep_within": 5}
-        assert "only once" in refused(change, "apply", **fields)
+        assert "needs a second confirmation" in refused(change, "apply", **fields)
         assert read_state(host) == old
         assert not change.prepare([["write", f"{QUEUES}/rx-0/rps_cpus", "1"]]).needs_second_yes
         change.request("apply", twice=True, **fields)
@@ -355,7 +357,7 @@ def test_deleting_the_address_of_the_ssh_connection(
         change = ChangeClient(probe)
         with pinging(probe):
             shown = change.prepare(actions)
-            assert shown.needs_second_yes and "this SSH connection goes over far" in shown.plan[1].disturbs
+            assert shown.needs_second_yes and "this SSH connection uses far" in shown.plan[1].disturbs
             change.request("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
             wait_for_address_message(address_events, RTM_DELADDR, "192.0.2.2")
             wait_for_address_message(address_events, RTM_NEWADDR, "192.0.2.2")
@@ -427,7 +429,7 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
         for words, reason in (
             (f"ip link set dev {LINK} mtu 1279", "IPv6 addresses"),
             (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove its secondary address 192.0.2.8"),
-            (f"ip address del 203.0.113.7/24 dev {LINK}", "was lent"),
+            (f"ip address del 203.0.113.7/24 dev {LINK}", "is dynamic: its lifetime could not be restored"),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert change.prepare([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])

@@ -70,7 +70,7 @@ def apply_change(change: ChangeClient, actions: Actions, keep_within: float = 60
 
 def undo_by_request(change: ChangeClient) -> None:
     change.request("undo")
-    assert change.wait_for("undone").text == "as asked"
+    assert change.wait_for("undone").text == "on request"
 
 
 def undo_by_rescue(change: ChangeClient, host: Namespace) -> None:
@@ -233,7 +233,7 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
 
 def test_lock_holder_can_be_queried_repeatedly(host: Namespace) -> None:
     def refused() -> str:
-        with pytest.raises(ValueError, match="under way") as error:
+        with pytest.raises(ValueError, match="in progress") as error:
             locks.acquire(["one"])
         return str(error.value)
 

@@ -323,7 +323,7 @@ async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: s
     async with screen_with_changes_in_namespace() as (screen, namespace):
         namespace.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
         await screen.prepare_fix()
-        assert f"▲ the default route goes over {LINK}" in screen.dialog_text()
+        assert f"▲ the default route uses {LINK}" in screen.dialog_text()
         await screen.press("right", "enter")
         assert "This may disconnect vm1" in screen.dialog_text()
         assert read_mtu(namespace) == 1500
