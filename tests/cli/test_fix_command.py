@@ -498,5 +498,5 @@ def test_wrong_usage(
 def test_an_empty_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["changes"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == "" and "changed nothing" in captured.err
+    assert captured.out == "" and "no changes in the log" in captured.err
     assert main(["changes", "--format", "json"]) == 0 and capsys.readouterr().out.strip() == "[]"
