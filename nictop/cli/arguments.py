@@ -32,6 +32,7 @@ examples:
   nictop                               this host
   nictop vm1 vm2 pve=root@pve:2222     several hosts over SSH; installs nothing
   nictop --sudo --allow-changes vm1    as root, with changes allowed
+  nictop show --format json            this host as JSON
   nictop check vm1 vm2                 findings and fixes; exit code 1 if any
   nictop check --explain               list all rules
   nictop fix vm1 RULE --dry-run        show what a fix would change

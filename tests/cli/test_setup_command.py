@@ -140,7 +140,7 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
         (("local", "irq-affinity", NIC, "--cpus", "x"), "'x' is not a CPU list, e.g. 0-3,8"),
         (("local", "vfs", NIC, "4", "--dry-run", "--script"), "omit one of them"),
         (("local", "queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),
-        (("local", "vfs", "0000:ff:1f.7", "4", "--script"), "has no port 0000:ff:1f.7"),
+        (("local", "vfs", "0000:ff:1f.7", "4", "--script"), "has no interface or PCI function 0000:ff:1f.7"),
     ],
 )
 def test_wrong_usage(

@@ -227,7 +227,10 @@ def test_check_takes_several_hosts(user: User) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "check"])
-@pytest.mark.parametrize(("word", "said"), [("a b", "is no host"), ("vm:x", "is no port"), ("x=", "host name missing")])
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("a b", "is not a valid host name"), ("vm:x", "is not a valid port"), ("x=", "host name missing")],
+)
 def test_an_invalid_host_is_a_usage_error(command: str, word: str, said: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nictop", command, "local", word],

@@ -73,7 +73,7 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
     several = ("--compare", "length=4K,64K", "--repeat", "3", "--rest", "0.1", "--label", "lengths")
     done = traffic(state, *QUICK, *several, "--interval", "0.5")
     assert done.returncode == 0, done.stderr
-    assert "run 6 of 6: " in done.stderr and "resting 100 ms" in done.stderr
+    assert "run 6 of 6: " in done.stderr and "pause 100 ms" in done.stderr
     assert "A: length 4K\nB: length 64K\n" in done.stdout and "✖ Not comparable" in done.stdout
     assert "geometric mean" in done.stdout and "goodput, median" in done.stdout
 
@@ -178,7 +178,7 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
             ("vm1", "vm2", "--sweep", "mss=100", "--compare", "mss=100,200"),
             "sweep and comparison exclude each other",
         ),
-        (("vm\x1b[2J@", "vm2", "--plain"), "is no host"),
+        (("vm\x1b[2J@", "vm2", "--plain"), "is not a valid host"),
         (("--self-test", "--plain", "--label", "ev\x1b[2Jil"), "has control characters"),
         (("vm1", "vm2", "vm3"), "unrecognized arguments: vm3"),
     ],

@@ -167,9 +167,9 @@ def test_steps_of_an_experiment() -> None:
         "  waiting until it is so",
         "  5.00 Gb/s, 53 % of line rate",
         "  failed: nothing arrived",
-        "resting 2.00 s",
+        "pause 2.00 s",
         "change now: queues of ens4 on a: 4",
-        "not kept: the disk is full",
+        "not saved: the disk is full",
         "ended early: nobody makes the change",
     ]
 
