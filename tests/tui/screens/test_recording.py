@@ -164,7 +164,8 @@ async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path)
         await wait_until(screen, lambda: f"recording stopped: {folder}/a.nictop was removed" in said(screen))
         await wait_until(screen, lambda: "REC" not in status(screen))
         await name_it(screen, "r", folder / "a.nictop")
-        assert f"cannot write {folder}/a.nictop: No such file or directory" in complaint(screen)
+        # wrapped: the folder is long
+        assert f"cannotwrite{folder}/a.nictop:Nosuchfileordirectory" in complaint(screen).replace(" ", "")
 
 
 @real

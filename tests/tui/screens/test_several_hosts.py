@@ -332,7 +332,7 @@ async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pyt
     async with screen_with_hosts("vm1") as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics("ens192"))
         await screen.press("h", "a", *"pve=root@pve:x", "enter")
-        assert any("'x' is no port" in row for row in screen.drawn())
+        assert any("'x' is not a valid port" in row for row in screen.drawn())
         await screen.press("backspace", *"22", "enter")
         assert [source.name for source in hosts.sources] == ["vm1", "pve"]
         await hear(screen, hosts, "pve", hello(), nics("eno1"))
@@ -477,7 +477,7 @@ async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None
         assert "● vm1 overloaded" in first_line(screen) and "vm2 overloaded" not in first_line(screen)
         assert OVERLOADED_MESSAGE in " ".join(screen.drawn())
         await hear(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
-        assert "overloaded: it sends more" in " ".join(screen.drawn())
+        assert "overloaded: the host sends more data" in " ".join(screen.drawn())
         await screen.press("h")
         await wait_until(screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn()))
         assert OVERLOADED_MESSAGE in facts(screen).replace("\n ", " ")
