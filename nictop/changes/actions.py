@@ -48,13 +48,13 @@ class ManualOnly:
     """A fix that the probe cannot carry out."""
 
     why: str
-    """For example ``it runs on the ESXi host``. It may contain what the host has sent."""
+    """For example ``it must be run on the ESXi host``. It may contain what the host has sent."""
 
 
 def actions_of(fix: Fix) -> Actions | ManualOnly:
     """The actions of a fix of the host that the finding is about."""
     if fix.where != "here":
-        return ManualOnly(f"it runs {PLACE_TEXTS[fix.where]}")
+        return ManualOnly(f"it must be run {PLACE_TEXTS[fix.where]}")
     if not fix.commands:
         return ManualOnly("it has no command")
     actions: list[Action] = []
@@ -103,7 +103,7 @@ def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
     for name in values:
         if name not in actions.blanks:
             requested = ", ".join(f"<{blank}>" for blank in actions.blanks) or "none"
-            raise NictopError(f"no blank <{clean(name)}> in this fix; blanks: {requested}")
+            raise NictopError(f"this fix has no placeholder <{clean(name)}>; placeholders: {requested}")
     checked = {name: BLANKS[name].checked(text.strip()) for name, text in values.items()}
     filled = tuple(tuple(_filled(action, index, checked) for index in range(len(action))) for action in actions.actions)
     return replace(actions, actions=filled, blanks=tuple(one for one in actions.blanks if one not in checked))
@@ -181,8 +181,8 @@ def _hardware_address(text: str) -> str:
 
 
 BLANKS: dict[str, Blank] = {
-    "ADDRESS/PREFIX": Blank("an address with its prefix length", "192.0.2.10/24", _interface),
-    "INTERFACE": Blank("the name of an interface", "ens4", _name),
-    "MAC": Blank("the hardware address of one station", "52:54:00:12:34:56", _hardware_address),
+    "ADDRESS/PREFIX": Blank("an address with prefix length", "192.0.2.10/24", _interface),
+    "INTERFACE": Blank("a valid interface name", "ens4", _name),
+    "MAC": Blank("a unicast MAC address", "52:54:00:12:34:56", _hardware_address),
 }
 """By the name between the angle brackets."""

@@ -103,7 +103,7 @@ def log_path(environment: Mapping[str, str]) -> Path:
     directory."""
     state = state_directory(environment)
     if not state:
-        raise NictopError("there is no directory for the log of changes", "set HOME or XDG_STATE_HOME")
+        raise NictopError("no directory for the log of changes", "set HOME or XDG_STATE_HOME")
     return Path(state, "changes.jsonl")
 
 
@@ -179,7 +179,7 @@ def append_change(change: LoggedChange, path: Path) -> None:
         finally:
             os.close(descriptor)
     except NotRegularFileError:
-        raise NictopError(f"{clean(str(path))} is no file: changes cannot be logged") from None
+        raise NictopError(f"{clean(str(path))} is not a regular file: changes cannot be logged") from None
     except OSError as error:
         why = error.strerror or str(error)
         raise NictopError(f"the change cannot be logged in {clean(str(path))}: {why}") from None
@@ -195,7 +195,7 @@ def _lock(descriptor: int) -> None:
             return
         except BlockingIOError:
             if time.monotonic() >= end:
-                raise BlockingIOError(errno.EAGAIN, "another program keeps it locked") from None
+                raise BlockingIOError(errno.EAGAIN, "another program has locked it") from None
             time.sleep(LOG_LOCK_POLL_SECONDS)
 
 
@@ -218,6 +218,6 @@ def read_log(path: Path) -> ChangeLog:
     except FileNotFoundError:
         return ChangeLog()
     except NotRegularFileError:
-        raise NictopError(f"{clean(str(path))} is no log of changes") from None
+        raise NictopError(f"{clean(str(path))} is not a log of changes") from None
     except OSError as error:
         raise NictopError(f"{clean(str(path))}: {error.strerror or error}") from None

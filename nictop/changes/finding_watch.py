@@ -54,7 +54,7 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     """(Whether these hosts still have a finding, whether the rule has read counters for that)."""
     rule = RULES.get(finding.rule)
     if rule is None:
-        return Verdict(False, f"there is no rule {finding.rule}"), False
+        return Verdict(False, f"unknown rule: {finding.rule}"), False
     diagnosis, counted = diagnose_tracked(hosts, [rule])
     for one in diagnosis.findings:
         if (one.host, one.subject) == (finding.host, finding.subject):

@@ -31,28 +31,27 @@ def script(
     lines = [str(step) for step in (fix.commands if commands is None else commands)]
     undo = [str(step) for step in fix.undo]
     if fix.where != "here":
-        raise NictopError(f"there is no script for it: it is typed {PLACE_TEXTS[fix.where]}")
+        raise NictopError(f"no script: the commands must be run {PLACE_TEXTS[fix.where]}")
     if not lines:
-        raise NictopError(f"there is no command for it: {clean(fix.note or fix.title)}")
+        raise NictopError(f"this fix has no commands: {clean(fix.note or fix.title)}")
     if missing := placeholders(lines):
-        raise NictopError(f"{clean(missing[0])} is still to be filled in", "--fill NAME=VALUE, with what stands in it")
+        raise NictopError(f"value of {clean(missing[0])} missing", "add --fill NAME=VALUE")
     for line in (*lines, *undo):
         if BASH_ONLY in line or not is_clean(line):
-            why = "a name in it has invisible or control characters: no script for every shell"
-            raise NictopError(why, "see nictop check")
-    text = ["#!/bin/sh", *_comment(about), *_comment(f"To be run as root on {host}. {_lasts(fix)}".strip())]
+            raise NictopError("no script: a name contains invisible or control characters", "see nictop check")
+    text = ["#!/bin/sh", *_comment(about), *_comment(f"Run as root on {host}. {_lasts(fix)}".strip())]
     note = "" if placeholders([fix.note]) else fix.note  # that one is about what is filled in by now
     text += [*_comment(note), "set -eu", "", *lines]
     if undo:
-        text += ["", "# To undo it:", *(f"# {line}" for line in undo)]
+        text += ["", "# Rollback:", *(f"# {line}" for line in undo)]
     for one in lasting:
-        text += ["", *_comment(f"To make it last: {one.title}.", *([one.note] if one.note else []))]
+        text += ["", *_comment(f"To make it persistent: {one.title}.", *([one.note] if one.note else []))]
         text += [f"# {clean(str(step))}" for step in one.commands]
     return "\n".join(text) + "\n"
 
 
 def _lasts(fix: Fix) -> str:
-    return {True: "It survives a reboot.", False: "It is gone after the next reboot.", None: ""}[fix.persistent]
+    return {True: "Survives a reboot.", False: "Lost on reboot.", None: ""}[fix.persistent]
 
 
 def _comment(*sentences: str) -> list[str]:

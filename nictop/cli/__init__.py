@@ -8,17 +8,17 @@ exit code. It is imported only when it is used, and imports expensive modules on
 from __future__ import annotations
 
 SUMMARIES = {
-    "show": "print the facts once, for scripts",
-    "check": "print what is wrong and what to type, for scripts",
-    "fix": "carry out a fix of a finding; the host takes it back unless it is kept",
-    "setup": "give a NIC an address, queues, VFs or processors; taken back unless it is kept",
-    "changes": "print what nictop has changed, from its log",
-    "record": "keep what hosts say in a file, for later or for somebody else",
-    "replay": "show a recording on the live screens",
-    "demo": "the same of a recording that comes with nictop; needs no host",
-    "report": "write one page for a ticket: hosts, findings, runs with their charts",
-    "metrics": "offer counters and findings to Prometheus, over HTTP",
-    "traffic": "measure between two hosts: what arrives, what holds it back, what it costs",
-    "compare": "tell two kept set-ups apart",
+    "show": "print interfaces, queues, CPUs and errors once",
+    "check": "run all checks once: findings and how to fix them",
+    "fix": "apply the fix of a finding, with automatic rollback",
+    "setup": "set up a NIC: IP address, queues, VFs, IRQ affinity",
+    "changes": "print the log of changes made by nictop",
+    "record": "record hosts to a file",
+    "replay": "open a recording in the live screens",
+    "demo": "open a recording that comes with nictop",
+    "report": "write a report for a ticket (HTML or Markdown)",
+    "metrics": "export counters and findings to Prometheus",
+    "traffic": "traffic test: goodput, bottleneck, CPU cost",
+    "compare": "compare two saved results of traffic tests",
 }
 """Name of the command, which is that of its module → its line in ``nictop --help``."""

@@ -22,39 +22,29 @@ SNAPSHOT_COMMANDS, SNAPSHOT_READ_INTERVAL_SECONDS = ("show", "check", "report"),
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
 """How long the rates of a host are observed before they are printed."""
 
-HOSTS_HELP = (
-    "[label=][user@]host[:port], local, or a name of ~/.ssh/config or of nictop's configuration; default: this host"
-)
+HOST_FORMS = "[label=][user@]host[:port], local, or a name from ~/.ssh/config or nictop's config.toml"
+HOSTS_HELP = f"{HOST_FORMS}; default: this host"
 EXAMPLES = """\
-hosts:
-  HOST is [label=][user@]host[:port], local, or a name of ~/.ssh/config or of
-  ~/.config/nictop/config.toml; none: this host
+HOST is [label=][user@]host[:port], local (this host) or a name from
+~/.ssh/config or ~/.config/nictop/config.toml. Default: this host.
 
 examples:
-  nictop                            this host's NICs, live
-  nictop vm1 vm2 pve=root@pve       several hosts, over SSH; nothing is installed there
-  nictop local vm1:2222             this one, and one on another port
-  nictop --sudo vm1                 the probe there as root; it still only reads
-  nictop --sudo --allow-changes vm1 and may change the host when told to
-  nictop --interval 0.2             five times a second
-  nictop --ascii                    for serial consoles and old terminals
-  nictop show                       the same facts once, as text
-  nictop show --format json | jq '.inventory.links[].name'
-  nictop show --schema              what the JSON means
-  nictop show vm1 pve=root@pve      of other hosts
-  nictop check                      what is wrong and what to type; exit code 1 when there is something
-  nictop fix vm1 RULE --allow-changes   carry out its fix; taken back unless it is kept
-  nictop setup vm1 use-queues ens256 4 --allow-changes
-  nictop record monday.nictop vm1 pve   all they say, until Ctrl-C; the key r does it live
-  nictop replay monday.nictop       the same screens on it; --at 14:03:20, --speed 10
-  nictop show monday.nictop --at 14:03:20   one moment of it, as text; check, too
-  nictop report vm1 vm2 -o ticket.html      one page for a ticket; --redact hides names
-  nictop demo                       two recorded guests and a traffic run; no host needed
-  nictop metrics vm1 vm2            counters and findings for Prometheus, on port 9807
-  nictop check --explain            all rules; with the name of one: its page
-  nictop traffic vm1 vm2            what arrives from vm1 at vm2, and what it costs
-  nictop traffic --self-test        the same without a second host
-  nictop compare RESULT RESULT      whether two set-ups differ
+  nictop                               this host
+  nictop vm1 vm2 pve=root@pve:2222     several hosts over SSH; installs nothing
+  nictop --sudo --allow-changes vm1    as root, with changes allowed
+  nictop show --format json            this host as JSON
+  nictop check vm1 vm2                 findings and fixes; exit code 1 if any
+  nictop check --explain               list all rules
+  nictop fix vm1 RULE --dry-run        show what a fix would change
+  nictop setup vm1 queues ens256 4 --allow-changes
+  nictop traffic vm1 vm2               goodput, bottleneck and CPU cost
+  nictop record monday.nictop vm1      record until Ctrl-C
+  nictop replay monday.nictop          open the recording
+  nictop show monday.nictop --at 14:03:20
+  nictop report vm1 -o ticket.html     report for a ticket
+  nictop demo                          two recorded guests; no host needed
+
+Options of a command: nictop COMMAND --help
 """
 
 
@@ -114,7 +104,7 @@ def _top_level_parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="nictop",
         usage="nictop [OPTIONS] [HOST ...]\n       nictop COMMAND [OPTIONS] [HOST ...]",
-        description="Tells, live, why a virtual NIC does not work or is slower than it should be.",
+        description="Live diagnosis of virtual NICs: why one is down or slow, and how to fix it.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -135,13 +125,11 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         type=_interval,
         default=argparse.SUPPRESS,
         metavar="SECONDS",
-        help=f"time between two readings, {MIN_READ_INTERVAL_SECONDS:g} to {MAX_READ_INTERVAL_SECONDS:g} "
+        help=f"seconds between readings, {MIN_READ_INTERVAL_SECONDS:g} to {MAX_READ_INTERVAL_SECONDS:g} "
         f"(default {DEFAULT_READ_INTERVAL_SECONDS:g}; {', '.join(SNAPSHOT_COMMANDS)}: "
         f"{SNAPSHOT_READ_INTERVAL_SECONDS:g})",
     )
-    parser.add_argument(
-        "--ascii", action="store_true", default=argparse.SUPPRESS, help="draw with ASCII characters only"
-    )
+    parser.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="use ASCII characters only")
 
 
 def add_hosts(parser: argparse.ArgumentParser) -> None:
@@ -157,13 +145,13 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
 def add_access_options(parser: argparse.ArgumentParser) -> None:
     """Options about the access to hosts, valid before and after a command."""
     parser.add_argument(
-        "--sudo", action="store_true", default=argparse.SUPPRESS, help="run the probe as root, through sudo"
+        "--sudo", action="store_true", default=argparse.SUPPRESS, help="run as root on the hosts, with sudo"
     )
     parser.add_argument(
         "--accept-new-host-keys",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="write host keys that nobody knows into known_hosts; a changed one is refused all the same",
+        help="add unknown host keys to known_hosts; changed keys are always refused",
     )
 
 
@@ -173,7 +161,7 @@ def add_allow_changes(parser: argparse.ArgumentParser) -> None:
         "--allow-changes",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="let nictop change the hosts when it is told to; without it there is nothing on them that could",
+        help="allow changes; without it nictop is read-only",
     )
 
 
@@ -193,5 +181,5 @@ def parse_seconds(text: str, minimum: float, maximum: float) -> float:
     except ValueError:
         number = float("nan")
     if not minimum <= number <= maximum:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {minimum:g} to {maximum:g}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds ({minimum:g} to {maximum:g})")
     return number

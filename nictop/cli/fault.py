@@ -24,10 +24,10 @@ def report_fault(error: BaseException) -> None:
     summary = f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}" if description else type(error).__name__
     text = f"nictop {__version__}\n{''.join(traceback.format_exception(error))}"
     path = _write(text)
-    message = f"stopped by a fault of nictop itself ({summary})"
+    message = f"internal error: {summary}"
     with suppress(OSError):
         if path:
-            print_error(message, f"please report it with the file {path}, which has the traceback")
+            print_error(message, f"please report it with the file {path} (traceback)")
         else:
             print_error(message, "please report it with these lines:")
             for line in text.splitlines():

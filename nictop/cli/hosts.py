@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nictop.model.window import RatesWindow
     from nictop.recording.reader import Recording
 
-NOT_RECORDED_MESSAGE = "nothing was known of it at this moment of the recording"
+NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
 
 
 NEAR = 0.8
@@ -33,12 +33,15 @@ MAX_INCLUDED_FILES = 64
 """Of one Include of ssh_config(5)."""
 
 
-def add_time_option(parser: argparse.ArgumentParser) -> None:
+def add_time_option(
+    parser: argparse.ArgumentParser,
+    meaning: str = "HOST is a recording file: print its state at TIME",
+    default: str = "end",
+) -> None:
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help="HOST is a recording (see nictop record): the moment in it, as 14:03:20, 2026-11-21T14:03:20, "
-        "+SECONDS from its beginning, or end (the default)",
+        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (from the start) or end (default: {default})",
     )
 
 
@@ -56,7 +59,8 @@ def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
         meant = _near_command(word)
         if meant and not _is_known_host(word):
             raise NictopError(
-                f'"{word}" is not a known host: did you mean {meant}?', f"for a host of this name: USER@{word}"
+                f'unknown command or host "{word}". Did you mean "{meant}"?',
+                f"for a host of this name: nictop USER@{word}",
             )
     return requested_hosts(arguments, configuration)
 
@@ -142,11 +146,13 @@ def recording_path(options: argparse.Namespace) -> str | None:
     arguments: list[str] = options.hosts
     files = [argument for argument in arguments if "/" in argument or is_recording(argument)]
     if options.at is not None and not arguments:
-        raise NictopError("--at wants a recording", "nictop show FILE --at TIME")
+        raise NictopError("--at needs a recording", "nictop show FILE --at TIME")
     if options.at is None and not files:
         return None
     if len(arguments) > 1:
-        raise NictopError("a recording stands alone", "one recording, or hosts")
+        raise NictopError(
+            "a recording cannot be combined with hosts or another recording", "give one recording, or hosts"
+        )
     return arguments[0]
 
 
@@ -158,7 +164,7 @@ def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
     with Recording.open(path) as recording:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
-            raise NictopError(f"{path}: no host was heard in this recording yet")
+            raise NictopError(f"{path}: no data of any host in this recording yet")
         return tuple(_recorded_answer(recording, name, time) for name in recording.hosts)
 
 

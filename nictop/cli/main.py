@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_stdout()
         return 0
     except ModuleNotFoundError as error:
-        print_error(f"the Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
+        print_error(f"Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
         return 2
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

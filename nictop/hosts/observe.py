@@ -123,7 +123,7 @@ async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, Rat
             window.clear()
         if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
             return snapshot, window
-    raise HostUnreachable(f"{session.name}: ended before it had told everything")
+    raise HostUnreachable(f"{session.name}: connection ended before all data was received")
 
 
 def _has_driver_counters(snapshot: Snapshot) -> bool:

@@ -107,7 +107,7 @@ class HostSession:
         """Continue with another source of the same host. To subscribers the connection is lost: what they waited for
         does not come any more."""
         if self._source is not None:
-            lost = SourceState("lost", "connected anew")
+            lost = SourceState("lost", "reconnected")
             self._publish(lost, with_state(self.snapshot, lost.state, lost.message))
         self._source, self.retry_at, self.rechecked, self.overloaded = source, None, False, False
         self._watched_devices = ()
@@ -289,7 +289,7 @@ async def running(*sessions: HostSession) -> AsyncGenerator[None, None]:
 
 
 def internal_error_text(error: Exception) -> str:
-    return f"nictop itself failed here: {type(error).__name__}: {error}"
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 def is_silent(age: float | None, interval: float) -> bool:

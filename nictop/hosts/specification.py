@@ -135,7 +135,7 @@ def parse_configuration(text: bytes, path: str) -> Configuration:
         raise NictopError(f"{path}: nested too deeply", "see docs/configuration.md") from None
     unknown = sorted(_unknown_keys(table))
     if unknown:
-        raise NictopError(f"{path}: nictop knows no {', '.join(unknown)}", "see docs/configuration.md")
+        raise NictopError(f"{path}: unknown key {', '.join(unknown)}", "see docs/configuration.md")
     for name, host in configuration.hosts.items():
         _check(_named(name, host, configuration.defaults), f"{path}: hosts.{name}")
     return configuration
@@ -161,10 +161,10 @@ def requested_hosts(arguments: Iterable[str], configuration: Configuration) -> t
             other = found.setdefault(host.label, host)
             if other != host:
                 raise NictopError(
-                    f"two hosts would be called {host.label}", f"give one of them a label: other={host.address}"
+                    f"two hosts have the label {host.label}", f"give one of them another label: other={host.address}"
                 )
     if len(found) > MAX_HOSTS:
-        raise NictopError(f"{len(found)} hosts are more than {MAX_HOSTS}")
+        raise NictopError(f"{len(found)} hosts: the maximum is {MAX_HOSTS}")
     return tuple(found.values()) or (Host(LOCAL, LOCAL),)
 
 
@@ -179,10 +179,10 @@ def additional_hosts(line: str, known: Iterable[Host], environment: Mapping[str,
         for one in present:
             if one.label == host.label:
                 raise NictopError(
-                    f"a host called {host.label} is watched already", f"another label: other={host.address}"
+                    f"a host with the label {host.label} is already watched", f"use another label: other={host.address}"
                 )
             if replace(one, label=host.label) == host:
-                raise NictopError(f"{host.address} is watched already, as {one.label}")
+                raise NictopError(f"{host.address} is already watched as {one.label}")
     return wanted
 
 
@@ -205,9 +205,9 @@ def _expand(word: str, configuration: Configuration, groups: tuple[str, ...], ex
     `expanded` are skipped: their hosts are known."""
     if word in configuration.groups:
         if word in groups:
-            raise NictopError(f"the group {word} contains itself: {' → '.join((*groups, word))}")
+            raise NictopError(f"group {word} contains itself: {' → '.join((*groups, word))}")
         if len(groups) == MAX_GROUP_DEPTH:
-            raise NictopError(f"more than {MAX_GROUP_DEPTH} groups within each other: {' → '.join(groups[:3])} → …")
+            raise NictopError(f"more than {MAX_GROUP_DEPTH} nested groups: {' → '.join(groups[:3])} → …")
         if word not in expanded:
             for member in configuration.groups[word]:
                 yield from _expand(member, configuration, (*groups, word), expanded)
@@ -235,7 +235,7 @@ def parse_host(word: str, defaults: HostDefaults | None = None) -> Host:
     if address == LOCAL and not at and port is None:
         return Host(_label(label, word) if equals else LOCAL, LOCAL)
     if at and not USER.fullmatch(user):
-        raise _invalid(word, f"{user!r} is no user name")
+        raise _invalid(word, f"{user!r} is not a valid user name")
     return Host(
         label=_label(label, word) if equals else address,
         address=address,
@@ -261,9 +261,9 @@ def _named(name: str, entry: NamedHost, defaults: HostDefaults) -> Host:
 
 def _check(host: Host, where: str) -> None:
     if host.port is not None and not 0 < host.port < 65536:
-        raise NictopError(f"{where}: {host.port} is no port")
+        raise NictopError(f"{where}: {host.port} is not a valid port")
     if host.user is not None and not USER.fullmatch(host.user):
-        raise NictopError(f"{where}: {host.user!r} is no user name")
+        raise NictopError(f"{where}: {host.user!r} is not a valid user name")
 
 
 def _parse_address(text: str, word: str) -> tuple[str, int | None]:
@@ -272,28 +272,28 @@ def _parse_address(text: str, word: str) -> tuple[str, int | None]:
     if text.startswith("["):
         address, closed, rest = text[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
-            raise _invalid(word, "an address in brackets is followed by nothing or :port")
+            raise _invalid(word, "only :port may follow an address in brackets")
         port = rest[1:]
         if rest == ":":
-            raise _invalid(word, "the port is missing")
+            raise _invalid(word, "port missing")
     elif text.count(":") == 1:
         address, _, port = text.partition(":")
         if not port:
-            raise _invalid(word, "the port is missing")
+            raise _invalid(word, "port missing")
     if not BARE_HOST.fullmatch(address) or address.startswith("-"):
-        raise _invalid(word, "the host is missing" if not address else f"{address!r} is no host name")
+        raise _invalid(word, "host name missing" if not address else f"{address!r} is not a valid host name")
     if not port:
         return address, None
     if not (port.isascii() and port.isdecimal()) or len(port) > 5 or not 0 < int(port) < 65536:
-        raise _invalid(word, f"{port!r} is no port")
+        raise _invalid(word, f"{port!r} is not a valid port")
     return address, int(port)
 
 
 def _label(text: str, word: str) -> str:
     if not LABEL.fullmatch(text):
-        raise _invalid(word, f"{text!r} is no label")
+        raise _invalid(word, f"{text!r} is not a valid label")
     return text
 
 
 def _invalid(word: str, why: str) -> NictopError:
-    return NictopError(f"{word!r} is no host: {why}", "hosts are written [label=][user@]host[:port], or local")
+    return NictopError(f"{word!r} is not a valid host: {why}", "format: [label=][user@]host[:port], or local")

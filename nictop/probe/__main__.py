@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nictop.probe.counters.targets import Targets
     from nictop.probe.traffic.generators import Generators
 
-READ_ONLY_TEXT = "this probe only reads: it was started without --allow-changes"
+READ_ONLY_TEXT = "changes are disabled: nictop was started without --allow-changes"
 EAGER_SECONDS = 0.2
 """Seconds between the first two readings with ``--eager``: 20 ticks of each CPU."""
 

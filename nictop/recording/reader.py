@@ -64,10 +64,10 @@ class Recording:
                 index = Index(offset)
                 scan(index, descriptor, size)
             if not index.hosts and index.closed:
-                raise RecordingError(f"{sanitize(path)}: no host was heard in this recording")
+                raise RecordingError(f"{sanitize(path)}: no data of any host in this recording")
         except OSError as error:
             os.close(descriptor)
-            raise RecordingError(f"{sanitize(path)} cannot be read: {error.strerror or error}") from None
+            raise RecordingError(f"cannot read {sanitize(path)}: {error.strerror or error}") from None
         except BaseException:
             os.close(descriptor)
             raise
@@ -233,7 +233,7 @@ class HostReader:
             if self._reader is None:
                 continue
             if not is_next:
-                raise Damaged("a frame is missing")
+                raise Damaged("frame missing")
             self._entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
             return True
         return False
@@ -241,7 +241,7 @@ class HostReader:
     def _report_damage(self) -> RecordedItem:
         self._entries, self._reader = iter(()), None
         return RecordedItem(
-            self._time, Line(trouble=Trouble(self._time, "the recording is damaged here: something is missing"))
+            self._time, Line(trouble=Trouble(self._time, "the recording is damaged here: data is missing"))
         )
 
     def _decode(self, entry: RecordEntry) -> RecordedItem | None:
@@ -260,10 +260,10 @@ class HostReader:
                 check_protocol(line.hello)
             return RecordedItem(entry.time, line)
         except (NictopError, msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
-            sentence = f"a line of the recording cannot be understood: {sanitize(str(error))}"
+            sentence = f"invalid line in the recording: {sanitize(str(error))}"
             return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, sentence)))
 
 
 def _missing_text(count: int) -> str:
     lines = "1 line is" if count == 1 else f"{count} lines are"
-    return f"{lines} missing in the recording here: there was no room to write"
+    return f"{lines} missing in the recording here: the disk was too slow or full"

@@ -9,7 +9,7 @@ from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
 from nictop.wire.errors import sanitize
 
-TIME_FORMS = "a time of day (14:03:20), a date and time (2026-11-21T14:03:20), seconds from the beginning (+90), or end"
+TIME_FORMS = "14:03:20, 2026-11-21T14:03:20, +90 (seconds from the start) or end"
 _OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _AFTER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)")
 
@@ -28,11 +28,11 @@ def resolve_time(text: str, recording: Recording) -> float:
         wall = datetime.fromisoformat(text) if _OF_DAY.fullmatch(text) is None else _of_day(text, begin or datetime.min)
         time = recording.at_wall(wall.timestamp()) if begin is not None else None
     except (ValueError, OverflowError, OSError):
-        raise RecordingError(f"{sanitize(text)!r} is no moment", f"write {TIME_FORMS}") from None
+        raise RecordingError(f"invalid time {sanitize(text)!r}", f"use {TIME_FORMS}") from None
     if time is None:
         raise RecordingError(
-            "the time of day of this recording is not known: the clock of the machine that recorded was wrong",
-            "write seconds from the beginning (+90), or end",
+            "this recording has no time of day: the clock of the recording machine was wrong",
+            "use +90 (seconds from the start) or end",
         )
     return _inside(time, text, recording)
 
@@ -52,10 +52,10 @@ def _inside(time: float, text: str, recording: Recording) -> float:
     type whole seconds."""
     if not recording.begin - 1 <= time <= recording.end + 1:
         first, last = (_local(recording.wall_time(edge)) for edge in (recording.begin, recording.end))
-        span = f"from +0 to +{recording.end - recording.begin:.0f} seconds"
+        span = f"+0 to +{recording.end - recording.begin:.0f} seconds"
         if first is not None and last is not None:
-            span = f"from {first.isoformat(' ', 'seconds')} to {last.isoformat(' ', 'seconds')}"
-        raise RecordingError(f"{sanitize(text)} is not in the recording", f"it goes {span}")
+            span = f"{first.isoformat(' ', 'seconds')} to {last.isoformat(' ', 'seconds')}"
+        raise RecordingError(f"{sanitize(text)} is outside the recording", f"range: {span}")
     return min(max(time, recording.begin), recording.end)
 
 

@@ -93,7 +93,7 @@ class Recorder:
             self._append(first)
         except OSError as error:
             os.close(self._descriptor)
-            raise RecordingError(f"{sanitize(path)} cannot be written: {error.strerror or error}") from None
+            raise RecordingError(f"cannot write {sanitize(path)}: {error.strerror or error}") from None
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -131,7 +131,7 @@ class Recorder:
         self._wake.set()
         await asyncio.to_thread(self._thread.join, CLOSE_TIMEOUT)
         if self._thread.is_alive():
-            self.trouble = f"{sanitize(self.path)}: the disk does not take the last lines"
+            self.trouble = f"{sanitize(self.path)}: the last lines could not be written"
 
     # ------------------------------------------------------------------------------------------------- the thread
 
@@ -146,7 +146,7 @@ class Recorder:
                 self._wake.clear()
             self._end()
         except Exception as error:  # only the recording ends
-            self._give_up(f"the recording ended: nictop itself failed: {type(error).__name__}: {sanitize(str(error))}")
+            self._give_up(f"recording stopped: internal error: {type(error).__name__}: {sanitize(str(error))}")
         finally:
             os.close(self._descriptor)
 
@@ -161,7 +161,7 @@ class Recorder:
         if self.has_failed:
             return
         if os.fstat(self._descriptor).st_nlink == 0:
-            self._give_up(f"{sanitize(self.path)} was removed while it was being written: nothing is recorded any more")
+            self._give_up(f"recording stopped: {sanitize(self.path)} was removed")
         now = time.monotonic()
         for one in queue:
             frames = self._frames_of(one.host)
@@ -193,7 +193,7 @@ class Recorder:
             self._append(frame.data)
         except OSError as error:
             why = error.strerror or str(error)
-            self.trouble = f"{sanitize(self.path)} cannot be written: {why}; tried again every few seconds"
+            self.trouble = f"cannot write {sanitize(self.path)}: {why}; retrying every few seconds"
             self._retry_at = time.monotonic() + self._retry
             return False
         self.trouble, self._retry_at = "", 0.0
@@ -239,7 +239,7 @@ class Recorder:
         try:
             self._append(pack_frame(INDEX_FRAME, plain_index) + encode_trailer(self._index.offset))
         except OSError as error:
-            self.trouble = f"{sanitize(self.path)} cannot be written: {error.strerror or error}"
+            self.trouble = f"cannot write {sanitize(self.path)}: {error.strerror or error}"
 
 
 class ItemRecorder(Protocol):

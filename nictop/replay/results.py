@@ -35,7 +35,7 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
     runs: list[StoredRun] = []
     started = [marks for marks in run_marks(recording) if marks.begin <= until]
     untold = (
-        [f"only the last {MAX_RECORDED_RUNS} of {len(started)} runs in the recording are told"]
+        [f"only the last {MAX_RECORDED_RUNS} of {len(started)} tests in the recording are shown"]
         if len(started) > MAX_RECORDED_RUNS
         else []
     )
@@ -56,5 +56,5 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
 
 
 def _untold(recording: Recording, marks: RunMarks, run: RecordedRun) -> str:
-    why = run.problem or "it was not over at this moment of the recording"
-    return f"no result of the run ({marks.hosts_words}) at {wall_clock_text(recording.wall_time(marks.begin))}: {why}"
+    why = run.problem or "still running at this time of the recording"
+    return f"no result of the test ({marks.hosts_words}) at {wall_clock_text(recording.wall_time(marks.begin))}: {why}"

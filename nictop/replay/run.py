@@ -66,7 +66,7 @@ class RecordedRun:
         """Why there is no view of the run although it has started; "": there is one, or it has not started."""
         if self._now < self.marks.begin or self._plan is not None:
             return ""
-        return "the recording does not say what the generators were asked to do: it began later than the run"
+        return "settings of the test unknown: the recording starts after the test"
 
     def view(self) -> RunView | None:
         """View of the run at the time of the last `advance`; None: it has not started, or cannot be shown."""

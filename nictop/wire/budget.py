@@ -29,7 +29,7 @@ MAX_PAUSE_WAITS = 3
 """Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
 PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
 """CPU seconds that the SSH library needs for each part of a stream and for each byte."""
-OVERLOADED_MESSAGE = "overloaded: it sends more than nictop processes; what is shown lags behind"
+OVERLOADED_MESSAGE = "overloaded: the host sends more data than nictop can process; values are delayed"
 """State message of an overloaded host."""
 
 

@@ -37,26 +37,26 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     Fields and records that this version does not know are ignored: an unknown record gives an empty `Line`.
     """
     if len(line) > MAX_LINE_BYTES:
-        raise LineError(f"a line of {len(line)} bytes is longer than {MAX_LINE_BYTES}")
+        raise LineError(f"line of {len(line)} bytes exceeds {MAX_LINE_BYTES}")
     try:
         check_line(line)
         record = _decoder.decode(line)
     except LimitError as error:
-        raise LineError(f"not a line of the probe: {error.message}") from None
+        raise LineError(f"invalid line from the probe: {error.message}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise LineError(f"not a line of the probe: {error}") from None
+        raise LineError(f"invalid line from the probe: {error}") from None
     if sum(part is not None for part in vars(record).values()) > 1:
-        raise LineError("not a line of the probe: more than one record in it")
+        raise LineError("invalid line from the probe: more than one record")
     if LONG_NUMBER in (bytes(line) if isinstance(line, memoryview) else line).translate(
         DIGITS_TO_ZEROS
     ) and not _fits_64_bits(record):
-        raise LineError("not a line of the probe: a number in it has more than 64 bits")
+        raise LineError("invalid line from the probe: number of more than 64 bits")
     part = record.counters or record.inventory
     if part is not None:
         try:
             limit_record(part)
         except LimitError as error:
-            raise LineError(f"not a line of the probe: {error.message}") from None
+            raise LineError(f"invalid line from the probe: {error.message}") from None
     return record
 
 
@@ -83,8 +83,8 @@ def check_protocol(hello: Hello) -> None:
     """Raises ProtocolMismatch when the probe's protocol version differs from this one."""
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatch(
-            f"the probe (nictop {hello.version}) speaks protocol {hello.protocol}, this nictop speaks {PROTOCOL}",
-            "install the same nictop on both sides",
+            f"protocol version {hello.protocol} of the probe (nictop {hello.version}) is not {PROTOCOL}",
+            "install the same version of nictop on both sides",
         )
 
 

@@ -49,19 +49,17 @@ def unreachable_error(error: OSError, address: str) -> HostUnreachable:
         )
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
         return TransientError(
-            f"{address} does not answer", "is it up, is its address right, does a firewall drop the packets?"
+            f"{address}: connection timed out", "check that the host is up, its address, and firewalls"
         )
     if isinstance(error, ConnectionRefusedError):
-        return TransientError(f"{address} refuses the connection", "is sshd running there, on this port?")
+        return TransientError(f"{address}: connection refused", "check that sshd listens on this port")
     if isinstance(error, ConnectionResetError):
-        return TransientError(
-            f"{address} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)"
-        )
+        return TransientError(f"{address} closed the connection", "sshd may be restarting or overloaded (MaxStartups)")
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
         return TransientError(
-            f"there is no way to {address}: {os.strerror(error.errno)}", "check the routes of this machine"
+            f"{address} is unreachable: {os.strerror(error.errno)}", "check the routes of this machine (ip route)"
         )
-    return TransientError(f"{address} cannot be reached: {sanitize(error.strerror or str(error))}", "try ssh to it")
+    return TransientError(f"cannot connect to {address}: {sanitize(error.strerror or str(error))}", "try ssh")
 
 
 def error_text(error: NictopError) -> str:

@@ -35,7 +35,7 @@ class LineReader:
         first, *others = data.split(b"\n")
         self._rest += first
         if len(self._rest) > MAX_LINE_BYTES:
-            raise LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
+            raise LineError(f"line of more than {MAX_LINE_BYTES} bytes")
         if others:
             self._lines.append(self._rest)
             self._lines.extend(others[:-1])
@@ -60,11 +60,11 @@ class LineReader:
         try:
             record = decode(self._lines.popleft())
             if not self.line_count and record.hello is None:
-                raise LineError("not a line of the probe: it did not begin with a hello")
+                raise LineError("invalid line from the probe: the first line is not a hello")
         except LineError as error:
             self._bad_lines += 1
             if self._bad_lines >= MAX_BAD_LINES:
-                raise LineError(f"the probe talks nonsense: {sanitize(error.message)}") from None
+                raise LineError(f"too many invalid lines: {sanitize(error.message)}") from None
             return SourceState("live", sanitize(error.message)) if self.line_count else None
         self._bad_lines = 0
         self.line_count += 1

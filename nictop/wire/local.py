@@ -83,7 +83,7 @@ class LocalSource(ReconnectingSource):
         try:
             run = await _Run.start(self._command_line(), self._settings, self._silence_timeout, self._budget)
         except (OSError, ValueError) as error:
-            raise PermanentError(f"the probe cannot be started: {error}") from None
+            raise PermanentError(f"cannot start the probe: {error}") from None
         self._run = run
         try:
             # it may have been closed while the process was started, before `close` could know of it
@@ -200,11 +200,9 @@ class _Run:
                     self._room.clear()
                     await self._room.wait()
         except asyncio.TimeoutError:
-            self._reason = (
-                "the probe has fallen silent" if inbox.reader.line_count else "the probe did not say anything"
-            )
+            self._reason = "no more data from the probe" if inbox.reader.line_count else "no data from the probe"
         except OSError as error:
-            self._reason = f"the probe cannot be heard: {error}"
+            self._reason = f"cannot read from the probe: {error}"
         inbox.close()
 
     async def _read_stderr(self) -> None:
@@ -218,7 +216,7 @@ class _Run:
         reason = self._reason
         code = self.process.returncode
         if not reason and code is not None and code < 0:
-            reason = f"the probe was ended by {_signal_name(-code)}"
+            reason = f"the probe was killed by {_signal_name(-code)}"
         elif not reason:
             reason = f"the probe ended with status {code}"
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()

@@ -59,7 +59,7 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
     known = (found for beginning, found in limits.MAX_LINE_SIZES.items() if text.startswith(beginning))
     max_bytes, max_values = next(known, (limits.MAX_OTHER_LINE_BYTES, limits.MAX_LINE_VALUES))
     if len(line) > max_bytes:
-        raise LimitError(f"a line of {len(line)} bytes is longer than {max_bytes}")
+        raise LimitError(f"line of {len(line)} bytes exceeds {max_bytes}")
     if text.count(b"{") > limits.MAX_LINE_OBJECTS:
         raise LimitError(f"more than {limits.MAX_LINE_OBJECTS} records in one line")
     if text.count(b",") > max_values:

@@ -128,7 +128,7 @@ def test_a_log_that_somebody_keeps_locked_is_not_waited_for(tmp_path: Path, monk
     append_change(BEGUN, path)
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(NictopError, match="another program keeps it locked"):
+        with pytest.raises(NictopError, match="another program has locked it"):
             append_change(KEPT, path)
         assert read_log(path) == ChangeLog((BEGUN,)), "it can be read meanwhile"
     append_change(KEPT, path)
@@ -197,3 +197,43 @@ def test_a_kept_change_says_how_to_undo_it() -> None:
     lines = list(log_lines(ChangeLog((replace(KEPT, undo=("nmcli con mod lan ipv4.method auto",)),)), 100))
     assert lines[-2:] == ["  rollback:", "     nmcli con mod lan ipv4.method auto"]
     assert not any("rollback" in line for line in log_lines(ChangeLog((replace(KEPT, state="undone"),)), 100))
+
+
+OLD_SETUP_LINES = {
+    "give-address": (
+        "give ens224 an address, by the profile ens224",
+        ["nmcli", "con", "mod", "ens224", "ipv4.addresses", "192.0.2.10/24"],
+    ),
+    "use-queues": ("use 4 queues of ens256", ["ethtool", "-L", "ens256", "combined", "4"]),
+    "make-vfs": (
+        "make 4 virtual functions of 0000:3b:00.0",
+        ["write", "/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4"],
+    ),
+    "spread-interrupts": (
+        "spread the interrupts of ens256 over CPU 0-3",
+        ["write", "/proc/irq/30/smp_affinity_list", "0"],
+    ),
+}
+"""Old name of a set-up job → title and action in the log of that time."""
+
+
+@pytest.mark.parametrize("job", OLD_SETUP_LINES)
+def test_the_log_of_set_up_jobs_with_their_old_names(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title, words = OLD_SETUP_LINES[job]
+    action = {"words": words, "before": "", "after": "x 1", "undo": [], "subject": "ens224", "persistent": False}
+    change = {
+        "id": "a1", "time": 1_780_000_000.0, "host": "vm1", "user": "root", "state": "undone", "title": title,
+        "rule": "", "subject": "", "actions": [action], "undo": [], "ended": 1_780_000_031.0,
+        "text": "nobody said in time that it shall stay", "version": "0.1.0", "schema": 1,
+    }  # fmt: skip
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = log_path(os.environ)
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(msgspec.json.encode(change) + b"\n")
+    assert main(["changes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[3:] == ["vm1", "rolled", "back", "by", "root"]
+    assert lines[1] == f"  {title}"
+    assert lines[-2:] == ["     none → x 1", "  nobody said in time that it shall stay"]

@@ -116,7 +116,7 @@ async def test_what_nobody_keeps_is_undone_by_the_host(place: Namespace) -> None
 async def test_a_probe_that_only_reads_refuses(place: Namespace) -> None:
     before = state(place)
     carried = await carry(source(place), apply_and_keep, SPEC, limits=REAL)
-    assert carried.end.outcome == "refused" and "only reads" in carried.end.text and state(place) == before
+    assert carried.end.outcome == "refused" and "changes are disabled" in carried.end.text and state(place) == before
 
 
 async def test_a_precondition_that_changed_since_it_was_shown(place: Namespace) -> None:

@@ -30,7 +30,7 @@ def test_it_has_the_commands_and_the_rest_as_comments() -> None:
     assert lines[:3] == [
         "#!/bin/sh",
         "# ens4 uses one queue (multiqueue_is_not_used)",
-        "# To be run as root on vm1. It is gone after the next reboot.",
+        "# Run as root on vm1. Lost on reboot.",
     ]
     assert [line for line in lines if line and not line.startswith("#")] == ["set -eu", "ethtool -L ens4 combined 4"]
     assert "# ethtool -L ens4 combined 1" in lines

@@ -82,7 +82,7 @@ async def test_a_change_that_is_undone_when_nobody_keeps_it() -> None:
 
 
 async def test_a_change_that_is_taken_back_at_once() -> None:
-    probe = ScriptedProbe(undo=[(line("undoing", "as asked"), line("undone", "as asked"))])
+    probe = ScriptedProbe(undo=[(line("undoing", "on request"), line("undone", "on request"))])
     carried = await carry(
         probe, lambda event, change: change.undo() if isinstance(event, Applied) else only_apply(event, change)
     )
@@ -122,7 +122,7 @@ async def test_an_end_that_cannot_be_logged_is_said() -> None:
 
 @pytest.mark.parametrize("step", ["prepare", "apply"])
 async def test_a_refusal_changes_nothing(step: str) -> None:
-    probe = ScriptedProbe(**{step: [(line("refused", "the host has changed since this was shown"),)]})
+    probe = ScriptedProbe(**{step: [(line("refused", "the host has changed since the plan was shown"),)]})
     carried = await carry(probe, keep)
     assert carried.end.outcome == "refused" and "has changed" in carried.end.text
     assert [one.state for one in carried.log] == (["begun", "refused"] if step == "apply" else [])
@@ -151,15 +151,21 @@ async def test_a_failure_that_is_taken_back() -> None:
 
 
 async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
-    killed = line("failed", "the guard ended early: it was killed")
-    words = (*APPLIED, line("undoing", "late"), killed, line("undoing", "the guard was killed"), line("undone"))
+    killed = line("failed", "the rollback process ended early: the process was killed")
+    words = (
+        *APPLIED,
+        line("undoing", "late"),
+        killed,
+        line("undoing", "the rollback process was killed"),
+        line("undone"),
+    )
     assert (await carry(ScriptedProbe(apply=[words]), only_apply)).end.outcome == "undone"
 
 
 async def test_what_stayed_is_said() -> None:
-    words = (*APPLIED, line("undoing"), line("failed", "not everything could be taken back: ens4"))
+    words = (*APPLIED, line("undoing"), line("failed", "rollback incomplete: ens4"))
     carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, after_failure=0.2))
-    assert carried.end.outcome == "failed" and "taken back: ens4" in carried.end.text
+    assert carried.end.outcome == "failed" and "rollback incomplete: ens4" in carried.end.text
     assert carried.log[-1].state == "failed"
 
 
@@ -196,7 +202,7 @@ async def test_it_is_back_with_the_old_values() -> None:
 
 
 async def test_it_is_asked_until_it_has_undone_it() -> None:
-    busy = line("refused", "another change of ens4 is under way")
+    busy = line("refused", "another change of ens4 is in progress")
     probe = ScriptedProbe(
         prepare=after((PLANNED,), busy, replace(PREPARED, plan=(DONE,))), apply=[(*APPLIED, LOST, LIVE)]
     )
@@ -225,14 +231,14 @@ async def test_it_does_not_come_back() -> None:
     assert (await carry(probe, only_apply, limits=ChangeTimeouts())).end.outcome == "unknown"
 
 
-ADD = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile for ens4")
+ADD = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="profile for ens4")
 UP = replace(PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x")
 
 
 @pytest.mark.parametrize(
     ("plan", "outcome"),
     [
-        ((replace(ADD, before="a profile of this name: 1"), replace(UP, before="ens4: x")), "kept"),
+        ((replace(ADD, before="existing profile of this name: 1"), replace(UP, before="ens4: x")), "kept"),
         ((ADD, UP), "undone"),
     ],
     ids=["kept", "undone"],

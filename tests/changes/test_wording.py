@@ -32,12 +32,12 @@ HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>"
 
 
 def test_a_plan() -> None:
-    one = replace(PLANNED, disturbs=("the default route goes over ens4",))
+    one = replace(PLANNED, disturbs=("the default route uses ens4",))
     assert list(plan_lines((one,), 80)) == [
         "1. ip link set dev ens4 mtu 9000",
         "     current      mtu 1500",
         "     new          mtu 9000",
-        "     warning      the default route goes over ens4",
+        "     warning      the default route uses ens4",
         "     persistence  until reboot",
         "     rollback     ip link set dev ens4 mtu 1500",
     ]

@@ -70,7 +70,7 @@ def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(fault: st
             screen.type("?")
         assert screen.wait_for_end(modes) == EXIT_FAULT
         assert modes == before
-    assert "nictop: stopped by a fault of nictop itself (ValueError: this went wrong" in " ".join(screen.text.split())
+    assert "nictop: internal error: ValueError: this went wrong" in " ".join(screen.text.split())
     assert "Traceback" not in screen.text and "a local variable" not in screen.text
     if fault != "opening":
         assert screen.output.rindex(b"\x1b[?1049l") > screen.output.rindex(b"\x1b[?1049h"), (
@@ -96,7 +96,7 @@ def test_an_internal_error_of_a_command_has_its_own_exit_code(
     monkeypatch.setattr(cli, "_run", fails)
     assert main(["check"]) == EXIT_FAULT
     said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("nictop: stopped by a fault of nictop itself (ZeroDivisionError)\n")
+    assert said.out == "" and said.err.startswith("nictop: internal error: ZeroDivisionError\n")
     assert "Traceback" not in said.err and "\x1b" not in said.err
 
 

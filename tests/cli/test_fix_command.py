@@ -165,10 +165,10 @@ def logged(state: Path) -> list[dict[str, object]]:
 @needs_networkmanager
 def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("apply this on local? [yes/no]")
+        fixing.until("Apply on local? [yes/no]")
         assert profile(sick) == "Wired connection 1", "nothing is done before a yes"
         fixing.answer("yes")
-        fixing.until("keep it? [yes/no]")
+        fixing.until("Keep this change? [yes/no]")
         assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
         fixing.until("finding resolved")
         fixing.answer("yes")
@@ -185,7 +185,7 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
 
     again = fix(sick, tmp_path, "--allow-changes", "--yes", "--fill", FILL)
     with again:
-        assert again.end()[0] == 2 and "finds nothing" in again.said
+        assert again.end()[0] == 2 and "has no finding on local" in again.said
 
 
 @needs_networkmanager
@@ -214,7 +214,7 @@ def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path, 
 def test_whatever_is_not_yes_is_no(sick: PrivateNetworkManager, tmp_path: Path, answer: str) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer(answer)
         assert fixing.end()[0] == 1
     assert picture(sick) == before and logged(tmp_path) == []
@@ -231,16 +231,16 @@ def test_where_nobody_can_answer_nothing_is_done(sick: PrivateNetworkManager, tm
             fixing.process.stdin.close()
             fixing.process.stdin = None
         assert fixing.end()[0] == 1
-    assert "nobody answers: no" in fixing.said and picture(sick) == before
+    assert "no answer: taken as no" in fixing.said and picture(sick) == before
 
 
 @needs_networkmanager
 def test_nobody_keeps_it(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "5", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         assert "192.0.2.10/24" in addresses(sick)
         fixing.until("rolled back")
         assert fixing.end()[0] == 1
@@ -253,9 +253,9 @@ def test_nobody_keeps_it(sick: PrivateNetworkManager, tmp_path: Path) -> None:
 def test_a_signal_takes_it_back(sick: PrivateNetworkManager, tmp_path: Path, number: signal.Signals) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "600", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         os.kill(fixing.process.pid, number)
         assert fixing.end()[0] == 128 + number
     assert "rolled back" in fixing.said
@@ -268,9 +268,9 @@ def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tm
     """nictop or the probe is killed while it waits to be kept, for ten minutes if nobody noticed."""
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "600", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         probe = fixing.probe()
         os.kill(fixing.process.pid if who == "nictop" else probe, signal.SIGKILL)
         code, _ = fixing.end()
@@ -283,11 +283,11 @@ def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tm
 @needs_networkmanager
 def test_a_precondition_that_changed_since_it_was_shown(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         sick.nmcli("con", "mod", "Wired connection 1", "ipv4.method", "disabled")
         fixing.answer("yes")
         assert fixing.end()[0] == 2
-    assert "has changed since" in fixing.said and "192.0.2.10" not in addresses(sick)
+    assert "the host has changed since the plan was shown" in fixing.said and "192.0.2.10" not in addresses(sick)
     assert [one["state"] for one in logged(tmp_path)] == ["refused"]
 
 
@@ -300,9 +300,9 @@ def test_the_link_of_the_default_route_takes_two_yes(sick: PrivateNetworkManager
         code, plan = fixing.end()
     assert code == 1 and "--yes twice" in fixing.said and "default route" in plan, fixing.said
     with fix(sick, tmp_path, "--allow-changes", "--number", "1") as fixing:
-        fixing.until("apply this")
+        fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("Really apply it? [yes/no]")
+        fixing.until("This may disconnect the host; it would roll back automatically. Continue? [yes/no]")
         fixing.answer("no")
         assert fixing.end()[0] == 1
     assert profile(sick) == before and logged(tmp_path) == []
@@ -387,9 +387,9 @@ def test_over_ssh_a_lost_connection_takes_it_back(
     before = picture(sick)
     words = ("--allow-changes", "--keep-within", "600", "--fill", FILL)
     with Fixing(sick, tmp_path, "fix", "far", RULE, *words) as fixing:
-        fixing.until("apply this on far?")
+        fixing.until("Apply on far?")
         fixing.answer("yes")
-        fixing.until("keep it?")
+        fixing.until("Keep this change?")
         for pid in far.sessions() if who == "session" else far.probes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -413,9 +413,9 @@ def test_a_script_needs_no_permission_and_does_the_same(sick: PrivateNetworkMana
 @needs_networkmanager
 def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     for words, said in (
-        ((), "nictop only reads local"),
-        (("--dry-run",), "<ADDRESS/PREFIX> is still to be filled in"),
-        (("--allow-changes", "--dry-run"), "<ADDRESS/PREFIX> is still to be filled in"),
+        ((), "changes are disabled for local"),
+        (("--dry-run",), "value of <ADDRESS/PREFIX> missing"),
+        (("--allow-changes", "--dry-run"), "value of <ADDRESS/PREFIX> missing"),
         (("--allow-changes", "--dry-run", "--fill", "ADDRESS/PREFIX=x"), "not an address"),
         (("--allow-changes", "--dry-run", "--number", "99"), "this finding has"),
     ):
@@ -473,14 +473,14 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ("words", "code", "said"),
     [
         (("fix",), 2, "required"),
-        (("fix", "local", "no_such_rule"), 2, "there is no rule no_such_rule"),
-        (("fix", "local", RULE), 2, "unless that is allowed"),
+        (("fix", "local", "no_such_rule"), 2, "unknown rule: no_such_rule"),
+        (("fix", "local", RULE), 2, "changes are disabled for local"),
         (("fix", "local", RULE, "--keep-within", "4"), 2, "5 to 600"),
         (("fix", "local", RULE, "--fill", "x"), 2, "NAME=VALUE"),
-        (("fix", "local", RULE, "--dry-run", "--script"), 2, "leave one of them away"),
-        (("fix", "a b", RULE), 2, "is no host"),
+        (("fix", "local", RULE, "--dry-run", "--script"), 2, "omit one of them"),
+        (("fix", "a b", RULE), 2, "is not a valid host"),
         (("fix", "127.0.0.1:1", RULE, "--allow-changes"), 3, "127.0.0.1"),
-        (("changes", "--last", "0"), 2, "no number"),
+        (("changes", "--last", "0"), 2, "is not a number of changes"),
     ],
 )
 def test_wrong_usage(
@@ -498,5 +498,5 @@ def test_wrong_usage(
 def test_an_empty_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["changes"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == "" and "changed nothing" in captured.err
+    assert captured.out == "" and "no changes in the log" in captured.err
     assert main(["changes", "--format", "json"]) == 0 and capsys.readouterr().out.strip() == "[]"

@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("speed", ["0", "-1", "101", "fast", "nan", "inf", ""])
 def test_an_invalid_speed_is_refused(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "a.nictop", "--speed", speed]) == 2
-    assert "is not a speed from 0.1 to 100" in capsys.readouterr().err
+    assert "is not a speed (0.1 to 100)" in capsys.readouterr().err
 
 
 def test_a_pipe_is_refused_with_a_hint(path: Path) -> None:
@@ -39,10 +39,10 @@ def test_a_pipe_is_refused_with_a_hint(path: Path) -> None:
     [
         ("absent", (), "No such file or directory"),
         ("empty", (), "is empty"),
-        ("foreign", (), "is no recording of nictop"),
+        ("foreign", (), "is not a nictop recording"),
         ("folder", (), "is not a regular file"),
-        ("a.nictop", ("--at", "+900"), "is not in the recording"),
-        ("a.nictop", ("--at", "soon"), "is no moment"),
+        ("a.nictop", ("--at", "+900"), "is outside the recording"),
+        ("a.nictop", ("--at", "soon"), "invalid time 'soon'"),
     ],
 )
 def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...], sentence: str, path: Path) -> None:

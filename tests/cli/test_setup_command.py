@@ -65,7 +65,7 @@ def queues(host: Namespace) -> list[str]:
 def test_queues(host: Namespace, tmp_path: Path) -> None:
     before = queues(host)
     wanted = "2" if "2" not in before else "3"
-    words = ("use-queues", LINK, wanted, "--allow-changes")
+    words = ("queues", LINK, wanted, "--allow-changes")
     shown = setup(inside(host), tmp_path, *words[:-1], "--dry-run")
     assert shown.returncode == 0 and f"ethtool -L {LINK} rx {wanted} tx {wanted}" in shown.stdout, shown.stderr
     assert queues(host) == before
@@ -117,7 +117,7 @@ def manager() -> Iterator[PrivateNetworkManager]:
 
 def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
     """The profile that NetworkManager has made up gets a name, the NIC and the address, and no default route."""
-    words = ("give-address", NIC, "--static", STATIC, "--allow-changes")
+    words = ("address", NIC, "--static", STATIC, "--allow-changes")
     refused = setup(manager.prefix, tmp_path, *words, "--gateway", "192.0.2.1", "--yes")
     assert refused.returncode == 2 and "default route" in refused.stderr
     done = setup(manager.prefix, tmp_path, *words, "--yes")
@@ -133,14 +133,14 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
     [
         ((), "required: HOST, JOB"),
         (("local", "dig-a-hole", NIC), "invalid choice"),
-        (("local", "give-address", NIC), "one of the arguments --static --dhcp is required"),
-        (("local", "give-address", NIC, "--static", STATIC, "--dhcp"), "not allowed with"),
-        (("local", "use-queues", NIC, "0"), "no number from 1 to"),
-        (("local", "use-queues", NIC, "4"), "unless that is allowed"),
-        (("local", "spread-interrupts", NIC, "--cpus", "x"), "no list of CPUs"),
-        (("local", "make-vfs", NIC, "4", "--dry-run", "--script"), "leave one of them away"),
-        (("local", "use-queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),
-        (("local", "make-vfs", "0000:ff:1f.7", "4", "--script"), "has no port 0000:ff:1f.7"),
+        (("local", "address", NIC), "one of the arguments --static --dhcp is required"),
+        (("local", "address", NIC, "--static", STATIC, "--dhcp"), "not allowed with"),
+        (("local", "queues", NIC, "0"), "'0' is not a number from 1 to"),
+        (("local", "queues", NIC, "4"), "changes are disabled for local"),
+        (("local", "irq-affinity", NIC, "--cpus", "x"), "'x' is not a CPU list, e.g. 0-3,8"),
+        (("local", "vfs", NIC, "4", "--dry-run", "--script"), "omit one of them"),
+        (("local", "queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),
+        (("local", "vfs", "0000:ff:1f.7", "4", "--script"), "has no interface or PCI function 0000:ff:1f.7"),
     ],
 )
 def test_wrong_usage(

@@ -30,7 +30,7 @@ from tests.support.sshd import Sshd, skip_without_sshd
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n"
-GONE = Unreachable("vm3", "192.0.2.7 port 22 does not answer; is it up?")
+GONE = Unreachable("vm3", "192.0.2.7 port 22: connection timed out; is it up?")
 
 
 # --------------------------------------------------------------------------------------------------------- concurrently
@@ -54,14 +54,14 @@ def observed(source: ScriptedSource) -> HostSession:
 async def test_answers_are_in_the_order_of_the_hosts() -> None:
     sources = [
         scripted_source("a"),
-        scripted_source("b", then=SourceState("lost", "b has fallen silent", 3.0)),
+        scripted_source("b", then=SourceState("lost", "no more data from b", 3.0)),
         scripted_source("c", then=SourceState("failed", "no Python")),
         scripted_source("d"),
     ]
     one, two, three, four = await observe_all(list(map(observed, sources)), interval=0.1)
     assert isinstance(one, tuple) and isinstance(four, tuple)
     assert [one[0].host, four[0].host] == ["a", "d"]
-    assert two == Unreachable("b", "b has fallen silent")
+    assert two == Unreachable("b", "no more data from b")
     assert three == Unreachable("c", "no Python")
     assert all(source.closed for source in sources)
 
@@ -91,7 +91,7 @@ def test_text_has_a_section_per_host() -> None:
     sections = text.split(f"\n{'─' * 100}\n")
     assert len(sections) == 3
     assert sections[0].startswith("alma-load-001 · VMware guest")
-    assert sections[1] == "vm3 · unreachable\n192.0.2.7 port 22 does not answer; is it up?\n"
+    assert sections[1] == "vm3 · unreachable\n192.0.2.7 port 22: connection timed out; is it up?\n"
     assert all(width(line) <= 100 for line in text.splitlines())
 
 
@@ -116,9 +116,9 @@ def test_no_control_character_reaches_the_terminal() -> None:
 
 def test_check_lists_unreachable_hosts() -> None:
     hosts, diagnosis, silent = (HostFacts(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
-    said = "vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?"
+    said = "vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?"
     assert said in check_text(hosts, diagnosis, 120, silent).splitlines()
-    assert "- vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?" in check_markdown(
+    assert "- vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?" in check_markdown(
         hosts, diagnosis, silent
     )
     document = json.loads(check_json(hosts, diagnosis, silent))
@@ -186,7 +186,7 @@ def test_a_group_of_this_host_and_an_unreachable_one(user: User) -> None:
     for host in (one, two, local):
         assert host["hello"]["hostname"] == os.uname().nodename
         assert host["inventory"]["links"] and host["rates"]["links"]
-    assert dead["unreachable"].startswith("127.0.0.1 port 1 refuses the connection")
+    assert dead["unreachable"].startswith("127.0.0.1 port 1: connection refused")
     assert user.sshd.probes() == []
 
 
@@ -195,7 +195,7 @@ def test_show_as_text(user: User) -> None:
     assert (done.returncode, done.stderr) == (3, "")
     first, second = done.stdout.split(f"\n{'-' * 120}\n")
     assert first.startswith("one - ") and any(line.split()[:2] == ["`", "lo"] for line in first.splitlines())
-    assert second.startswith("dead - unreachable\n127.0.0.1 port 1 refuses the connection")
+    assert second.startswith("dead - unreachable\n127.0.0.1 port 1: connection refused")
 
 
 def test_exit_code_0_if_all_hosts_answer(user: User) -> None:
@@ -228,7 +228,8 @@ def test_check_takes_several_hosts(user: User) -> None:
 
 @pytest.mark.parametrize("command", ["show", "check"])
 @pytest.mark.parametrize(
-    ("word", "said"), [("a b", "is no host"), ("vm:x", "is no port"), ("x=", "the host is missing")]
+    ("word", "said"),
+    [("a b", "is not a valid host name"), ("vm:x", "is not a valid port"), ("x=", "host name missing")],
 )
 def test_an_invalid_host_is_a_usage_error(command: str, word: str, said: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -64,7 +64,7 @@ STAGES = {
     "waiting for the first byte": "waiting for the first byte",
     "first interval": " Mb/s",
     "last counters": "reading final counters",
-    "between two runs": "resting",
+    "between two runs": "pause 200 ms",
     "second run": "run 2 of 2",
 }
 """Stage → what its line of progress contains."""
@@ -172,7 +172,7 @@ def test_somebody_is_asked_for_a_change(state: Path) -> None:
     os.close(terminal)
     try:
         assert process.stderr is not None
-        while "press enter" not in (line := process.stderr.readline()):
+        while "then press Enter" not in (line := process.stderr.readline()):
             assert line
         os.write(keyboard, b"\n")
         out, rest = process.communicate(timeout=LIMIT)

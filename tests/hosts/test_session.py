@@ -72,7 +72,7 @@ async def test_subscribers_receive_every_item_with_the_snapshot_after_it() -> No
     for item in LINES:
         assert session.process(item) is session.snapshot
     session.replace_source(ScriptedSource())
-    assert [item for item, _ in received] == [*LINES, SourceState("lost", "connected anew")]
+    assert [item for item, _ in received] == [*LINES, SourceState("lost", "reconnected")]
     assert received[2][1].inventory is INVENTORY and received[3][1].state == "lost"
     assert session.snapshot is received[2][1], "what is known stays until the new source sends something"
     unsubscribe()
@@ -100,7 +100,7 @@ async def test_an_internal_error_fails_only_one_host() -> None:
     session: HostSession = session_of(Broken())
     async with running(session):
         assert await session.until(lambda: session.is_unreachable, LIMIT)
-    assert session.snapshot.message == "nictop itself failed here: RuntimeError: broken"
+    assert session.snapshot.message == "internal error: RuntimeError: broken"
 
 
 async def test_a_condition_that_does_not_become_true_in_time() -> None:

@@ -68,20 +68,20 @@ def test_changes_are_allowed_only_in_the_entry_of_a_host() -> None:
 @pytest.mark.parametrize(
     ("word", "why"),
     [
-        ("", "the host is missing"),
-        ("root@", "the host is missing"),
-        ("@vm1", "'' is no user name"),
-        ("=vm1", "'' is no label"),
-        ("a b=vm1", "'a b' is no label"),
-        ("vm1:", "the port is missing"),
-        ("vm1:0", "'0' is no port"),
-        ("vm1:65536", "'65536' is no port"),
-        ("vm1:²", "'²' is no port"),
-        ("[::1", "followed by nothing or :port"),
-        ("[::1]22", "followed by nothing or :port"),
-        ("vm 1", "'vm 1' is no host name"),
-        ("-oProxyCommand=x", "'-oProxyCommand' is no label"),
-        ("a=-oProxyCommand", "'-oProxyCommand' is no host name"),
+        ("", "host name missing"),
+        ("root@", "host name missing"),
+        ("@vm1", "'' is not a valid user name"),
+        ("=vm1", "'' is not a valid label"),
+        ("a b=vm1", "'a b' is not a valid label"),
+        ("vm1:", "port missing"),
+        ("vm1:0", "'0' is not a valid port"),
+        ("vm1:65536", "'65536' is not a valid port"),
+        ("vm1:²", "'²' is not a valid port"),
+        ("[::1", "only :port may follow an address in brackets"),
+        ("[::1]22", "only :port may follow an address in brackets"),
+        ("vm 1", "'vm 1' is not a valid host name"),
+        ("-oProxyCommand=x", "'-oProxyCommand' is not a valid label"),
+        ("a=-oProxyCommand", "'-oProxyCommand' is not a valid host name"),
     ],
 )
 def test_invalid_arguments_have_a_reason(word: str, why: str) -> None:
@@ -117,7 +117,7 @@ def test_names_and_groups_of_the_configuration() -> None:
 
 
 def test_two_hosts_cannot_share_a_label() -> None:
-    with pytest.raises(NictopError, match="two hosts would be called vm1"):
+    with pytest.raises(NictopError, match="two hosts have the label vm1"):
         requested_hosts(["root@vm1", "vm1:2222"], Configuration())
 
 
@@ -133,11 +133,11 @@ def test_a_group_that_contains_itself() -> None:
         (b"\xff", "utf-8"),
         (b"[hosts", "config.toml"),
         (b'[hosts.a]\nport = "22"\n', "Expected `int | null`, got `str`"),
-        (b"[hosts.a]\nsuod = true\n", "nictop knows no hosts.a.suod"),
-        (b"[default]\nuser = 'x'\n", "nictop knows no default"),
-        (b"[defaults]\nusr = 'x'\n", "nictop knows no defaults.usr"),
-        (b"[hosts.a]\nport = 0\n", "0 is no port"),
-        (b"[hosts.a]\naddress = 'a b'\n", "is no host"),
+        (b"[hosts.a]\nsuod = true\n", "unknown key hosts.a.suod"),
+        (b"[default]\nuser = 'x'\n", "unknown key default"),
+        (b"[defaults]\nusr = 'x'\n", "unknown key defaults.usr"),
+        (b"[hosts.a]\nport = 0\n", "hosts.a: 0 is not a valid port"),
+        (b"[hosts.a]\naddress = 'a b'\n", "is not a valid host"),
         (b"hosts = 3\n", "Expected `object`, got `int`"),
         (b"[hosts]\na = 3\n", "Expected `object`, got `int`"),
     ],
@@ -179,7 +179,7 @@ def test_groups_of_groups_are_expanded_once() -> None:
 
 def test_groups_within_groups_have_a_limit() -> None:
     groups: dict[str, tuple[str, ...]] = {f"g{number}": (f"g{number + 1}",) for number in range(5000)}
-    with pytest.raises(NictopError, match="more than 32 groups within each other"):
+    with pytest.raises(NictopError, match="more than 32 nested groups"):
         requested_hosts(["g0"], Configuration(groups=groups))
 
 
@@ -204,11 +204,11 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
     known = requested_hosts(["vm1", "here=local"], Configuration())
     assert [host.label for host in additional_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
     for words, said in (
-        ("vm1", "a host called vm1 is watched already"),
-        ("local", "local is watched already, as here"),
-        ("other=vm1", "vm1 is watched already, as vm1"),
-        ("vm2 vm1", "a host called vm1 is watched already"),
-        ("vm2:x", "'x' is no port"),
+        ("vm1", "a host with the label vm1 is already watched"),
+        ("local", "local is already watched as here"),
+        ("other=vm1", "vm1 is already watched as vm1"),
+        ("vm2 vm1", "a host with the label vm1 is already watched"),
+        ("vm2:x", "'x' is not a valid port"),
     ):
         with pytest.raises(NictopError) as error:
             additional_hosts(words, known, environment)

@@ -99,7 +99,7 @@ async def test_an_internal_error_is_reported_and_the_host_is_retried() -> None:
 
     async with following(ScrapedHost(Host("vm", "vm"), connect, 1.0, messages.append, retry_seconds=0.0)):
         await until(lambda: len(tries) > 2)
-    assert messages == ["vm: failed: nictop itself failed here: RuntimeError: broken"]
+    assert messages == ["vm: failed: internal error: RuntimeError: broken"]
 
 
 async def test_a_host_whose_series_fail_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ async def test_a_host_whose_series_fail_does_not_affect_others(monkeypatch: pyte
             assert series_with(found, "nictop_link_bytes_total", host="good")
             assert {key[0] for key in found if ("host", "bad") in key[1]} == {"nictop_host_up"}
             service._responses.clear()
-        assert messages.count("bad: nictop itself failed here: OverflowError: too large") == 1
+        assert messages.count("bad: internal error: OverflowError: too large") == 1
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

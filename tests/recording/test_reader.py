@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.records import Clock, Counters, Line, Pong, Request, TrafficLine, TrafficRequest
+from nictop.probe.records import (
+    ChangeLine,
+    Clock,
+    Counters,
+    Line,
+    PlannedAction,
+    Pong,
+    Request,
+    TrafficLine,
+    TrafficRequest,
+)
 from nictop.recording.file.frames import (
     FORMAT,
     HEADER_SIZE,
@@ -84,7 +94,7 @@ def test_recorded_guests_are_restored_line_by_line(tmp_path: Path) -> None:
 
 
 def test_states_requests_and_clocks_are_restored_without_pongs(tmp_path: Path) -> None:
-    lost = SourceState("lost", "it has fallen silent", 3.5)
+    lost = SourceState("lost", "no more data from it", 3.5)
     ask = Request(watch=(2, 3), traffic=TrafficRequest("run-1", "stop"))
     clock = Line(clock=Clock(9.0, -3.5, 0.001))
     items: list[TimedItem] = [("a", hello(), 1.0), ("a", ask, 2.0), ("a", clock, 3.0), ("a", lost, 4.0)]
@@ -215,7 +225,7 @@ def test_after_a_damaged_frame_reading_continues_at_the_next_key_frame(tmp_path:
     with Recording.open(str(tmp_path / "r")) as recording:
         read = read_all(recording, "a")
     message = [line.trouble.message for line in lines_of(read) if line.trouble is not None]
-    assert message == ["the recording is damaged here: something is missing"]
+    assert message == ["the recording is damaged here: data is missing"]
     numbers = [one.time for one in read if isinstance(one.item, Line) and one.item.counters is not None]
     assert len(numbers) < 420 and numbers[-1] == items[-1][2]
     known = [item for _, item, _ in items]
@@ -274,14 +284,17 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
     ("data", "message"),
     [
         (b"", "is empty"),
-        (b"hello\n", "is no recording"),
-        (gzip.compress(b"hello" * 1000, mtime=0), "is no recording"),
-        (RECORDING_MAGIC[:5], "is no recording"),
-        (RECORDING_MAGIC, "was cut off"),
-        (RECORDING_PREFIX, "is damaged at its beginning"),
-        (RECORDING_PREFIX + b"\0" * 100_000, "is damaged at its beginning"),
-        (RECORDING_MAGIC + (FORMAT + 1).to_bytes(2, "little"), "was made by a newer nictop"),
-        (RECORDING_PREFIX + pack_frame(1, b"{}"), "is damaged at its beginning"),
+        (b"hello\n", "is not a nictop recording"),
+        (gzip.compress(b"hello" * 1000, mtime=0), "is not a nictop recording"),
+        (RECORDING_MAGIC[:5], "is not a nictop recording"),
+        (RECORDING_MAGIC, "is truncated: it contains no data"),
+        (RECORDING_PREFIX, "is damaged at the start"),
+        (RECORDING_PREFIX + b"\0" * 100_000, "is damaged at the start"),
+        (
+            RECORDING_MAGIC + (FORMAT + 1).to_bytes(2, "little"),
+            f"has the unknown format {FORMAT + 1}; this nictop reads {FORMAT}",
+        ),
+        (RECORDING_PREFIX + pack_frame(1, b"{}"), "is damaged at the start"),
     ],
     ids=["empty", "text", "gzip", "begun", "magic", "prefix", "zeros", "newer", "no-header"],
 )
@@ -294,11 +307,11 @@ def test_other_files_are_rejected(tmp_path: Path, data: bytes, message: str) -> 
 def test_programs_folders_and_missing_files_are_not_recordings(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     refused = {
-        sys.executable: "is no recording",
+        sys.executable: "is not a nictop recording",
         str(tmp_path): "is not a regular file",
         str(tmp_path / "fifo"): "is not a regular file",
         str(tmp_path / "none"): "No such file",
-        "a\0b": "is no name",
+        "a\0b": "is not a valid file name",
     }
     for path, message in refused.items():
         with pytest.raises(RecordingError, match=message):
@@ -352,7 +365,7 @@ def test_invalid_lines_in_a_key_frame_are_reported_as_trouble(tmp_path: Path) ->
     with Recording.open(str(tmp_path / "r")) as recording:
         read = lines_of(read_all(recording, "a"))
     troubles = [line.trouble.message for line in read if line.trouble is not None]
-    assert len(troubles) == 4 and all("cannot be understood" in message for message in troubles)
+    assert len(troubles) == 4 and all(message.startswith("invalid line in the recording: ") for message in troubles)
     assert len([line for line in read if line.counters is not None]) == 3
 
 
@@ -370,3 +383,19 @@ def test_the_recording_of_format_1_still_opens() -> None:
             assert [line for line in read if line.traffic is None] == captured_lines(name)
         newest = [line.counters for line in read if line.counters is not None][-1]
         assert isinstance(newest, Counters) and newest.links[2][0] > 0
+
+
+def test_changes_recorded_with_earlier_texts(tmp_path: Path) -> None:
+    """Texts of a plan and reasons are shown as they were recorded."""
+    action = PlannedAction(
+        ("ethtool", "-L", "ens256", "combined", "4"), "not there yet", "combined 4", (), "ens256",
+        disturbs=("resets ens256: no traffic for a moment", "this very SSH connection goes over ens256"),
+    )  # fmt: skip
+    replies = [
+        Line(change=ChangeLine(2.0, "c1", "prepared", plan=(action,), fingerprint="ab")),
+        Line(change=ChangeLine(3.0, "c1", "undoing", "nobody said in time that it shall stay")),
+        Line(change=ChangeLine(4.0, "c1", "undone", "as asked")),
+    ]
+    write_recording(tmp_path / "r", [("a", hello(), 1.0), *(("a", line, 2.0) for line in replies)])
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert lines_of(read_all(recording, "a")) == [hello(), *replies]

@@ -56,7 +56,7 @@ async def test_files_are_overwritten_only_with_force(tmp_path: Path) -> None:
     path = tmp_path / "r"
     path.write_bytes(b"precious" * 100_000)
     path.chmod(0o644)
-    with pytest.raises(RecordingError, match="exists already") as caught:
+    with pytest.raises(RecordingError, match="already exists") as caught:
         Recorder(str(path))
     assert "--force" in caught.value.hint and path.read_bytes().startswith(b"precious")
     recorder = Recorder(str(path), force=True)
@@ -86,11 +86,11 @@ def test_special_files_and_hard_links_are_rejected(tmp_path: Path) -> None:
     os.link(tmp_path / "one", tmp_path / "two")
     os.mkfifo(tmp_path / "fifo")
     refused = {
-        "two": "has a second name",
+        "two": "has more than one hard link",
         "fifo": "is not a regular file",
-        ".": "cannot be written: Is a directory",
-        "no/where": "cannot be written: No such file",
-        "a\0b": "is no name",
+        ".": r"cannot write .*: Is a directory",
+        "no/where": r"cannot write .*: No such file",
+        "a\0b": "is not a valid file name",
     }
     for name, expected in refused.items():
         with pytest.raises(RecordingError, match=expected):
@@ -127,7 +127,7 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
     with file_size_limit(recorder.size + 200):
         record_counters(recorder, 30)
         await asyncio.to_thread(wait_until, lambda: recorder.trouble)
-        assert "cannot be written: File too large" in recorder.trouble
+        assert f"cannot write {tmp_path}/r: File too large" in recorder.trouble
         await asyncio.to_thread(wait_until, lambda: recorder.dropped)
     for second in range(40, 60):
         recorder.record("a", counters(1000.0 + second, {2: (second, second)}), 1000.0 + second)
@@ -137,7 +137,7 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
         received = lines_of(read_all(recording, "a"))
         assert recording.closed and recording.damage_count == 0
     messages = [line.trouble.message for line in received if line.trouble is not None]
-    assert messages and messages[0].endswith("lines are missing in the recording here: there was no room to write")
+    assert messages and messages[0].endswith("lines are missing in the recording here: the disk was too slow or full")
     assert sum(int(sentence.split()[0]) for sentence in messages) == recorder.dropped
     assert hello() in received
     assert [line.counters.time for line in received if line.counters is not None][-20:] == list(range(1040, 1060))
@@ -147,7 +147,7 @@ async def test_removing_the_file_ends_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
     (tmp_path / "r").unlink()
     await asyncio.to_thread(wait_until, lambda: recorder.has_failed)
-    assert recorder.trouble.endswith("was removed while it was being written: nothing is recorded any more")
+    assert recorder.trouble == f"recording stopped: {tmp_path}/r was removed"
     record_counters(recorder, 3)
     assert recorder.dropped == 7
     await recorder.close()
@@ -188,7 +188,7 @@ async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     recorder.record("a", hello(), 3.0)
     await recorder.close()
     assert recorder.dropped == 1
-    assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: there was no room to write"]
+    assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: the disk was too slow or full"]
 
 
 def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:

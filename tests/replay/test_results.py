@@ -41,14 +41,17 @@ def test_both_runs_have_their_charts_proof_and_bottleneck() -> None:
 def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, whole: int, untold: int) -> None:
     found = told(after_run, seconds)
     assert (len(found.runs), len(found.missing)) == (whole, untold)
-    assert all("(client alma-load-001, server alma-load-002)" in one and "was not over" in one for one in found.missing)
+    assert all(
+        "(client alma-load-001, server alma-load-002)" in one and "still running at this time of the recording" in one
+        for one in found.missing
+    )
 
 
 def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MAX_RECORDED_RUNS", 1)
     found = told.__wrapped__()
     assert [one.result.plan.streams for one in found.runs] == [4]
-    assert found.missing == ("only the last 1 of 2 runs in the recording are told",)
+    assert found.missing == ("only the last 1 of 2 tests in the recording are shown",)
 
 
 @pytest.mark.parametrize("form", ["html", "markdown"])

@@ -120,7 +120,7 @@ def test_an_unreachable_host_is_in_the_page(
     ("arguments", "sentence"),
     [
         (["./absent.json"], "absent.json"),
-        (["--at", "end"], "--at wants a recording"),
+        (["--at", "end"], "--at needs a recording"),
         (["-o", "absent/x.html", "one"], "cannot write absent/x.html"),
     ],
 )

@@ -78,7 +78,9 @@ def experiments() -> list[StoredRun]:
 def rich_report() -> Report:
     """Two captured guests, an unreachable host, and every kind of experiment."""
     answers = [captured_guest(name, f"guest-{number}") for number, name in enumerate(CAPTURED_GUESTS[:2], 1)]
-    return report_of([*answers, Unreachable("vm3", "203.0.113.7 port 22 does not answer")], experiments(), wall=WALL)
+    return report_of(
+        [*answers, Unreachable("vm3", "203.0.113.7 port 22: connection timed out")], experiments(), wall=WALL
+    )
 
 
 def hostile_report() -> Report:

@@ -40,7 +40,7 @@ def test_hello_of_this_probe() -> None:
     decoded = decode(line_of("hello", hello(1.0))).hello
     assert decoded is not None and decoded.protocol == PROTOCOL
     check_protocol(decoded)
-    with pytest.raises(ProtocolMismatch, match=f"protocol {PROTOCOL + 1}") as caught:
+    with pytest.raises(ProtocolMismatch, match=f"protocol version {PROTOCOL + 1} of the probe") as caught:
         check_protocol(dataclasses.replace(decoded, protocol=PROTOCOL + 1))
     assert caught.value.hint
 
@@ -65,8 +65,8 @@ def test_unknown_fields_and_records_are_ignored() -> None:
             b'{"trouble": {"time": 1, "message": "a"}, "counters": {"time": 1, "links": {}, "cpus": {}}}',
             "more than one",
         ),
-        (b'{"trouble": {"time": 1, "message": "\xff"}}', "not a line"),
-        (b'{"x":' * 1_000_000 + b"1" + b"}" * 1_000_000, "not a line"),
+        (b'{"trouble": {"time": 1, "message": "\xff"}}', "invalid line from the probe"),
+        (b'{"x":' * 1_000_000 + b"1" + b"}" * 1_000_000, "invalid line from the probe"),
     ],
 )
 def test_invalid_lines_are_rejected_with_the_reason(line: bytes, expected: str) -> None:
@@ -104,7 +104,7 @@ def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     line = line_of("trouble", Trouble(1.0, ""))
     padded = line + b" " * (100 - len(line))
     assert decode(padded).trouble
-    with pytest.raises(LineError, match="longer than 100"):
+    with pytest.raises(LineError, match="exceeds 100"):
         decode(padded + b" ")
 
 

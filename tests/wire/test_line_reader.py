@@ -46,7 +46,7 @@ def test_items_do_not_depend_on_how_bytes_are_split(size: int) -> None:
 def test_an_endless_line_is_rejected_without_storing_it() -> None:
     reader = LineReader()
     part = b"x" * (1 << 20)
-    with pytest.raises(LineError, match="a line of more than"):
+    with pytest.raises(LineError, match="line of more than"):
         for _ in range(100):
             list(reader.feed(part))
     assert len(reader._rest) <= MAX_LINE_BYTES + len(part)
@@ -54,7 +54,7 @@ def test_an_endless_line_is_rejected_without_storing_it() -> None:
 
 def test_another_protocol() -> None:
     other = json.dumps({"hello": {**hello(1.0), "protocol": 99}}).encode() + b"\n"
-    with pytest.raises(ProtocolMismatch, match="protocol 99"):
+    with pytest.raises(ProtocolMismatch, match="protocol version 99"):
         list(LineReader().feed(other))
 
 
@@ -76,11 +76,11 @@ def test_terminal_control_sequences_are_removed() -> None:
     ("error", "text"),
     [
         (socket.gaierror(-2, "Name or service not known"), "h: cannot resolve the host name"),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h refuses the connection"),
-        (TimeoutError(errno.ETIMEDOUT, "x"), "h does not answer"),
-        (OSError(errno.EHOSTUNREACH, "x"), "no way to h"),
-        (ConnectionResetError(errno.ECONNRESET, "x"), "h has broken off"),
-        (OSError("Multiple exceptions: \x1b[2J"), "h cannot be reached: Multiple exceptions: [2J"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h: connection refused"),
+        (TimeoutError(errno.ETIMEDOUT, "x"), "h: connection timed out"),
+        (OSError(errno.EHOSTUNREACH, "x"), "h is unreachable: "),
+        (ConnectionResetError(errno.ECONNRESET, "x"), "h closed the connection"),
+        (OSError("Multiple exceptions: \x1b[2J"), "cannot connect to h: Multiple exceptions: [2J"),
     ],
 )
 def test_every_connection_error_has_a_message_and_a_hint(error: OSError, text: str) -> None:

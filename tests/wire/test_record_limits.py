@@ -160,13 +160,13 @@ def test_length_limit_of_each_kind_of_line(monkeypatch: pytest.MonkeyPatch) -> N
     line = counters_line()
     size, _ = limits.MAX_LINE_SIZES[b'{"counters"']
     assert decode(line + b" " * (size - len(line))) == decode(line)
-    with pytest.raises(LineError, match=f"longer than {size}"):
+    with pytest.raises(LineError, match=f"exceeds {size}"):
         decode(line + b" " * (size - len(line) + 1))
     other = json.dumps({"trouble": {"time": 1.0, "message": ""}}).encode()
     assert decode(other + b" " * (limits.MAX_OTHER_LINE_BYTES - len(other))).trouble is not None
-    with pytest.raises(LineError, match=f"longer than {limits.MAX_OTHER_LINE_BYTES}"):
+    with pytest.raises(LineError, match=f"exceeds {limits.MAX_OTHER_LINE_BYTES}"):
         decode(other + b" " * (limits.MAX_OTHER_LINE_BYTES - len(other) + 1))
-    with pytest.raises(LineError, match="longer than"):  # whatever the line begins with
+    with pytest.raises(LineError, match="exceeds"):  # whatever the line begins with
         decode(b" " + inventory_line(messages=[{"time": 1.0, "level": 3, "text": "t" * 400}] * 6000))
 
 

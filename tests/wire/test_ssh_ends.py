@@ -105,7 +105,7 @@ async def test_probe_killed(sshd: Sshd, stage: str, kill: int) -> None:
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
         await items_until(items, has_record("counters"))
         os.kill(sshd.probes()[0], signal.SIGKILL)
-        assert "was ended by KILL" in (await next_state(items, "lost")).message
+        assert "was killed by KILL" in (await next_state(items, "lost")).message
         await items_until(items, has_record("counters"))
         await source.close()
 
@@ -118,7 +118,7 @@ async def test_probe_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage:
         await items_until(items, has_record("counters"))
         stopped = sshd.probes()[0]
         os.kill(stopped, signal.SIGSTOP)
-        assert "has fallen silent" in (await next_state(items, "lost")).message
+        assert "no more data from" in (await next_state(items, "lost")).message
         await asyncio.to_thread(wait_until_gone, [stopped])
         await items_until(items, has_record("counters"))
         await source.close()
@@ -168,7 +168,7 @@ def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
         wait_until(lambda: not server.probes())
         probes = pids(follower)
         follower.wait_until(lambda: len(follower.sources_with("lost")) == CONNECTIONS)
-        assert any("fallen silent" in str(message) for message in follower.details("lost"))
+        assert any("no more data from" in str(message) for message in follower.details("lost"))
         there.run(["ip", "link", "set", "dev", "far", "up"])
         follower.wait_until(lambda: len(set(pids(follower)) - set(probes)) >= CONNECTIONS)
     wait_until(lambda: not server.probes())

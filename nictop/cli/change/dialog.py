@@ -46,7 +46,7 @@ EXIT_CODES: dict[Outcome, int] = {
     "unknown": HostUnreachable.exit_code,
     "failed": 4,
 }
-KEEP_QUESTION = "keep it?"
+KEEP_QUESTION = "Keep this change?"
 VERDICT_WAIT_SHARE = 0.5
 """Share of the time to keep it that --yes waits for the verdict of the rule, or for the proof of a guided job."""
 
@@ -73,7 +73,7 @@ class ChangeDialog:
         with termination_signals(on_signal) as self._signals:
             await asyncio.wait({task})
         if task.cancelled():
-            output.print_status("left: the host takes it back by itself")
+            output.print_status("stopped before confirmation: the host rolls back automatically")
             return 128 + self._signals[0]
         code = task.result()
         return 128 + self._signals[0] if self._signals and code else code
@@ -101,7 +101,7 @@ class ChangeDialog:
         elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
             output.print_status(event_text(event, time.monotonic()))
         if isinstance(event, ChangeEnded) and event.outcome == "kept" and job.lasting:
-            output.print_status("it is gone after the next reboot; --script prints what makes it last")
+            output.print_status("temporary: lost on reboot; --script prints how to make it persistent")
 
     def _ask(self, event: Event, people: Prompts) -> None:
         """Ask the question that an event leads to, or end the one that is open."""
@@ -134,15 +134,16 @@ class ChangeDialog:
 
     async def _ask_to_apply(self, event: Prepared, people: Prompts) -> None:
         confirmations = self._options.yes
-        sure = confirmations > 0 or await people.confirm(f"apply this on {clean(self._job.host)}?")
+        sure = confirmations > 0 or await people.confirm(f"Apply on {clean(self._job.host)}?")
         if sure and event.needs_second_yes and confirmations < 2:
             if confirmations:
                 output.print_status(
-                    "it touches the link of an SSH connection or of a default route: that takes --yes twice"
+                    "not applied: the change affects the link of an SSH connection or default route; "
+                    "give --yes twice to apply it"
                 )
                 sure = False
             else:
-                question = "it may cut you off: the host would take it back by itself. Really apply it?"
+                question = "This may disconnect the host; it would roll back automatically. Continue?"
                 sure = await people.confirm(question)
         if sure:
             self._change.apply(twice=event.needs_second_yes)
@@ -155,7 +156,7 @@ class ChangeDialog:
         else:
             keep = await self._is_good()
             if not keep:
-                output.print_status("it has not come to what was wanted: undone")
+                output.print_status("result not verified: rolling back")
         if keep:
             self._change.keep()
         else:

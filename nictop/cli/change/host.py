@@ -53,12 +53,16 @@ def one_finding(host: HostSession, beside: Iterable[HostSession], rule: str, sub
     name = clean(host.name)
     if of_rule:
         subjects = ", ".join(clean(one.subject) or "the host itself" for one in of_rule)
-        raise NictopError(f"{rule} has found {subjects} on {name}", "name one of them")
+        raise NictopError(f"{rule} has several findings on {name}: {subjects}", "give one of them as SUBJECT")
     skipped = next((one.reason for one in diagnosis.skipped if one.rule == rule), "")
     if skipped:
-        raise NictopError(f"{rule} could not be checked on {name}: {clean(skipped)}")
-    hint = "it compares hosts: name others by --with" if RULES[rule].compares_hosts else f"nictop check {name}"
-    raise NictopError(f"{rule} finds nothing on {name}", hint)
+        raise NictopError(f"{rule} was skipped on {name}: {clean(skipped)}")
+    hint = (
+        "this rule compares hosts: add others with --with HOST"
+        if RULES[rule].compares_hosts
+        else f"see nictop check {name}"
+    )
+    raise NictopError(f"{rule} has no finding on {name}", hint)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MIN_KEEP_SECONDS, MAX_KEEP_SECONDS, DEFAULT_KEEP_SECONDS = 5.0, 600.0, 30.0
 """Seconds that a change may wait to be kept: the limits of the probe (`nictop.probe.records`)."""
 EXIT_CODES = (
-    "Exit codes: 0 kept, 1 undone or not confirmed, 2 usage or refused, 3 no answer from the host, 4 it failed."
+    "Exit codes: 0 confirmed, 1 rolled back or not confirmed, 2 usage error or refused, 3 host unreachable, 4 failed."
 )
 
 
@@ -27,23 +27,29 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what would be changed from what to what, and end; needs no --allow-changes",
+        help="print the plan (current and new values) and exit; needs no --allow-changes",
     )
-    parser.add_argument("--script", action="store_true", help="print the commands as a shell script, and end")
+    parser.add_argument(
+        "--script", action="store_true", help="print the commands as a shell script and exit; needs no --allow-changes"
+    )
     parser.add_argument(
         "--yes",
         action="count",
         default=0,
-        help="apply it unasked, and keep it once the host has answered after it; given twice: also where it touches "
-        "the link of an SSH connection or of a default route",
+        help=(
+            "do not ask for confirmation; keep the change if the host still answers. Given twice: also if it affects "
+            "the link of an SSH connection or default route"
+        ),
     )
     parser.add_argument(
         "--keep-within",
         type=_keep_within,
         default=DEFAULT_KEEP_SECONDS,
         metavar="SECONDS",
-        help=f"how long the host waits to be told to keep it, {MIN_KEEP_SECONDS:g} to {MAX_KEEP_SECONDS:g} "
-        f"(default {DEFAULT_KEEP_SECONDS:g})",
+        help=(
+            f"seconds until rollback without confirmation, {MIN_KEEP_SECONDS:g} to {MAX_KEEP_SECONDS:g} (default "
+            f"{DEFAULT_KEEP_SECONDS:g})"
+        ),
     )
 
 
@@ -51,12 +57,12 @@ def allowed_by(options: argparse.Namespace, host: Host) -> bool:
     """Whether the probe is to be started so that it can prepare changes, and carry them out: a dry run ends when one is
     prepared. Raises NictopError if that is needed and not allowed."""
     if options.dry_run and options.script:
-        raise NictopError("--dry-run asks the host, --script does not", "leave one of them away")
+        raise NictopError("--dry-run and --script cannot be combined", "omit one of them")
     allowed: bool = options.allow_changes or host.allow_changes or options.dry_run
     if not allowed and not options.script:
         raise NictopError(
-            f"nictop only reads {host.label}, unless that is allowed",
-            "--allow-changes, or allow_changes = true for this host in the configuration; --script prints the commands",
+            f"changes are disabled for {host.label}",
+            "add --allow-changes, or allow_changes = true for this host in config.toml; --script prints the commands",
         )
     return allowed and not options.script
 
@@ -66,7 +72,7 @@ def hosts_of(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
     means several."""
     meant = wanted_hosts([word])
     if len(meant) != 1:
-        raise NictopError(f"{word} means {len(meant)} hosts, and one is changed at a time")
+        raise NictopError(f"{word} is a group of {len(meant)} hosts; a change applies to one host")
     return wanted_hosts([word, *beside])
 
 

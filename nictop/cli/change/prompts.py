@@ -49,7 +49,7 @@ class Prompts:
         answer = await self.lines.get()
         if answer is None:
             self.lines.put_nowait(None)
-            print_status("nobody answers: no")
+            print_status("no answer: taken as no")
         return answer in YES_ANSWERS
 
 

@@ -25,6 +25,7 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import count_noun
 from nictop.probe.records import Link, PciFunction
 from nictop.rules import Finding, Fix, HostFacts
 from nictop.rules.wording import headline
@@ -36,7 +37,7 @@ def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, 
 
 
 async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
-    output.print_status(f"looking at {', '.join(clean(one.label) for one in (host, *beside))}")
+    output.print_status(f"reading {', '.join(clean(one.label) for one in (host, *beside))}")
     async with AsyncExitStack() as stack:
         enough = never if beside else without_rates(options.rule)
         entering = [connected_host(options, host, allow_changes=allowed, enough=enough)]
@@ -84,7 +85,10 @@ def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_h
     """The requested fix; without a number the first that can be carried out. One that is typed by hand only if
     `by_hand`. Raises NictopError."""
     if number is not None and number > len(finding.fixes):
-        raise NictopError(f"this finding has {len(finding.fixes)} fixes", "nictop check lists them")
+        raise NictopError(
+            f"fix {number} does not exist: this finding has {count_noun(len(finding.fixes), 'fix', 'fixes')}",
+            "nictop check prints them",
+        )
     fixes = finding.fixes if number is None else finding.fixes[number - 1 : number]
     found = [(fix, actions_of(fix)) for fix in fixes]
     done = next(((fix, actions) for fix, actions in found if isinstance(actions, Actions)), None)
@@ -92,13 +96,15 @@ def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_h
         actions = fill(done[1], values)
         if actions.blanks:
             missing = actions.blanks[0]
-            raise NictopError(f"<{missing}> is still to be filled in", f"--fill {missing}=…")
+            raise NictopError(f"value of <{missing}> missing", f"add --fill {missing}=VALUE")
         return SelectedFix(finding, done[0], actions)
     typed = next((fix for fix, _ in found if fix.commands and fix.where == "here"), None)
     if by_hand and typed is not None and not values:
         return SelectedFix(finding, typed, None)
     why = [f"{clean(fix.title)}: {clean(one.why)}" for fix, one in found if isinstance(one, ManualOnly)]
-    raise NictopError("nictop cannot carry this out: " + ("; ".join(why) or "there is no fix"), "see nictop check")
+    raise NictopError(
+        "nictop cannot apply this fix: " + ("; ".join(why) or "the finding has no fix"), "see nictop check"
+    )
 
 
 def run_setup(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
@@ -107,14 +113,14 @@ def run_setup(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
 
 
 async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> int:
-    output.print_status(f"looking at {clean(host.label)}")
+    output.print_status(f"reading {clean(host.label)}")
     async with connected_host(options, host, allow_changes=allowed, enough=always) as session:
         job = job_of(options, session.facts)
         actions = actions_of(job.fix)
         if options.script:
             return output.write(_setup_script(session.name, job, actions))
         if isinstance(actions, ManualOnly):
-            raise NictopError(f"nictop cannot carry this out: {clean(actions.why)}", "--script prints it")
+            raise NictopError(f"nictop cannot apply this: {clean(actions.why)}", "--script prints the commands")
         return await _run_change(options, session, ChangeJob.of_set_up(session.name, job), actions.actions)
 
 
@@ -125,15 +131,15 @@ def _setup_script(host: str, job: GuidedChange, actions: Actions | ManualOnly) -
 
 def job_of(options: argparse.Namespace, host: HostFacts) -> GuidedChange:
     """The change that the options request of this host. Raises NictopError if it is not possible."""
-    if options.job == "make-vfs":
+    if options.job == "vfs":
         return make_vfs(host, _function(host, options.nic), options.number)
     link = _link(host, options.nic)
-    if options.job == "give-address":
+    if options.job == "address":
         address = None if options.dhcp else options.static
         return give_address(
             host, link, AddressRequest(address, options.gateway, options.default_route, options.new_profile)
         )
-    if options.job == "use-queues":
+    if options.job == "queues":
         return use_queues(host, link, options.number)
     return spread_interrupts(host, link, options.cpus or parse_cpu_list(host.inventory.platform.online_cpus) or ())
 
@@ -150,7 +156,9 @@ def _function(host: HostFacts, name: str) -> PciFunction:
     link = host.links_by_name.get(name)
     address = name if link is None else link.pci_address or ""
     if link is None and name not in host.functions:
-        raise NictopError(f"{clean(host.name)} has no port {clean(name)}", "an interface, or a PCI address")
+        raise NictopError(
+            f"{clean(host.name)} has no interface or PCI function {clean(name)}", "nictop show lists them"
+        )
     if address not in host.functions:
-        raise NictopError(f"{clean(name)} is no PCI function: it has no virtual functions")
+        raise NictopError(f"{clean(name)} is not a PCI function: it cannot have VFs")
     return host.functions[address]

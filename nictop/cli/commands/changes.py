@@ -10,12 +10,12 @@ from nictop.cli import output
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Print the log of changes: when, on which host, by whom, the commands, before and after, kept or undone. "
-        "Newest first. It is kept in $XDG_STATE_HOME/nictop/changes.jsonl, else below ~/.local/state."
+        "Print the log of changes, newest first: time, host, user, commands, previous and new values, result. The "
+        "log is $XDG_STATE_HOME/nictop/changes.jsonl (default: ~/.local/state/nictop/changes.jsonl)."
     )
-    parser.add_argument("host", nargs="?", metavar="HOST", help="only those of this host, by the name it is watched by")
+    parser.add_argument("host", nargs="?", metavar="HOST", help="only changes of the host with this label")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-    parser.add_argument("--last", type=_number, metavar="N", help="only the newest N")
+    parser.add_argument("--last", type=_number, metavar="N", help="only the newest N changes")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
         return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: it contains text of hosts
     if not found and not log.unreadable:
-        output.print_status("nictop has changed nothing, as far as the log knows")
+        output.print_status("no changes in the log")
         return 0
     return output.write_text(
         "".join(f"{line}\n" for line in log_lines(replace(log, changes=found), output.terminal_columns())), options
@@ -44,5 +44,5 @@ def run(options: argparse.Namespace) -> int:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of changes")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of changes")
     return int(text)

@@ -16,10 +16,11 @@ CHECK_WATCH_SECONDS = 3.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Look at hosts with all rules, and print what is wrong and what to type. Changes nothing."
+    parser.description = "Run all checks once. Prints findings with the commands that fix them. Changes nothing."
     parser.epilog = (
-        "Exit codes: 0 no findings at or above the threshold, 1 findings, 2 usage, 3 no answer from a host, 4 no such "
-        "findings, but checks were skipped because a source on a host did not answer (with --strict: for any reason)."
+        "Exit codes: 0 no findings at or above the threshold (--fail-on), 1 findings, 2 usage error, 3 a host is "
+        "unreachable, 4 no such findings, but checks were skipped because a source on a host did not answer (with "
+        "--strict: for any reason)."
     )
     add_hosts(parser)
     add_time_option(parser)
@@ -28,25 +29,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=("critical", "warning", "info"),
         default="warning",
-        help="the least severity that makes the exit code 1; info: for all (default: %(default)s)",
+        help="lowest severity that sets exit code 1 (default: %(default)s)",
     )
     parser.add_argument(
         "--watch",
         type=watch_seconds,
         default=CHECK_WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"how long to look at rates, {MIN_WATCH_SECONDS:g} to {MAX_WATCH_SECONDS:g} "
-        f"(default {CHECK_WATCH_SECONDS:g}); some rules want 10",
+        help=(
+            f"measure rates for {MIN_WATCH_SECONDS:g} to {MAX_WATCH_SECONDS:g} seconds (default "
+            f"{CHECK_WATCH_SECONDS:g}); some checks need 10"
+        ),
     )
-    parser.add_argument("--skipped", action="store_true", help="list the skipped checks, and why")
+    parser.add_argument("--skipped", action="store_true", help="list skipped checks with the reason")
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit code 4 also for checks that were skipped because they need root, or because a recording lacks what "
-        "they need",
+        help="exit code 4 also for checks skipped because they need root or data that a recording does not have",
     )
-    parser.add_argument("--explain", nargs="?", const="", metavar="RULE", help="print the page of a rule, or all names")
-    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
+    parser.add_argument(
+        "--explain",
+        nargs="?",
+        const="",
+        metavar="RULE",
+        help="print what a rule checks, how, and its sources; without RULE: list all rules",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,27 +8,27 @@ import os
 from nictop.cli import output
 
 EPILOG = """\
-RESULT is a file, a run or an experiment as nictop traffic --list names them (as
-much of the name as it takes), or a label. Together they must make two set-ups:
-one experiment that compared two, or two experiments.
+RESULT is a saved result: its id (the first characters are enough), its file or
+its label (nictop traffic --list). Give one test with two variants (--compare),
+or two tests.
 
 examples:
-  nictop compare 5d0c                    an experiment that compared two set-ups
+  nictop compare 5d0c                    a test with two variants
   nictop compare passthrough vswitch     two labels
   nictop compare a.json b.json --format json
 
-Exit codes: 0 there is a verdict, or a reason for none; 2 usage.
+Exit codes: 0 compared (with or without a verdict), 2 usage error.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "nictop compare [OPTIONS] RESULT ..."
-    parser.description = "Tell two set-ups apart by the results that nictop traffic has kept."
+    parser.description = "Compare two saved results of nictop traffic, A and B."
     parser.epilog = EPILOG
-    parser.add_argument("results", nargs="*", metavar="RESULT", help="what to compare; A first")
+    parser.add_argument("results", nargs="*", metavar="RESULT", help="result to compare; the first is A")
     parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
-    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,20 +14,20 @@ DEMO_FILE = "demo.nictop"
 DEMO_START_SECONDS = 10.0
 """Seconds of the recording: all data of the guests have been received by then."""
 DEMO_NOTICE = (
-    "Demo, recorded on two QEMU guests: kernels, profiles, findings and counters are real, NICs and speeds are the "
-    "emulator's. It begins anew."
+    "A recording of two QEMU guests. Kernels, profiles, findings and counters are real; NICs and link "
+    "speeds are emulated. Loops."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show a recording of two guests that comes with nictop. Nothing is connected to."
-    parser.epilog = "Keys to begin with: 4 findings, 2 queues, 3 CPUs, 6 the traffic test, n the next one, ? help."
+    parser.description = "Open a recording of two guests that comes with nictop. Connects to no host."
+    parser.epilog = "Keys: 2 Queues, 3 CPUs, 4 Findings, 6 Traffic, 7 Results, ? help of the view."
 
 
 def run(options: argparse.Namespace) -> int:
     from nictop.recording.reader import Recording
 
-    require_terminal("the demo is a screen: it needs a terminal")
+    require_terminal("nictop demo needs a terminal")
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path, Recording.open(str(path)) as recording:
         from nictop.tui.run import show
 

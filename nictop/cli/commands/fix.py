@@ -15,14 +15,17 @@ from nictop.errors import NictopError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Carry out a fix of a finding on one host. It is shown first, and the host takes it back by itself unless it "
-        "is told in time to keep it, also when the connection is lost meanwhile."
+        "Apply a fix of a finding on one host. The plan is shown first. The host rolls the change back "
+        "automatically if it is not confirmed in time or the connection is lost."
     )
     parser.epilog = EXIT_CODES
-    parser.add_argument("host", metavar="HOST", help="as for nictop check; local is this one")
-    parser.add_argument("rule", metavar="RULE", help="name of the finding, as nictop check prints it")
+    parser.add_argument("host", metavar="HOST", help="host as for nictop check; local: this host")
+    parser.add_argument("rule", metavar="RULE", help="name of the rule, as printed by nictop check")
     parser.add_argument(
-        "subject", nargs="?", metavar="SUBJECT", help="what it is about; not needed where the rule has found one only"
+        "subject",
+        nargs="?",
+        metavar="SUBJECT",
+        help="what the finding is about, e.g. an interface; optional if the rule has one finding",
     )
     parser.add_argument(
         "--with",
@@ -30,13 +33,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="beside",
         metavar="HOST",
-        help="look at this host too, for rules that compare hosts; it is not changed",
+        help="also read this host, for rules that compare hosts; it is not changed (repeatable)",
     )
     parser.add_argument(
-        "--number", type=_number, metavar="N", help="the fix to carry out, of several (see nictop check)"
+        "--number",
+        type=_number,
+        metavar="N",
+        help="apply fix N of the finding (default: the first that nictop can apply)",
     )
     parser.add_argument(
-        "--fill", action="append", type=_filling, default=[], metavar="NAME=VALUE", help="what to put in for <NAME>"
+        "--fill",
+        action="append",
+        type=_filling,
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of the placeholder <NAME> in the commands (repeatable)",
     )
     add_change_options(parser)
 
@@ -45,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.rules import RULES
 
     if options.rule not in RULES:
-        raise NictopError(f"there is no rule {options.rule}", "nictop check --explain lists them")
+        raise NictopError(f"unknown rule: {options.rule}", "nictop check --explain lists all rules")
     host, *beside = hosts_of(options.host, options.beside)
     allowed = allowed_by(options, host)
     from nictop.cli.change.run import run_fix
@@ -55,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:4]) < 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of a fix")
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a fix")
     return int(text)
 
 

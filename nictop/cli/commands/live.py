@@ -11,7 +11,7 @@ from nictop.cli.terminal import require_terminal, screen_glyphs
 
 def run(options: argparse.Namespace) -> int:
     wanted = wanted_hosts(options.hosts)
-    require_terminal("for scripts and pipes: nictop show [--format json]")
+    require_terminal("without a terminal, use: nictop show [--format json]")
     from nictop.tui.run import run as run_app
 
     with termination_as_interrupt() as signals:

@@ -18,18 +18,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from nictop.metrics import DEFAULT_ADDRESS
 
     parser.description = (
-        "Follow hosts and offer their counters and findings to Prometheus, over HTTP at /metrics, until SIGTERM or "
-        "SIGINT. A scrape is answered from the newest readings and asks no host anything."
+        "Watch hosts and export their counters and findings to Prometheus over HTTP at /metrics, until SIGINT or "
+        "SIGTERM. A scrape returns the newest readings and does not query the hosts."
     )
-    parser.epilog = "Exit codes: 0 ended by a signal, 2 usage, or the address cannot be listened at."
+    parser.epilog = "Exit codes: 0 stopped by a signal, 2 usage error or cannot listen on the address."
     add_hosts(parser)
     parser.add_argument(
         "--listen",
         default=DEFAULT_ADDRESS,
         metavar="ADDRESS:PORT",
-        help="where to answer; port 0: any that is free (default: %(default)s, this machine alone)",
+        help="address to listen on; port 0: any free port (default: %(default)s, this machine only)",
     )
-    parser.add_argument("--dashboard", action="store_true", help="print only the dashboard for Grafana, as JSON")
+    parser.add_argument("--dashboard", action="store_true", help="print a Grafana dashboard (JSON) and exit")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if not listening.is_loopback:
         output.print_error(
             f"warning: other machines can reach {listening}",
-            "what is offered there is not encrypted, and nobody is asked who he is",
+            "it has no encryption and no authentication",
         )
 
     def connect_host(host: Host) -> Source:

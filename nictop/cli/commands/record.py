@@ -32,15 +32,17 @@ PROGRESS_SECONDS = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Record what hosts say, until Ctrl-C. The file is for its owner only; it names hosts, "
-    parser.description += "addresses and profiles as they are."
-    parser.epilog = "Exit codes: 0 recorded, 2 usage, or the file cannot be written, 3 no host was ever reached."
-    parser.add_argument("file", metavar="FILE", help="made anew; its size: 0.5 to 5 MB per host and hour")
+    parser.description = (
+        "Record everything that hosts report, until Ctrl-C. The file contains names, addresses and profiles of the "
+        "hosts and can be read by its owner only (mode 0600)."
+    )
+    parser.epilog = "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no host could be reached."
+    parser.add_argument("file", metavar="FILE", help="new file; 0.5 to 5 MB per host per hour")
     add_hosts(parser)
     parser.add_argument(
-        "--time", type=_time, metavar="SECONDS", help="end by itself after so many seconds (default: with Ctrl-C)"
+        "--time", type=_time, metavar="SECONDS", help="stop after SECONDS (default: record until Ctrl-C)"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite FILE when it exists")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -115,7 +117,7 @@ class _RecordingRun:
             raise NictopError(self._recorder.trouble)
         if not self._reached:
             reasons = [f"{name}: {reason}" for name, reason in self._reasons.items()]
-            raise HostUnreachable("no host was reached", "; ".join(reasons[:5]))
+            raise HostUnreachable("no host could be reached", "; ".join(reasons[:5]))
         return 0
 
     async def _follow(self, source: Source) -> None:

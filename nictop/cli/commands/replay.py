@@ -12,27 +12,27 @@ MIN_REPLAY_SPEED, MAX_REPLAY_SPEED = 0.1, 100.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show a recording as if its hosts were live. Nothing is connected to."
-    parser.epilog = "The key ? lists the keys. A file that is still being written is followed."
-    parser.add_argument("file", metavar="FILE", help="that nictop record, or the key r, has written")
+    parser.description = "Open a recording in the live screens. Connects to no host."
+    parser.epilog = "Press ? for the keys. A file that is still being written is followed."
+    parser.add_argument("file", metavar="FILE", help="recording made by nictop record or key r")
     parser.add_argument(
         "--speed",
         type=_speed,
         default=1.0,
         metavar="X",
-        help=f"{MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g} times (default 1)",
+        help=f"playback speed, {MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g} (default 1)",
     )
-    add_time_option(parser)
+    add_time_option(parser, "start at TIME", "start")
 
 
 def run(options: argparse.Namespace) -> int:
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import resolve_time
 
-    require_terminal("for scripts and pipes: nictop show FILE --at TIME")
+    require_terminal("without a terminal, use: nictop show FILE --at TIME")
     with Recording.open(options.file) as recording:
         if not recording.hosts:
-            raise NictopError(f"{options.file}: no host was heard in this recording yet")
+            raise NictopError(f"{options.file}: no data of any host in this recording yet")
         start = recording.begin if options.at is None else resolve_time(options.at, recording)
         from nictop.tui.run import show
 
@@ -45,5 +45,5 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = float("nan")
     if not MIN_REPLAY_SPEED <= speed <= MAX_REPLAY_SPEED:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a speed from {MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a speed ({MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g})")
     return speed

@@ -29,47 +29,53 @@ HEX_DIGITS = frozenset("0123456789abcdef")
 FILE_SUFFIXES = {"html": "html", "markdown": "md"}
 
 EPILOG = """\
-RECORDING is a file that nictop record wrote. RUN is a file, a run or an
-experiment as nictop traffic --list names them (at least four characters of it),
-or a label. Every other word is a host; none: this host. FILE is written whole,
-for you alone to read (0600), and replaces nothing unless --force is given; - is
-stdout.
+RECORDING is a file made by nictop record. RUN is a saved result: its id (at
+least four characters), its file or its label (nictop traffic --list). Any other
+argument is a host. FILE is created with mode 0600 and not overwritten without
+--force; - is stdout.
 
 examples:
   nictop report vm1 vm2 -o ticket.html
-  nictop report 5d0c -o sweep.html       an experiment that nictop traffic kept
+  nictop report 5d0c -o sweep.html       a saved traffic test
   nictop report vm1 vm2 --redact         without names and addresses
   nictop report --format markdown -o -
 
-Exit codes: 0 it is written, 2 usage, 3 a host gave no answer (the page says so).
+Exit codes: 0 written, 2 usage error, 3 a host is unreachable (see the report).
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "nictop report [OPTIONS] [HOST|RECORDING|RUN ...]"
-    parser.description = "Write one page for a ticket: hosts, findings with commands, runs with their charts."
+    parser.description = "Write a report for a ticket: hosts, findings with fixes, traffic tests."
     parser.epilog = EPILOG
-    parser.add_argument("hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="what it is about; default: this host")
+    parser.add_argument(
+        "hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="contents of the report; default: this host"
+    )
     add_access_options(parser)
     add_time_option(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="default: nictop-report-DATE-TIME.html (.md) in this directory"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="output file; default: nictop-report-DATE-TIME.html (or .md) in this directory",
     )
-    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--format", choices=tuple(FILE_SUFFIXES), default="html", help="default: %(default)s")
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="put aliases in the place of host and profile names, addresses, MACs, serials and UUIDs",
+        help="replace host and profile names, IP and MAC addresses, serial numbers and UUIDs with aliases",
     )
     parser.add_argument(
         "--watch",
         type=watch_seconds,
         default=REPORT_WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"how long to look at rates of hosts, {MIN_WATCH_SECONDS:g} to {MAX_WATCH_SECONDS:g} "
-        f"(default {REPORT_WATCH_SECONDS:g})",
+        help=(
+            f"measure rates for {MIN_WATCH_SECONDS:g} to {MAX_WATCH_SECONDS:g} seconds (default "
+            f"{REPORT_WATCH_SECONDS:g})"
+        ),
     )
 
 
@@ -107,7 +113,7 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
     from nictop.cli.hosts import observe_hosts, read_recorded_hosts
 
     if at is not None and not named.recordings:
-        raise NictopError("--at wants a recording", "nictop report FILE --at TIME")
+        raise NictopError("--at needs a recording", "nictop report FILE --at TIME")
     found = tuple(answer for path in named.recordings for answer in read_recorded_hosts(path, at))
     if named.asks_hosts:
         options.hosts, options.at = list(named.hosts), None

@@ -15,45 +15,52 @@ MAX_SETUP_NUMBER = 65535
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Set up one NIC of one host. What would be typed is shown first; the host takes it back by itself unless it is "
-        "told in time to keep it. Each job ends with the check that proves it, and --yes keeps only what is proven."
+        "Set up one NIC of one host. The plan is shown first. The host rolls the change back automatically if it "
+        "is not confirmed in time or the connection is lost. Each job checks its result; with --yes it is "
+        "confirmed only if this check succeeds."
     )
-    parser.epilog = EXIT_CODES
-    parser.add_argument("host", metavar="HOST", help="as for nictop check; local is this one")
+    parser.epilog = f"Options of a job: nictop setup HOST JOB --help. {EXIT_CODES}"
+    parser.add_argument("host", metavar="HOST", help="host as for nictop check; local: this host")
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
 
     address = _job(
         jobs,
-        "give-address",
-        "an address, by NetworkManager or else until the next reboot",
+        "address",
+        "set the IP address (without NetworkManager: until reboot)",
         "NIC",
     )
     method = address.add_mutually_exclusive_group(required=True)
-    method.add_argument("--static", metavar="ADDRESS/PREFIX", help="this one: 192.0.2.10/24, or of IPv6")
-    method.add_argument("--dhcp", action="store_true", help="ask for one")
-    address.add_argument(
-        "--default-route", action="store_true", help="what goes elsewhere may leave here; without it it never does"
+    method.add_argument(
+        "--static", metavar="ADDRESS/PREFIX", help="static address, e.g. 192.0.2.10/24 or 2001:db8::10/64"
     )
-    address.add_argument("--gateway", default="", metavar="ADDRESS", help="with --static and --default-route")
-    address.add_argument("--new-profile", action="store_true", help="make one, even where one could be used")
+    method.add_argument("--dhcp", action="store_true", help="use DHCP")
+    address.add_argument(
+        "--default-route",
+        action="store_true",
+        help="allow a default route via this interface (without this option: never)",
+    )
+    address.add_argument(
+        "--gateway", default="", metavar="ADDRESS", help="default gateway, with --static and --default-route"
+    )
+    address.add_argument(
+        "--new-profile", action="store_true", help="create a new profile even if an existing profile could be used"
+    )
 
-    queues = _job(jobs, "use-queues", "that many queues in each direction", "NIC")
-    queues.add_argument("number", type=_number, metavar="N", help="how many")
+    queues = _job(jobs, "queues", "set the number of queues (ethtool -L)", "NIC")
+    queues.add_argument("number", type=_number, metavar="N", help="queues in each direction")
 
-    functions = _job(jobs, "make-vfs", "virtual functions of a physical function that has none", "PORT")
-    functions.add_argument("number", type=_number, metavar="N", help="how many")
+    functions = _job(jobs, "vfs", "create virtual functions (VFs) on a physical function that has none", "PORT")
+    functions.add_argument("number", type=_number, metavar="N", help="number of VFs")
 
-    interrupts = _job(jobs, "spread-interrupts", "one interrupt to one CPU, the next to the next", "NIC")
-    interrupts.add_argument("--cpus", type=_cpus, metavar="LIST", help="for example 0-3,8 (default: all)")
+    interrupts = _job(jobs, "irq-affinity", "set the IRQ affinity: one CPU per interrupt, in turn", "NIC")
+    interrupts.add_argument("--cpus", type=_cpus, metavar="LIST", help="CPUs to use, e.g. 0-3,8 (default: all)")
 
 
 def _job(
     jobs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, nic: str
 ) -> argparse.ArgumentParser:
     parser = jobs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
-    parser.add_argument(
-        "nic", metavar=nic, help="name of the interface" + (", or PCI address" if nic == "PORT" else "")
-    )
+    parser.add_argument("nic", metavar=nic, help="interface name" + (" or PCI address" if nic == "PORT" else ""))
     add_common_options(parser)
     add_change_options(parser)
     return parser
@@ -69,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:6]) <= MAX_SETUP_NUMBER:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MAX_SETUP_NUMBER}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_SETUP_NUMBER}")
     return int(text)
 
 
@@ -78,5 +85,5 @@ def _cpus(text: str) -> tuple[int, ...]:
 
     found = parse_cpu_list(text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of CPUs")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a CPU list, e.g. 0-3,8")
     return tuple(found)

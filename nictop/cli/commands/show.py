@@ -11,11 +11,11 @@ from nictop.errors import HostUnreachable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Print what the live screen shows, once. stdout is data only."
+    parser.description = "Print interfaces, queues, CPUs and errors once, as text or JSON."
     add_hosts(parser)
     add_time_option(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,9 +18,9 @@ def run(options: argparse.Namespace) -> int:
     if options.list or options.schema:
         return _print_stored_or_schema(options)
     if options.self_test and options.client is not None:
-        raise NictopError("--self-test has its ends by itself", "leave the hosts away")
+        raise NictopError("--self-test takes no hosts", "omit the hosts")
     if options.self_test and (given := _endpoint_option(options)):
-        raise NictopError(f"--self-test has its ends by itself, and nobody observes it: {given}", "leave that away")
+        raise NictopError(f"--self-test cannot be combined with {given}", "omit one of them")
     if not options.self_test and options.server is None:
         missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
         raise NictopError(f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test")
@@ -53,9 +53,9 @@ def _print_stored_or_schema(options: argparse.Namespace) -> int:
     if options.schema:
         return output.write(run_json.stored_runs_schema() if options.list else run_json.traffic_schema())
     if options.client is not None:
-        raise NictopError("--list lists what is kept, whatever the hosts", "leave the hosts away")
+        raise NictopError("--list takes no hosts", "omit the hosts")
     if options.format == "markdown":
-        raise NictopError("--list has no Markdown", "nictop traffic --list --format text or json")
+        raise NictopError("--list does not support --format markdown", "use --format text or json")
     from nictop.report.runs.text import stored_runs_text
     from nictop.traffic.results.selection import directory, stored_runs
 

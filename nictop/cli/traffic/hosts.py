@@ -26,7 +26,7 @@ def run_hosts(options: argparse.Namespace, request: RunRequest) -> tuple[tuple[H
     for side, word in (("client", request.client), ("server", request.server)):
         meant = requested_hosts([word], known)
         if len(meant) != 1:
-            raise NictopError(f"{clean(word)} means {len(meant)} hosts, and a run has one {side}")
+            raise NictopError(f"{clean(word)} is a group of {len(meant)} hosts; a test has one {side}")
         names.append(meant[0].label)
     every = requested_hosts([request.client, request.server, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from nictop.cli.arguments import DEFAULT_READ_INTERVAL_SECONDS, HOSTS_HELP, add_access_options
+from nictop.cli.arguments import DEFAULT_READ_INTERVAL_SECONDS, HOST_FORMS, add_access_options
 from nictop.errors import NictopError
-from nictop.model.text.words import count_noun
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.plan import Direction
 from nictop.traffic.plan.request import RunRequest, Values, parse_values
@@ -21,18 +20,18 @@ from nictop.traffic.plan.variables import VARIABLES
 
 EPILOG = """\
 examples:
-  nictop traffic vm1 vm2                       10 s from vm1 to vm2
-  nictop traffic vm1 vm2 --observe root@pve    also what it costs the hypervisor
+  nictop traffic vm1 vm2                       vm1 sends to vm2 for 10 s
+  nictop traffic vm1 vm2 --observe root@pve    also monitor the hypervisor
   nictop traffic vm1 vm2 --reverse --streams 4
   nictop traffic vm1 vm2 --client-nic ens224 --server-nic ens224
   nictop traffic vm1 vm2 --repeat 5 --sweep length=512,4K,128K,1M
   nictop traffic vm1 vm2 --repeat 5 --compare queues=/1,/4 \\
-      --between 'ssh root@vm2 ethtool -L ens3 combined ...'
-  nictop traffic --self-test                   without a second host
-  nictop traffic --list                        what has been measured
+      --between 'ssh root@vm2 ethtool -L ens3 combined "${NICTOP_VALUE#/}"'
+  nictop traffic --self-test                   this machine only
+  nictop traffic --list                        saved results
 
-Exit codes: 0 done, 2 usage, or an option that a host cannot do; 3 no answer
-from a host; 4 the run failed; 130 interrupted.
+Exit codes: 0 success, 2 usage error or an option that a host does not support,
+3 host unreachable, 4 test failed, 130 interrupted.
 """
 
 
@@ -41,85 +40,86 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "nictop traffic [OPTIONS] CLIENT SERVER\n       nictop traffic [OPTIONS] --self-test | --list"
     parser.description = (
-        "Send traffic from one host to another and tell what arrives, what holds it\n"
-        "back, what it costs each host, and which NICs carried it. Changes nothing there\n"
-        "and leaves nothing behind; iperf3 where both hosts have it, else a generator of\n"
-        "its own."
+        "Traffic test: CLIENT sends to SERVER. Prints goodput, bottleneck, CPU cost per\n"
+        "host and the NICs that carried the packets. Uses iperf3 if both hosts have it,\n"
+        "else a built-in generator. Installs nothing and changes no settings."
     )
     parser.epilog = EPILOG
-    parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{HOSTS_HELP.partition(';')[0]}")
-    parser.add_argument("server", nargs="?", metavar="SERVER", help="the same; it is sent to")
+    parser.add_argument("client", nargs="?", metavar="CLIENT", help=HOST_FORMS)
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="the same; receives the traffic")
     add_access_options(parser)
-    _add_ends(parser.add_argument_group("ends"))
+    _add_endpoints(parser.add_argument_group("endpoints"))
     _add_load(parser.add_argument_group("load"))
-    _add_several(parser.add_argument_group("several runs"))
+    _add_variants(parser.add_argument_group("repeats and variants"))
     _add_output(parser.add_argument_group("output"))
 
 
-def _add_ends(group: argparse._ArgumentGroup) -> None:
+def _add_endpoints(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--observe", action="append", default=[], metavar="HOST", help="look at this host too (several times)"
+        "--observe", action="append", default=[], metavar="HOST", help="also monitor this host (repeatable)"
     )
     for side in ("client", "server"):
-        group.add_argument(f"--{side}-nic", default="", metavar="NIC", help=f"of the {side}, as that host names it")
-        group.add_argument(f"--{side}-address", default="", metavar="IP", help=f"of the {side}")
+        group.add_argument(f"--{side}-nic", default="", metavar="NIC", help=f"interface of the {side}")
+        group.add_argument(f"--{side}-address", default="", metavar="IP", help=f"IP address of the {side}")
     version = group.add_mutually_exclusive_group()
     version.add_argument("-4", "--ipv4", dest="ip_version", action="store_const", const=4, help="IPv4 only")
     version.add_argument("-6", "--ipv6", dest="ip_version", action="store_const", const=6, help="IPv6 only")
-    group.add_argument("--port", metavar="PORT", help="first one to try (default 5201)")
+    group.add_argument("--port", metavar="PORT", help="first port to try (default 5201)")
     group.add_argument(
-        "--self-test", action="store_true", help="no hosts: between two network namespaces here, or over loopback"
+        "--self-test",
+        action="store_true",
+        help="no hosts: between two network namespaces of this machine, or over loopback",
     )
 
 
 def _add_load(group: argparse._ArgumentGroup) -> None:
     way = group.add_mutually_exclusive_group()
-    way.add_argument("--reverse", action="store_true", help="the server sends")
-    way.add_argument("--bidirectional", action="store_true", help="both send (iperf3 3.7)")
-    group.add_argument("--time", metavar="SECONDS", help="that count (default 10)")
-    group.add_argument("--omit", metavar="SECONDS", help="before that, which do not (default 0)")
-    group.add_argument("--streams", metavar="N", help="connections at once (default 1)")
-    group.add_argument("--udp", action="store_true", help="UDP instead of TCP")
-    group.add_argument("--bitrate", metavar="RATE", help="of each stream: 500M, 2.5G (bits per second)")
-    group.add_argument("--length", metavar="SIZE", help="of a message or datagram: 512, 128K, 1M; to 8M without iperf3")
-    group.add_argument("--mss", metavar="BYTES", help="largest TCP segment")
-    group.add_argument("--window", metavar="SIZE", help="of the socket buffers")
-    group.add_argument("--congestion", metavar="NAME", help="congestion control: cubic, bbr, ...")
-    group.add_argument("--dscp", metavar="DSCP", help="ef, af41, 46, 0x2e")
-    group.add_argument("--client-cpu", metavar="CPU", help="that the client runs on")
-    group.add_argument("--server-cpu", metavar="CPU", help="that the server runs on")
-    group.add_argument("--zerocopy", action="store_true", help="send without copying")
+    way.add_argument("--reverse", action="store_true", help="the server sends, the client receives")
+    way.add_argument("--bidirectional", action="store_true", help="both send and receive (iperf3 3.7 or newer)")
+    group.add_argument("--time", metavar="SECONDS", help="measured seconds (default 10)")
+    group.add_argument("--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)")
+    group.add_argument("--streams", metavar="N", help="parallel streams (default 1)")
+    group.add_argument("--udp", action="store_true", help="use UDP rather than TCP")
+    group.add_argument("--bitrate", metavar="RATE", help="target bitrate of each stream in bits per second: 500M, 2.5G")
+    group.add_argument(
+        "--length", metavar="SIZE", help="block size, UDP: datagram size: 512, 128K, 1M (over 1M: built-in generator)"
+    )
+    group.add_argument("--mss", metavar="BYTES", help="TCP maximum segment size")
+    group.add_argument("--window", metavar="SIZE", help="socket buffer size")
+    group.add_argument("--congestion", metavar="NAME", help="TCP congestion control: cubic, bbr, ...")
+    group.add_argument("--dscp", metavar="DSCP", help="DSCP value: ef, af41, 46, 0x2e")
+    group.add_argument("--client-cpu", metavar="CPU", help="CPU affinity of the client")
+    group.add_argument("--server-cpu", metavar="CPU", help="CPU affinity of the server")
+    group.add_argument("--zerocopy", action="store_true", help="zero-copy send")
     group.add_argument(
         "--generator",
         choices=("auto", "iperf3", "builtin"),
         default="auto",
-        help="auto: iperf3 where both hosts have one that can do it (default)",
+        help="auto (default): iperf3 if both hosts support the options",
     )
 
 
-def _add_several(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--repeat", metavar="N", help="runs of each set-up (default 1); five are worth having")
-    group.add_argument("--rest", metavar="SECONDS", help="between two runs (default 2)")
-    group.add_argument(
-        "--sweep", metavar="WHAT=V,V,...", help=f"a run for each value of one of: {', '.join(VARIABLES)}"
-    )
-    group.add_argument("--compare", metavar="WHAT=A,B", help="runs of A and B by turns, and a verdict")
+def _add_variants(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--repeat", metavar="N", help="runs per variant (default 1; 5 recommended)")
+    group.add_argument("--rest", metavar="SECONDS", help="pause between runs (default 2)")
+    group.add_argument("--sweep", metavar="WHAT=V,V,...", help=f"one variant per value; WHAT: {', '.join(VARIABLES)}")
+    group.add_argument("--compare", metavar="WHAT=A,B", help="A and B in turns, with a verdict")
     group.add_argument(
         "--between",
         default="",
         metavar="COMMAND",
-        help="shell command here that sets what nictop does not: queues, mtu, setup",
+        help="shell command on this machine that sets queues, mtu or setup (value: $NICTOP_VALUE)",
     )
-    group.add_argument("--label", default="", metavar="WORDS", help="name under which the results are kept")
+    group.add_argument("--label", default="", metavar="WORDS", help="label for the saved results")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--plain", action="store_true", help="no screen: progress on stderr, result on stdout")
+    group.add_argument("--plain", action="store_true", help="no screen: progress to stderr, result to stdout")
     group.add_argument(
-        "--format", choices=("text", "json", "markdown"), help="of the result; without a screen (default: text)"
+        "--format", choices=("text", "json", "markdown"), help="format of the result; implies --plain (default: text)"
     )
-    group.add_argument("--list", action="store_true", help="list the results that are kept, and exit")
-    group.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
+    group.add_argument("--list", action="store_true", help="list saved results and exit")
+    group.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
 _PARSERS: dict[str, Callable[[str, str], int | float]] = {
@@ -175,7 +175,5 @@ def _direction(options: argparse.Namespace) -> Direction:
 def _two(varied: Values) -> Values:
     name, found = varied
     if len(found) != 2:
-        raise NictopError(
-            f"--compare: {count_noun(len(found), 'value')} of {name}, not two", f"write it like {name}=A,B"
-        )
+        raise NictopError(f"--compare needs two values of {name}, not {len(found)}", f"e.g. --compare {name}=A,B")
     return varied

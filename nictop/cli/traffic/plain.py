@@ -109,7 +109,7 @@ async def _print_events(run: RunSession, sessions: Sequence[HostSession]) -> Non
 
 async def _ask_for_change(step: ExperimentStep) -> bool:
     """Wait until the user has made the change; False if the terminal is gone."""
-    output.print_status("  then press enter here")
+    output.print_status("  then press Enter")
     loop = asyncio.get_running_loop()
     answered = asyncio.Event()
     descriptor = sys.stdin.fileno()

@@ -56,11 +56,11 @@ class ProgressLines:
         elif isinstance(event, StepEnded) and self._several:
             yield self._ended(event)
         elif isinstance(event, PauseStarted):
-            yield f"resting {units.duration(event.seconds)}"
+            yield f"pause {units.duration(event.seconds)}"
         elif isinstance(event, ChangeRequired):
-            yield f"to be changed now: {clean(event.sentence)}"
+            yield f"change now: {clean(event.sentence)}"
         elif isinstance(event, SaveFailed):
-            yield f"not kept: {clean(event.sentence)}"
+            yield f"not saved: {clean(event.sentence)}"
         elif isinstance(event, ExperimentEnded) and event.reason:
             yield f"ended early: {clean(event.reason)}"
 
@@ -84,12 +84,12 @@ class ProgressLines:
             return
         parts = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
         if self._plan.direction == "bidirectional":
-            parts.append(f"at {clean(event.host)}")
+            parts.append(f"received by {clean(event.host)}")
         if interval.packets is not None and interval.lost is not None:
             parts.append(f"{units.count(interval.lost)} of {units.count(interval.packets)} lost")
         parts += self._socket_text()
         if interval.omitted:
-            parts.append("(does not count)")
+            parts.append("(omitted)")
         yield "  ".join(parts)
 
     def _socket_text(self) -> Iterator[str]:

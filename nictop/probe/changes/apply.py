@@ -79,7 +79,7 @@ def apply_operation(
         return
     now = read_state(operation, roots)
     if not equal(now, target):
-        raise ValueError(problem or f"{operation.subject}: {as_text(now)} is read back, not {as_text(target)}")
+        raise ValueError(problem or f"{operation.subject}: expected {as_text(target)}, found {as_text(now)}")
 
 
 def is_applied(operation: Operation, roots: Roots, target: State) -> bool:
@@ -123,7 +123,7 @@ def run_program(argv: Sequence[str], pass_fds: Sequence[int] = (), on_poll: Call
             preexec_fn=die_with_parent,  # noqa: PLW1509 (this process has one thread)
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ValueError(f"{path} cannot be started: {error}") from None
+        raise ValueError(f"cannot start {path}: {error}") from None
     output = wait_for_output(process, NMCLI_TIMEOUT if argv[0] == "nmcli" else PROGRAM_TIMEOUT, on_poll)
     if process.returncode:
         raise ValueError(f"{' '.join(argv[:3])}: {last_line(output) or f'status {process.returncode}'}")
@@ -141,7 +141,7 @@ def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: C
                     on_poll()
                 if time.monotonic() >= end:
                     name = os.path.basename(str(process.args[0]))  # type: ignore[index]
-                    raise ValueError(f"{name} took more than {timeout:g} s and was ended") from None
+                    raise ValueError(f"{name} did not end within {timeout:g} s and was stopped") from None
     except BaseException:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -179,7 +179,7 @@ def roll_back(
                 if operation.kind == "virtual functions" and not is_applied(operation, roots, target):
                     use = find_vf_in_use(roots.path(os.path.dirname(operation.words[1])), roots)
                     if use:
-                        raise ValueError(f"{operation.subject} keeps its VFs: {use}")
+                        raise ValueError(f"VFs of {operation.subject} not removed: {use}")
                 apply_operation(operation, roots, target, pass_fds)
             except (ValueError, OSError) as error:
                 failures.append(str(error))

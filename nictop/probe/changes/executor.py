@@ -79,17 +79,17 @@ class Executor:
             worker = None
         if command.step in ("keep", "undo"):
             if worker is None or worker.change_id != command.id or worker.role == "plan":
-                self._refuse(command.id, "no change of this name is under way", now)
+                self._refuse(command.id, "no such change in progress", now)
             elif worker.role == "guard":
                 self._forward(worker, command.step, now)
             return
         if worker is not None:
-            self._refuse(command.id, f"this probe has another change under way: {worker.change_id}", now)
+            self._refuse(command.id, f"another change is in progress: {worker.change_id}", now)
             return
         try:
             self._start(command, now)
         except OSError as error:
-            self._refuse(command.id, f"no process can be started for it: {error.strerror}", now)
+            self._refuse(command.id, f"cannot start a process: {error.strerror}", now)
 
     def owns(self, descriptor: int) -> bool:
         return self._worker is not None and self._worker.pipes.reports == descriptor
@@ -124,9 +124,9 @@ class Executor:
             return
         worker.deadline = None
         if worker.pid and not is_pipe_closed(worker.pipes.reports):
-            worker.error = f"it took more than {PLAN_TIMEOUT:g} s to read what is on the host"
+            worker.error = f"the current state could not be read within {PLAN_TIMEOUT:g} s"
             if worker.role == "guard":
-                worker.error = "it hangs or was stopped"
+                worker.error = "the rollback process hangs or was stopped"
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
 
@@ -190,7 +190,9 @@ class Executor:
         try:
             pipes, pid = daemonize.start(rescue, sys=roots.sys)
         except OSError as error:
-            self._send(change_id, "failed", f"the guard was killed, and its change stays: {error.strerror}", now)
+            self._send(
+                change_id, "failed", f"the rollback process was killed and the change remains: {error.strerror}", now
+            )
             return
         rescuer = ChangeWorker(change_id, "rescue", pipes, pid, None)
         rescuer.undo_record, rescuer.rescues = undo_record, worker.rescues + 1
@@ -225,17 +227,19 @@ class Executor:
         if worker.finished:
             return
         if worker.role == "plan":
-            self._refuse(worker.change_id, worker.error or "what is on the host could not be read", now)
+            self._refuse(worker.change_id, worker.error or "the current state could not be read", now)
         elif worker.undo_record is None:
-            reason = worker.error or "it was killed"
-            self._send(worker.change_id, "failed", f"the guard ended before it changed anything: {reason}", now)
-            self._send(worker.change_id, "undone", "nothing had been changed", now)
+            reason = worker.error or "the process was killed"
+            self._send(
+                worker.change_id, "failed", f"nothing was changed, the rollback process ended early: {reason}", now
+            )
+            self._send(worker.change_id, "undone", "nothing was changed", now)
         elif worker.rescues >= MAX_RESCUES:
-            self._send(worker.change_id, "failed", "whoever takes the change back is killed: it may stay", now)
+            self._send(worker.change_id, "failed", "the rollback process is killed: the change may remain", now)
         else:
             if not worker.rescues:
-                reason = worker.error or "it was killed"
-                self._send(worker.change_id, "failed", f"the guard ended early: {reason}", now)
+                reason = worker.error or "the process was killed"
+                self._send(worker.change_id, "failed", f"the rollback process ended early: {reason}", now)
             self._start_rescue(worker, now)
 
     def _unregister(self, worker: ChangeWorker) -> None:
@@ -269,7 +273,7 @@ def report_plan(pipe: ReportPipe, command: ChangeCommand, roots: Roots) -> None:
     """Answer a "prepare" request."""
     try:
         if os.geteuid() != 0:
-            raise ValueError("only root may change this host: the probe does not run as root")
+            raise ValueError("changes need root on the host: use --sudo")
         plan = read_plan(command.actions, roots)
         locks.acquire(plan.subjects, LOCK_TIMEOUT).close()  # refuse now what `apply` would refuse
     except ValueError as error:

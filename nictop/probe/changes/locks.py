@@ -71,8 +71,8 @@ def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_other_users
                 Locks(acquired).close()
                 name = subject_name(subject)
                 if not in_use:
-                    raise ValueError(f"{name} cannot be locked: {error.strerror}") from None
-                raise ValueError(f"another change of {name} is under way{holder_text(subject)}") from None
+                    raise ValueError(f"cannot lock {name}: {error.strerror}") from None
+                raise ValueError(f"another change of {name} is in progress{holder_text(subject)}") from None
     return Locks(acquired)
 
 
@@ -98,7 +98,7 @@ def holder_text(subject: str) -> str:
     user = str(uid)
     with contextlib.suppress(KeyError):
         user = pwd.getpwuid(uid).pw_name
-    return f": process {pid} of {user}" + (", this one" if pid == os.getpid() else "")
+    return f": process {pid} of {user}" + (", this probe" if pid == os.getpid() else "")
 
 
 def subject_name(subject: str) -> str:

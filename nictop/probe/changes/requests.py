@@ -38,7 +38,7 @@ class ChangeCommand:
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise ValueError("keep_within is not a number of seconds")
         if not MIN_KEEP_WITHIN <= seconds <= MAX_KEEP_WITHIN:
-            raise ValueError(f"keep_within is not from {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds")
+            raise ValueError(f"keep_within is not {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds")
         fingerprint, twice = request.get("fingerprint"), request.get("twice", False)
         if not isinstance(fingerprint, str) or not 0 < len(fingerprint) <= MAX_FINGERPRINT_CHARS:
             raise ValueError("fingerprint is not that of a prepared change")

@@ -34,11 +34,11 @@ RESCUE_LOCK_TIMEOUT = 60.0
 MAX_REPORT_BYTES = 4 * 1024 * 1024
 KEEP, UNDO = b"keep", b"undo"
 REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
-    "the connection is gone",
-    "nobody said in time that it shall stay",
-    "the guard was told to end",
+    "connection lost",
+    "not confirmed in time",
+    "the rollback process was stopped",
 )
-REASON_REQUESTED, REASON_GUARD_KILLED = "as asked", "the guard was killed"
+REASON_REQUESTED, REASON_GUARD_KILLED = "on request", "the rollback process was killed"
 
 
 class Guard:
@@ -70,7 +70,7 @@ class Guard:
             return
         record = UndoRecord(plan.undo, checkpoint, plan.subjects, plan.ifindexes)
         if not self._hand_over(record):
-            self._roll_back(record, held, "the probe does not listen: nothing was begun")
+            self._roll_back(record, held, "the probe does not respond: nothing was changed")
             return
         try:
             record = self._apply(plan, record, held)
@@ -154,12 +154,12 @@ class Guard:
 def read_confirmed_plan(command: ChangeCommand, roots: Roots) -> ChangePlan:
     """The plan, if it is still the one that was confirmed. Raises ValueError."""
     if os.geteuid() != 0:
-        raise ValueError("only root may change this host: the probe does not run as root")
+        raise ValueError("changes need root on the host: use --sudo")
     plan = read_plan(command.actions, roots)
     if plan.fingerprint != command.fingerprint:
-        raise ValueError("the host has changed since this was shown: have it shown again")
+        raise ValueError("the host has changed since the plan was shown: show the plan again")
     if plan.needs_second_yes and not command.twice:
-        raise ValueError("this may cut off the host, and was confirmed only once")
+        raise ValueError("this may disconnect the host and needs a second confirmation")
     return plan
 
 
@@ -179,7 +179,7 @@ def roll_back_all(pipe: ReportPipe, record: UndoRecord, held: locks.Locks, roots
     problems = [problem for problem in (networkmanager_guard.undo(record.checkpoint),) if problem]
     problems += roll_back(record.undo, roots, held.descriptors, record.ifindexes)
     if problems:
-        pipe.finish("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(problems))}")
+        pipe.finish("failed", f"rollback incomplete: {'; '.join(dict.fromkeys(problems))}")
     else:
         pipe.finish("undone", reason)
 
@@ -192,6 +192,6 @@ def run_rescue(pipe: ReportPipe, record: UndoRecord, roots: Roots) -> None:
     try:
         held = locks.acquire(record.subjects, RESCUE_LOCK_TIMEOUT, ignore_other_users=True)
     except ValueError as error:
-        pipe.finish("failed", f"{REASON_GUARD_KILLED}, and its change stays: {error}")
+        pipe.finish("failed", f"{REASON_GUARD_KILLED} and the change remains: {error}")
         return
     roll_back_all(pipe, record, held, roots, REASON_GUARD_KILLED)

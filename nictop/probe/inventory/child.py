@@ -93,7 +93,7 @@ class InventoryChild:
                 return True
             self._output += part
             if len(self._output) > MAX_INVENTORY_BYTES:
-                self._signal(f"it has more than {MAX_INVENTORY_BYTES} bytes")
+                self._signal(f"more than {MAX_INVENTORY_BYTES} bytes")
                 return True
 
     def take_part(self) -> bytes | None:
@@ -136,9 +136,7 @@ class InventoryChild:
             if now < self.deadline():
                 return False
         late = now >= self.started + INVENTORY_TIMEOUT
-        self._signal(
-            f"not complete after {INVENTORY_TIMEOUT:g} s" if late else f"it did nothing for {IDLE_TIMEOUT:g} s"
-        )
+        self._signal(f"not complete after {INVENTORY_TIMEOUT:g} s" if late else f"no progress for {IDLE_TIMEOUT:g} s")
         return True
 
     def reap(self) -> None:
@@ -150,7 +148,7 @@ class InventoryChild:
         """Kill the child; returns within `KILL_WAIT_SECONDS`."""
         self._close()
         if self.running:
-            self._signal("the probe ends")
+            self._signal("the probe is stopping")
             self._reap(time.monotonic() + KILL_WAIT_SECONDS)
 
     def _signal(self, reason: str) -> None:

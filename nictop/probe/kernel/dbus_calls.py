@@ -177,7 +177,7 @@ class BusConnection:
             raise TimeoutError
         now = time.monotonic()
         if now >= self._deadline:
-            raise TimeoutError("it is at work, but slow")
+            raise TimeoutError("busy for too long")
         self._service_cpu_time, self._wait_end = used, min(now + self._limit, self._deadline)
 
     def _set_timeout(self) -> None:

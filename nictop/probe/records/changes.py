@@ -51,9 +51,9 @@ class PlannedAction:
     persistent: bool = False
     """It remains after a reboot of the host."""
     disturbs: tuple[str, ...] = ()
-    """What it may interrupt, as sentences without a full stop: ``resets ens256: no traffic for a moment``, ``the
-    default route goes over ens192``, ``this very SSH connection goes over ens192``, ``an SSH
-    connection goes over ens192`` (of another user, or one that is not in the environment of the probe)."""
+    """What it may interrupt, as sentences without a full stop: ``resets ens256: short traffic interruption``, ``the
+    default route uses ens192``, ``this SSH connection uses ens192``, ``an SSH connection uses ens192`` (of another
+    user, or one that is not in the environment of the probe)."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class TrafficChild:
         self.start_pipe = -1
         if self._status == START_MARK:
             return True, ""
-        return False, self._status.lstrip(START_MARK).decode("utf-8", "replace") or "it was ended before it had started"
+        return False, self._status.lstrip(START_MARK).decode("utf-8", "replace") or "stopped before it started"
 
     def read(self, descriptor: int) -> list[str]:
         """Complete lines from one of `outputs`, without line ends; at its end the descriptor is closed and removed."""

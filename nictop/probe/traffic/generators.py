@@ -35,7 +35,7 @@ MAX_GENERATORS = 16
 """Generators at once, and lookups at once."""
 LOOKUP_TIMEOUT = 20.0
 """Seconds for a child that answers a request in `LOOKUPS`."""
-LOOKUPS = {"check": ("tools", "the search for tools"), "path": ("path", "the lookup of the route")}
+LOOKUPS = {"check": ("tools", "check of the tools"), "path": ("path", "route lookup")}
 """Action → (kind and field of the answer, text for messages)."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
 """Output lines of one generator: as a burst, and sustained. 128 streams at 10 Hz in both directions print 2 600 lines a
@@ -102,7 +102,7 @@ class Generators:
             else:
                 self._start(command, now)
         except (OSError, ValueError) as error:
-            text = f"cannot be started: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+            text = f"cannot start: {error.strerror or error}" if isinstance(error, OSError) else str(error)
             self._send(name, "failed", now, text=text)
 
     def owns(self, descriptor: int) -> bool:
@@ -125,7 +125,7 @@ class Generators:
             return
         if not generator.within_limits(lines, now):
             limit = f"{LINES_PER_SECOND} lines or {BYTES_PER_SECOND >> 20} MiB"
-            self._fail(generator, f"it prints more than {limit} a second and was stopped", now)
+            self._fail(generator, f"stopped: output exceeds {limit} per second", now)
             for output in list(child.outputs):
                 self._unregister(output)
             child.close()
@@ -138,7 +138,7 @@ class Generators:
         for generator in [*self._running.values(), *self._lookups.values()]:
             child = generator.child
             if now >= child.deadline and child.terminated_at is None:
-                self._fail(generator, f"its time of {child.deadline - generator.created:g} s was over", now)
+                self._fail(generator, f"time limit of {child.deadline - generator.created:g} s exceeded", now)
             if generator.started and generator.command.action == "start" and child.terminated_at is None:
                 self._observe(generator, now)
             before = {child.start_pipe, *child.outputs}
@@ -182,9 +182,9 @@ class Generators:
     def _start_lookup(self, command: TrafficCommand, now: float) -> None:
         """In a child, because it imports modules that the probe does not need, and iperf3 may hang."""
         if command.id in self._lookups:
-            raise ValueError("that is being looked up already")
+            raise ValueError("this lookup is already running")
         if len(self._lookups) >= MAX_GENERATORS:
-            raise ValueError(f"{MAX_GENERATORS} lookups go on already")
+            raise ValueError(f"{MAX_GENERATORS} lookups are already running")
 
         def look_up() -> None:
             if command.action == "check":
@@ -200,9 +200,9 @@ class Generators:
 
     def _start(self, command: TrafficCommand, now: float) -> None:
         if command.id in self._running:
-            raise ValueError("a generator of this name runs already")
+            raise ValueError("a generator of this name is already running")
         if len(self._running) >= MAX_GENERATORS:
-            raise ValueError(f"{MAX_GENERATORS} generators run already")
+            raise ValueError(f"{MAX_GENERATORS} generators are already running")
         program: list[str] | Callable[[], int]
         if command.generator == "iperf3":
             path = find_iperf3()
@@ -232,7 +232,7 @@ class Generators:
     def _stop(self, name: str, now: float) -> None:
         generator = self._running.get(name)
         if generator is None:
-            raise ValueError("no generator of this name runs here")
+            raise ValueError("no generator of this name is running")
         generator.child.terminate(now)
 
     def _handle_start(self, generator: Generator, now: float) -> None:
@@ -245,7 +245,7 @@ class Generators:
         for output in generator.child.outputs:
             self._register(output, generator)
         if not started:
-            generator.error = f"cannot be started: {text}"
+            generator.error = f"cannot start: {text}"
             return
         if generator.command.action == "start":
             argv = [replace_undecodable(word) for word in generator.argv]
@@ -312,7 +312,7 @@ class Generators:
         if generator.started:
             self._send(name, "exit", now, status=status, signal=number)
         else:
-            self._send(name, "failed", now, text=generator.error or "it was ended before it had started")
+            self._send(name, "failed", now, text=generator.error or "stopped before it started")
 
     def _register(self, descriptor: int, generator: Generator) -> None:
         self._descriptors[descriptor] = generator

@@ -74,9 +74,9 @@ def checked_options(arguments: list[str]) -> list[str]:
             continue
         pattern = IPERF3_VALUES.get(name)
         if pattern is None:
-            raise ValueError(f"the probe does not pass {word[:40]!r} to iperf3")
+            raise ValueError(f"iperf3 option {word[:40]!r} is not allowed")
         if not has_value:
             value = next(words, "")
         if not pattern.fullmatch(value):
-            raise ValueError(f"{value[:40]!r} is no value of {name}")
+            raise ValueError(f"invalid value of {name}: {value[:40]!r}")
     return arguments

@@ -90,7 +90,7 @@ def encoded_columns_size(numbers: int, rows: int) -> int:
 def decode_rows(last: Numbers, data: bytes, count: int) -> list[list[int]]:
     """The rows that were passed to `encode_columns`. Raises Damaged when `data` has the wrong size."""
     if len(data) != encoded_columns_size(len(last), count):
-        raise Damaged("columns of another size")
+        raise Damaged("columns of different size")
     size = len(data) // _WIDTH
     plain = bytearray(len(data))
     for index in range(_WIDTH):

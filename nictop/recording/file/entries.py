@@ -167,7 +167,7 @@ class EntryReader:
                 texts.append(plain[offset : offset + row.size])
                 offset += row.size
                 if offset > len(plain):
-                    raise Damaged("a text beyond the end")
+                    raise Damaged("text beyond the end")
                 if row.kind in TEMPLATED and row.size <= MAX_TEMPLATE_BYTES:
                     self._templates[row.kind].add(texts[-1])
         numbers = self._rows(table, plain, offset)
@@ -190,13 +190,13 @@ class EntryReader:
             template.last = decoded[-1]
             found[kind, slot] = iter(decoded)
         if offset != len(plain):
-            raise Damaged("bytes that belong to nothing")
+            raise Damaged("unexpected bytes")
         return found
 
     def _template(self, kind: str, slot: int) -> Template:
         templates = self._templates.get(kind)
         if templates is None or not 0 <= slot < len(templates.slots):
-            raise Damaged("a template that nobody wrote")
+            raise Damaged("undefined template")
         return templates.slots[slot]
 
     def _entries(
@@ -221,21 +221,21 @@ class EntryReader:
             text = self._templates[row.kind].slots[row.size].line(values)
             templated_bytes += len(text)
             if templated_bytes > MAX_TEMPLATED_BYTES:
-                raise Damaged("more lines than any writer writes")
+                raise Damaged("too many lines")
             yield RecordEntry(time, row.kind, text)
 
 
 def parse_table(plain: bytes) -> tuple[list[_Row], int]:
     """The table of a payload, and the offset of its texts. Raises Damaged."""
     if len(plain) < _LENGTH.size:
-        raise Damaged("no table")
+        raise Damaged("table missing")
     end = _LENGTH.size + _LENGTH.unpack_from(plain)[0]
     if end > MAX_FRAME_ENTRIES * MAX_ROW_BYTES:
-        raise Damaged("a table longer than any writer writes")
+        raise Damaged("table too long")
     try:
         table = _table_decoder.decode(plain[_LENGTH.size : end])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(str(error)) from None
     if len(table) > MAX_FRAME_ENTRIES or any(abs(row.after) > _MAX_OFFSET_US or row.size < 0 for row in table):
-        raise Damaged("entries that no writer writes")
+        raise Damaged("invalid entries")
     return table, end

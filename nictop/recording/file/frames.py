@@ -92,7 +92,7 @@ def pack_frame(
 ) -> bytes:
     """One frame including its header. Raises ValueError when `plain` is longer than `MAX_FRAME_BYTES`."""
     if len(plain) > MAX_FRAME_BYTES:
-        raise ValueError(f"a frame of {len(plain)} bytes")
+        raise ValueError(f"frame of {len(plain)} bytes")
     packed_as, payload = _packed(plain)
     fields = _FIELDS.pack(
         SYNC_MARKER,
@@ -127,10 +127,10 @@ def parse_header(data: bytes) -> FrameHeader | None:
 def unpack_payload(header: FrameHeader, payload: bytes) -> bytes:
     """The unpacked payload, never longer than the header says. Raises Damaged."""
     if len(payload) != header.length or zlib.crc32(payload) != header.checksum:
-        raise Damaged("a checksum is wrong")
+        raise Damaged("wrong checksum")
     plain = _unpacked(header.packed_as, payload, header.plain)
     if len(plain) != header.plain:
-        raise Damaged("a length is wrong")
+        raise Damaged("wrong length")
     return plain
 
 
@@ -173,11 +173,13 @@ def _unpacked(packed_as: int, payload: bytes, limit: int) -> bytes:
         except zlib.error as error:
             raise Damaged(str(error)) from None
     if packed_as != LZMA:
-        raise Damaged(f"packed in an unknown way ({packed_as})")
+        raise Damaged(f"unknown compression ({packed_as})")
     try:
         import lzma
     except ModuleNotFoundError:
-        raise RecordingError("this Python was built without lzma", "install its lzma module, or use another") from None
+        raise RecordingError(
+            "Python was built without lzma", "install the lzma module of Python, or use another Python"
+        ) from None
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": _DICTIONARY}]
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters).decompress(payload, limit + 1)

@@ -46,19 +46,19 @@ def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, 
     if not first:
         raise RecordingError(f"{name} is empty")
     if not first.startswith(RECORDING_MAGIC):
-        raise RecordingError(f"{name} is no recording of nictop", "recordings are made by nictop record FILE")
+        raise RecordingError(f"{name} is not a nictop recording", "nictop record FILE makes recordings")
     if len(first) < len(RECORDING_PREFIX):
-        raise RecordingError(f"{name} was cut off: nothing is left of the recording but its name")
+        raise RecordingError(f"{name} is truncated: it contains no data")
     written = int.from_bytes(first[len(RECORDING_MAGIC) :], "little")
     if written not in READABLE_FORMATS:
-        newer = "a newer nictop" if written > FORMAT else "no nictop that was ever released"
-        raise RecordingError(f"{name} was made by {newer} (format {written}; this one reads {FORMAT})", "update nictop")
+        message = f"{name} has the unknown format {written}; this nictop reads {FORMAT}"
+        raise RecordingError(message, "it needs a newer nictop" if written > FORMAT else "")
     header = read_header(descriptor, len(RECORDING_PREFIX))
     try:
         if header is None or header.kind != HEADER_FRAME:
-            raise Damaged("no header")
+            raise Damaged("header missing")
         return _decoder.decode(read_payload(descriptor, len(RECORDING_PREFIX), header)), len(
             RECORDING_PREFIX
         ) + header.size
     except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RecordingError(f"{name} is damaged at its beginning: nobody knows when it was made") from None
+        raise RecordingError(f"{name} is damaged at the start: its time is unknown") from None

@@ -224,7 +224,7 @@ def _host_name(plain: bytes) -> str:
     for _, kind, text in _untemplated_entries(plain):
         if kind == "host" and len(text) <= MAX_HOST_NAME_BYTES:
             return text.decode(errors="replace")
-    raise Damaged("a key frame without a host")
+    raise Damaged("key frame without a host")
 
 
 def marks_of(plain: bytes, first: float, host: str) -> list[Mark]:

@@ -26,7 +26,7 @@ def create_file(path: str, *, force: bool = False) -> int:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(path, flags, FILE_MODE)
     except ValueError:  # a null byte
-        raise RecordingError(f"{sanitize(path)} is no name of a file") from None
+        raise RecordingError(f"{sanitize(path)} is not a valid file name") from None
     except OSError as error:
         raise _open_error(path, error) from None
     try:
@@ -40,26 +40,26 @@ def create_file(path: str, *, force: bool = False) -> int:
 def _lock_and_truncate(path: str, descriptor: int) -> None:
     found, name = os.fstat(descriptor), sanitize(path)
     if not stat.S_ISREG(found.st_mode):
-        raise RecordingError(f"{name} is not a regular file", "give the recording another name")
+        raise RecordingError(f"{name} is not a regular file", "choose another file name")
     if found.st_nlink > 1:
-        raise RecordingError(f"{name} has a second name (a hard link)", "give the recording another name")
+        raise RecordingError(f"{name} has more than one hard link", "choose another file name")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.fchmod(descriptor, FILE_MODE)
         os.ftruncate(descriptor, 0)
     except BlockingIOError:
-        raise RecordingError(f"{name} is being written by another nictop", "give the recording another name") from None
+        raise RecordingError(f"{name} is being written by another nictop", "choose another file name") from None
     except OSError as error:
-        raise RecordingError(f"{name} cannot be written: {error.strerror}") from None
+        raise RecordingError(f"cannot write {name}: {error.strerror}") from None
 
 
 def _open_error(path: str, error: OSError) -> RecordingError:
     name = sanitize(path)
     if error.errno == errno.ELOOP or (error.errno == errno.EEXIST and os.path.islink(path)):
-        return RecordingError(f"{name} is a symbolic link", "give the recording another name")
+        return RecordingError(f"{name} is a symbolic link", "choose another file name")
     if error.errno == errno.EEXIST:
-        return RecordingError(f"{name} exists already", "give the recording another name, or overwrite it with --force")
-    return RecordingError(f"{name} cannot be written: {error.strerror}")
+        return RecordingError(f"{name} already exists", "choose another file name, or overwrite it with --force")
+    return RecordingError(f"cannot write {name}: {error.strerror}")
 
 
 def open_for_reading(path: str) -> int:
@@ -68,11 +68,11 @@ def open_for_reading(path: str) -> int:
     try:
         return open_regular_file(path)
     except ValueError:
-        raise RecordingError(f"{name} is no name of a file") from None
+        raise RecordingError(f"{name} is not a valid file name") from None
     except NotRegularFileError:
         raise RecordingError(f"{name} is not a regular file") from None
     except OSError as error:
-        raise RecordingError(f"{name} cannot be read: {error.strerror}") from None
+        raise RecordingError(f"cannot read {name}: {error.strerror}") from None
 
 
 def is_recording(path: str) -> bool:

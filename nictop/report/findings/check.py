@@ -162,7 +162,7 @@ def checked_host_text(host: CheckedHost) -> str:
 
 
 def unreachable_host_text(host: UnreachableHost) -> str:
-    """``vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?``"""
+    """``vm3 · unreachable: 192.0.2.7 port 22: connection timed out``"""
     return f"{clean(host.host)} · unreachable: {clean(host.unreachable)}"
 
 

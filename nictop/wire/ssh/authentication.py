@@ -120,7 +120,7 @@ class Login:
         self._passwords += 1
         if self._passwords > MAX_ANSWER_ATTEMPTS:
             return None
-        question = Question("password", self._host, f"Password of {sanitize(self._user)} on {sanitize(self._host)}")
+        question = Question("password", self._host, f"Password for {sanitize(self._user)} on {sanitize(self._host)}")
         return await self._credentials.stored_or_asked(question, self._tried)
 
     async def kbdint_auth_requested(self) -> str | None:
@@ -134,7 +134,7 @@ class Login:
         message = sanitize(f"{name} {instructions}")
         answers = []
         for prompt, shown in prompts[:8]:
-            text = sanitize(f"{message}: {prompt}" if message else prompt) or "The other side asks"
+            text = sanitize(f"{message}: {prompt}" if message else prompt) or "The host asks"
             question = Question("prompt", self._host, text, secret=not shown)
             reusable = any(word in text.lower() for word in REUSABLE_PROMPT_WORDS)
             answer = await (
@@ -155,11 +155,11 @@ class Login:
         if not await loop.run_in_executor(None, is_encrypted, path):
             return None
         if find_spec("bcrypt") is None:
-            self.key_problem = f"the key {sanitize(path)} is encrypted, which needs the Python package bcrypt"
+            self.key_problem = f"key {sanitize(path)} is encrypted: the Python package bcrypt is required"
             return None
         for _ in range(MAX_ANSWER_ATTEMPTS):
             passphrase = await self._credentials.ask(
-                Question("passphrase", self._host, f"Passphrase of {sanitize(path)}")
+                Question("passphrase", self._host, f"Passphrase for key {sanitize(path)}")
             )
             if passphrase is None:
                 return None

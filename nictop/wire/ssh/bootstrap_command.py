@@ -87,8 +87,8 @@ class RemoteCommand:
         if found[1] == b"ready":
             return version, (found[3] or b"").decode(), noise[found.end() :]
         oldest = ".".join(map(str, MIN_REMOTE_PYTHON))
-        what = "there is no python3" if version == "none" else f"its python3 is {version}, which is too old"
+        what = "python3 not found on the host" if version == "none" else f"Python {version} on the host is too old"
         raise PermanentError(
-            f"{what}: nictop needs {oldest} or later on the other side",
-            f"install one beside it, for example with `dnf install python{oldest}` or `apt install python3`",
+            f"{what}: nictop needs Python {oldest} or newer there",
+            f"install it, e.g. `dnf install python{oldest}` or `apt install python3`",
         )

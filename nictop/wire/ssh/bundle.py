@@ -139,7 +139,7 @@ def _bundle(allow_changes: bool) -> Bundle:
         own["nictop/__init__.py"] = Path(root.origin).read_text("utf-8")
         libraries = {path: text for library in SENT_LIBRARIES for path, text in _package(library)}
     except (OSError, UnicodeDecodeError) as error:
-        raise NictopError(f"the probe's own sources cannot be read: {error}", "install nictop anew") from error
+        raise NictopError(f"cannot read the files of nictop: {error}", "reinstall nictop") from error
     first = imports_of(own, [FIRST_MODULE], everywhere=False)
     running = imports_of(own, RUNNING_MODULES[:1], everywhere=False) | imports_of(
         own, RUNNING_MODULES[1:], everywhere=True

@@ -56,9 +56,11 @@ async def open_channel(
             window=CHANNEL_WINDOW_BYTES,
         )
     except asyncssh.ChannelOpenError as error:
-        raise PermanentError(f"{host} runs no commands: {sanitize(error.reason)}", "see ForceCommand there") from None
+        raise PermanentError(
+            f"{host} refuses to run commands: {sanitize(error.reason)}", "check ForceCommand in its sshd_config"
+        ) from None
     except (asyncssh.Error, OSError) as error:
-        raise TransientError(f"{host} has broken off the connection: {sanitize(str(error))}") from None
+        raise TransientError(f"{host} closed the connection: {sanitize(str(error))}") from None
     finally:
         quickack.cancel()
     return channel

@@ -153,7 +153,7 @@ class _Hop:
             settings = await asyncssh.SSHClientConnectionOptions.construct(**self._given_options(), client_keys=None)
         except (asyncssh.ConfigParseError, OSError, ValueError) as error:
             raise PermanentError(
-                f"the settings for {shown} make no sense: {sanitize(str(error))}", "correct ~/.ssh/config"
+                f"invalid SSH settings for {shown}: {sanitize(str(error))}", "check ~/.ssh/config"
             ) from None
         if isinstance(settings.tunnel, str) and not self._connection.hops:
             await self._open_jumps(settings.tunnel, depth)
@@ -178,17 +178,18 @@ class _Hop:
             except asyncssh.HostKeyNotVerifiable as error:
                 if login.offered_key is None:
                     raise PermanentError(
-                        f"the host key of {shown} cannot be trusted: {sanitize(str(error))}",
-                        "ask who runs the host for its present key or certificate",
+                        f"host key of {shown} is not trusted: {sanitize(str(error))}",
+                        "ask the administrator of the host for its current key or certificate",
                     ) from None
                 await keys.judge(name, port, login.offered_key)
-        raise PermanentError(f"{shown} shows another host key each time", "do not connect to it")
+        raise PermanentError(f"{shown} presents a different host key each time", "do not connect to this host")
 
     async def _open_jumps(self, jumps: str, depth: int) -> None:
         for jump in jumps.split(","):
             if depth >= MAX_HOPS or len(self._connection.hops) >= MAX_HOPS:
                 raise PermanentError(
-                    f"more than {MAX_HOPS} jump hosts on the way to {sanitize(self._target.name)}", "see ProxyJump"
+                    f"more than {MAX_HOPS} jump hosts to {sanitize(self._target.name)}",
+                    "check ProxyJump in ~/.ssh/config",
                 )
             user, _, host = jump.strip().rpartition("@")
             host, port = split_port(host)
@@ -238,8 +239,8 @@ class _Hop:
                 spent, seen = spent + (0.0 if self._credentials.open_questions else min(now - seen, 1.0)), now
                 if spent >= self._timeout and not work.done():
                     raise TransientError(
-                        f"{sanitize(self._target.name)} does not let us in within {self._timeout:g} s",
-                        "is it very busy, or is something else than sshd on this port?",
+                        f"{sanitize(self._target.name)}: SSH login not completed within {self._timeout:g} s",
+                        "the host may be overloaded, or the port is not that of sshd",
                     )
             is_taken = True
             return work.result()
@@ -271,7 +272,7 @@ class _Hop:
     async def _confirm(self, unknown: UnknownKey) -> bool:
         fingerprint = unknown.key.get_fingerprint()
         shown = f"{sanitize(unknown.key.get_algorithm())} {fingerprint}"
-        text = f"The host key of {unknown.address} is not known. Is {shown} its key?"
+        text = f"Unknown host key of {unknown.address}: {shown}. Trust it?"
         question = Question("host_key", self._target.name, text, secret=False, fingerprint=fingerprint)
         return await self._credentials.ask(question) is not None
 
@@ -286,19 +287,22 @@ class _Hop:
                 error, shown if self._connection.hops else sanitize(f"{settings.host} port {settings.port}")
             )
         if isinstance(error, asyncssh.PermissionDenied):
-            hint = key_problem or "is the key in the agent, and its public part in authorized_keys there? try ssh to it"
-            return PermanentError(f"{shown} does not let {user} in", hint)
+            hint = key_problem or "check the SSH agent here and authorized_keys on the host; try ssh"
+            return PermanentError(f"{shown}: permission denied for {user}", hint)
         if isinstance(error, asyncssh.ChannelOpenError):
-            return TransientError(f"the jump host cannot reach {shown}: {sanitize(error.reason)}", "try ssh from there")
+            return TransientError(
+                f"jump host cannot reach {shown}: {sanitize(error.reason)}", "try ssh from the jump host"
+            )
         if isinstance(error, asyncssh.ConnectionLost):
             return TransientError(
-                f"{shown} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)"
+                f"{shown} closed the connection", "sshd may be restarting or overloaded (MaxStartups)"
             )
         if isinstance(error, (asyncssh.KeyExchangeFailed, asyncssh.ProtocolNotSupported, asyncssh.ProtocolError)):
             return PermanentError(
-                f"no common language with {shown}: {sanitize(str(error))}", "is an sshd on this port, and a recent one?"
+                f"SSH protocol error with {shown}: {sanitize(str(error))}",
+                "check that a current sshd listens on this port",
             )
-        return PermanentError(f"no connection to {shown}: {sanitize(str(error))}", "try ssh to it")
+        return PermanentError(f"cannot connect to {shown}: {sanitize(str(error))}", "try ssh")
 
 
 def host_key_algorithms(known: KnownKeys) -> list[str]:

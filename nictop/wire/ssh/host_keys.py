@@ -90,22 +90,22 @@ class HostKeys:
         known, address = self.known(host, port), sanitize(host_name(host, port))
         shown = f"{sanitize(key.get_algorithm())} {key.get_fingerprint()}"
         if key in known.revoked:
-            raise PermanentError(f"the host key of {address} has been revoked ({shown})", "do not connect to it")
+            raise PermanentError(f"host key of {address} has been revoked ({shown})", "do not connect to this host")
         if key in known.keys:
             return
         if known.keys and not known.from_default_port:
             raise PermanentError(
-                f"the host key of {address} has changed or is of a new type (now {shown}): it may be another machine",
-                f"if that is expected: ssh-keygen -R {shlex.quote(sanitize(host_name(host, port)))}",
+                f"host key of {address} has changed or has a new type (now {shown}): it may be another machine",
+                f"if this is expected: ssh-keygen -R {shlex.quote(sanitize(host_name(host, port)))}",
             )
         if self._policy == "ask" and self._confirm is not None:
             if not await self._confirm(UnknownKey(address, key)):
                 raise PermanentError(
-                    f"the host key of {address} was not accepted ({shown})", "compare it with the host's own"
+                    f"host key of {address} not accepted ({shown})", "compare it with the key on the host"
                 )
         elif self._policy != "accept-new":
             raise PermanentError(
-                f"the host key of {address} is not known ({shown})",
+                f"unknown host key of {address} ({shown})",
                 "compare and accept it with ssh, or use --accept-new-host-keys",
             )
         self._accepted.add((host_name(host, port), key))

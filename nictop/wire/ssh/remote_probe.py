@@ -203,8 +203,8 @@ class RemoteProbe:
             self._receive_lines(found[2])
         elif len(self._noise) > MAX_NOISE_BYTES:
             raise PermanentError(
-                f"{sanitize(self._host)} prints more than {MAX_NOISE_BYTES} bytes before any command",
-                "see what the login shell's start files say there",
+                f"{sanitize(self._host)} printed more than {MAX_NOISE_BYTES} bytes before running the command",
+                "check the start-up files of the login shell there",
             )
 
     def _receive_lines(self, data: bytes) -> None:
@@ -264,14 +264,14 @@ class RemoteProbe:
                 if self.is_unresponsive:
                     self._fail(
                         TransientError(
-                            f"{sanitize(self._host)} has fallen silent", "is it up, and the network between?"
+                            f"no more data from {sanitize(self._host)}", "check that the host and the network are up"
                         )
                     )
                 self._ping()
             elif self._credentials.open_questions:
                 self._stage_started = time.monotonic()
             elif time.monotonic() - self._stage_started > STARTUP_TIMEOUT:
-                stage = "its shell started no Python" if self._noise is not None else "the probe did not say anything"
+                stage = "the login shell did not start Python" if self._noise is not None else "no data from the probe"
                 self._fail(
                     TransientError(
                         f"{sanitize(self._host)}: {stage} within {STARTUP_TIMEOUT:g} s", self._last_stderr_line()
@@ -279,7 +279,7 @@ class RemoteProbe:
                 )
 
     async def _send_password(self) -> None:
-        question = Question("sudo", self._host, f"Password for sudo on {sanitize(self._host)}")
+        question = Question("sudo", self._host, f"sudo password for {sanitize(self._host)}")
         answer = None
         if len(self._passwords) < MAX_ANSWER_ATTEMPTS:
             answer = await self._credentials.stored_or_asked(question, self._passwords)
@@ -287,7 +287,7 @@ class RemoteProbe:
         if answer is None:
             self._fail(
                 PermanentError(
-                    f"sudo on {sanitize(self._host)} got no password", "leave --sudo out, or see sudoers there"
+                    f"sudo on {sanitize(self._host)}: no password given", "omit --sudo, or check sudoers there"
                 )
             )
         else:
@@ -312,17 +312,15 @@ class RemoteProbe:
     def _exit_reason(self, error: Exception | None) -> HostUnreachable:
         host, detail = sanitize(self._host), self._last_stderr_line()
         if self._signal:
-            return TransientError(f"the probe on {host} was ended by {sanitize(self._signal)}", detail)
+            return TransientError(f"the probe on {host} was killed by {sanitize(self._signal)}", detail)
         if error is not None and self._status is None:
-            return TransientError(f"the connection to {host} is gone: {sanitize(str(error))}")
+            return TransientError(f"connection to {host} lost: {sanitize(str(error))}")
         if self._noise is not None and self._status is not None:
             detail = detail or last_line(self._noise.decode("utf-8", "replace")) or f"status {self._status}"
             if self.rights:
-                return PermanentError(
-                    f"sudo on {host} does not run the probe: {detail}", "see sudoers there, or leave --sudo out"
-                )
-            return PermanentError(f"{host} starts no Python: {detail}", "try: ssh to it, and python3 -V there")
-        status = "without a status" if self._status is None else f"with status {self._status}"
+                return PermanentError(f"sudo failed on {host}: {detail}", "omit --sudo, or check sudoers there")
+            return PermanentError(f"cannot start Python on {host}: {detail}", "try ssh, and python3 -V there")
+        status = "without an exit status" if self._status is None else f"with status {self._status}"
         return TransientError(f"the probe on {host} ended {status}" + (f": {detail}" if detail else ""))
 
     def spawn(self, work: Any) -> None:

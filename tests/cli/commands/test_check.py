@@ -252,7 +252,7 @@ def test_this_host_with_the_real_probe() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("check", "--watch", "0.5"), "'0.5' is not a number of seconds from 1 to 60"),
+        (("check", "--watch", "0.5"), "'0.5' is not a number of seconds (1 to 60)"),
         (("check", "--format", "xml"), "invalid choice: 'xml'"),
         (("check", "--fail-on", "never"), "invalid choice: 'never'"),
         (("check", "--explain", "profile_is_generate"), "did you mean profile_is_generated?"),

@@ -87,7 +87,7 @@ def run_demo(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundi
     """Open the demo, its findings and its run, and quit; return everything that was drawn."""
     with TerminalProgram(command, cwd, surroundings, size) as screen:
         screen.wait_for_text("ens192")
-        screen.wait_for_text("Demo, recorded on")
+        screen.wait_for_text("A recording of two QEMU guests")
         screen.type("4")
         screen.wait_for_text("│4 Findings ▲4│")
         screen.type("6")

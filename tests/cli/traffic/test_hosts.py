@@ -52,7 +52,7 @@ def test_two_hosts_and_an_observer(user: User) -> None:
 def test_a_group_is_no_end(user: User) -> None:
     done = user.nictop("traffic", "lab", "one", "--plain")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "lab means 3 hosts, and a run has one client" in done.stderr
+    assert "lab is a group of 3 hosts; a test has one client" in done.stderr
 
 
 def test_two_names_of_one_machine_have_no_way_between_them(user: User) -> None:

@@ -105,7 +105,7 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
         parsed("a b --length 2M --bidirectional")
     with pytest.raises(NictopError, match=r"^invalid options: zerocopy is an option of TCP, not of UDP$"):
         parsed("a b --udp --zerocopy")
-    with pytest.raises(NictopError, match=r"^--compare: 1 value of mss, not two"):
+    with pytest.raises(NictopError, match=r"^--compare needs two values of mss, not 1"):
         parsed("a b --compare mss=100")
     with pytest.raises(NictopError, match="sends in one direction"):
         parsed("a b --bidirectional --generator builtin")
@@ -145,7 +145,7 @@ def test_a_line_per_interval_with_what_the_sender_lost() -> None:
 def test_datagrams_and_seconds_that_do_not_count() -> None:
     began = StepStarted(1, 1, ExperimentStep(PLAN, ""), 10.0)
     *_, line = said(began, arrived(0, packets=1000, lost=12, omitted=True))
-    assert line == "      1.0 s  5.00 Gb/s  12 of 1000 lost  (does not count)"
+    assert line == "      1.0 s  5.00 Gb/s  12 of 1000 lost  (omitted)"
 
 
 def test_steps_of_an_experiment() -> None:
@@ -167,9 +167,9 @@ def test_steps_of_an_experiment() -> None:
         "  waiting until it is so",
         "  5.00 Gb/s, 53 % of line rate",
         "  failed: nothing arrived",
-        "resting 2.00 s",
-        "to be changed now: queues of ens4 on a: 4",
-        "not kept: the disk is full",
+        "pause 2.00 s",
+        "change now: queues of ens4 on a: 4",
+        "not saved: the disk is full",
         "ended early: nobody makes the change",
     ]
 

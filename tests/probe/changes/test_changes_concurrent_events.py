@@ -70,14 +70,14 @@ def apply_change(change: ChangeClient, actions: Actions, keep_within: float = 60
 
 def undo_by_request(change: ChangeClient) -> None:
     change.request("undo")
-    assert change.wait_for("undone").text == "as asked"
+    assert change.wait_for("undone").text == "on request"
 
 
 def undo_by_rescue(change: ChangeClient, host: Namespace) -> None:
     """By the process that replaces a killed guard."""
     (guard,) = guards_in(host)
     os.kill(guard, signal.SIGKILL)
-    assert change.wait_for("undone").text == "the guard was killed"
+    assert change.wait_for("undone").text == "the rollback process was killed"
 
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["renamed", "names swapped"])
@@ -114,7 +114,7 @@ def test_removed_link_is_reported_and_its_successor_untouched(host: Namespace) -
         change.request("undo")
         change.wait_for("undoing")
         line = change.wait_for("failed")
-        assert f"the interface that was {LINK} is not there any more" in line.text
+        assert f"interface {LINK} no longer exists" in line.text
         assert read_state(host) == new
     wait_for_no_process_left(host)
 
@@ -151,7 +151,7 @@ def test_operation_without_link_and_other_link() -> None:
     affinity = parse_action(["write", "/proc/irq/30/smp_affinity_list", "1"])
     assert with_current_name(affinity, {"a": 1}) is affinity
     refuse_other_link("", {"a": 1})
-    with pytest.raises(ValueError, match="lo is not the interface any more"):
+    with pytest.raises(ValueError, match="lo is now another interface"):
         refuse_other_link("lo", {"lo": 999_999})
 
 
@@ -224,16 +224,16 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
             os.kill(guard, signal.SIGKILL)
             wait_until_locked(process)
             change.probe.process.send_signal(signal.SIGCONT)
-            assert change.wait_for("undone").text == "the guard was killed"
+            assert change.wait_for("undone").text == "the rollback process was killed"
             assert read_state(host) == old
             change.request("prepare", actions=ADDRESS)
-            assert "is under way" in change.wait_for("refused").text, "a second change is still refused"
+            assert "is in progress" in change.wait_for("refused").text, "a second change is still refused"
     wait_for_no_process_left(host)
 
 
 def test_lock_holder_can_be_queried_repeatedly(host: Namespace) -> None:
     def refused() -> str:
-        with pytest.raises(ValueError, match="under way") as error:
+        with pytest.raises(ValueError, match="in progress") as error:
             locks.acquire(["one"])
         return str(error.value)
 

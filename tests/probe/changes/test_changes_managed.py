@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(why_no_networkmanager() is not None, reason=str(
 
 @contextmanager
 def managed_host() -> Iterator[PrivateNetworkManager]:
-    """A NetworkManager that has generated a profile for the NIC, which gets no DHCP answer."""
+    """A NetworkManager that has generated profile for the NIC, which gets no DHCP answer."""
     with private_networkmanager(NIC) as one:
         one.wait_for(lambda: one.active_profile(NIC, "Id") == GENERATED_PROFILE)
         yield one
@@ -122,7 +122,7 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
             "ipv6.method auto"
         )
         assert modify.after.startswith(f"connection.id {NIC} ")
-        assert up.disturbs == (f"sets {NIC} up anew: no traffic for a moment",) and not up.persistent
+        assert up.disturbs == (f"reconfigures {NIC}: short traffic interruption",) and not up.persistent
         assert mtu.undo
         change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
         change.wait_for("applied")
@@ -189,12 +189,12 @@ def test_settings_that_cannot_be_restored_are_refused(manager: PrivateNetworkMan
     with start_probe(manager) as change:
         for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
             change.request("prepare", actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]])
-            assert change.wait_for("refused").text.startswith(f"{setting} is not set by nictop: ")
+            assert change.wait_for("refused").text.startswith(f"nictop does not set {setting}: ")
         pause = ["ethtool.pause-autoneg", "off"]
         manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause)
         try:
             change.request("prepare", actions=up)
-            assert change.wait_for("refused").text.startswith("ethtool.pause-autoneg is not set by nictop: ")
+            assert change.wait_for("refused").text.startswith("nictop does not set ethtool.pause-autoneg: ")
             manager.nmcli("con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off")
             assert change.prepare(up).plan[0].before == f"{NIC}: {GENERATED_PROFILE}"
         finally:
@@ -210,7 +210,7 @@ def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, o
         change.wait_for("applying")
         manager.wait_for(lambda: activation_path(manager) not in ("", earlier))
         with stopped_networkmanager(manager):
-            assert change.wait_for("failed").text == "NetworkManager has ended in the middle of the change"
+            assert change.wait_for("failed").text == "NetworkManager stopped during the change"
         assert change.wait_for_end() == "undone"
     assert read_managed_state(manager) == old
 
@@ -225,7 +225,7 @@ def test_new_profile_of_the_same_name_changes_the_plan(manager: PrivateNetworkMa
             change.request("apply", actions=add, fingerprint=shown.fingerprint, keep_within=60)
             assert "has changed since" in change.wait_for("refused").text
             uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "added").strip()
-            assert change.prepare(add).plan[0].before == f"a profile of this name: {uuid}"
+            assert change.prepare(add).plan[0].before == f"existing profile of this name: {uuid}"
         finally:
             manager.nmcli("con", "delete", "added")
 
@@ -261,4 +261,4 @@ def test_unknown_profile(manager: PrivateNetworkManager) -> None:
     with start_probe(manager) as change:
         for name in ("nothing", 'it\'s $(reboot) "mine"'):
             change.request("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])
-            assert "profiles of NetworkManager are called" in change.wait_for("refused").text
+            assert "NetworkManager profiles have the name" in change.wait_for("refused").text

@@ -284,8 +284,8 @@ def test_changes_of_others_are_preserved() -> None:
 @pytest.mark.parametrize(
     ("action", "error_text"),
     [
-        (("nmcli", "con", "up", "no such"), "no profiles of NetworkManager are called no such"),
-        (("nmcli", "con", "mod", "twice", "ipv4.method", "auto"), "2 profiles of NetworkManager are called twice"),
+        (("nmcli", "con", "up", "no such"), "no NetworkManager profiles have the name no such"),
+        (("nmcli", "con", "mod", "twice", "ipv4.method", "auto"), "2 NetworkManager profiles have the name twice"),
     ],
     ids=["unknown", "ambiguous"],
 )
@@ -307,7 +307,7 @@ def test_second_change_of_a_device_is_refused(hosts: Hosts) -> None:
         Change(host.manager, reapply) as second,
     ):
         assert change.begin() == ""
-        assert second.begin().startswith("NetworkManager makes no checkpoint: ")
+        assert second.begin().startswith("NetworkManager cannot create a checkpoint: ")
         assert change.step("undo") == ""
         assert (second.begin(), second.step("undo")) == ("", "")
 
@@ -317,7 +317,7 @@ def test_without_networkmanager() -> None:
         assert (change.begin(), change.step("is_same_networkmanager")) == ("", "True")
         manager.stop()
         assert change.step("is_same_networkmanager") == "False"
-        assert change.begin() == "NetworkManager does not run"
+        assert change.begin() == "NetworkManager is not running"
         manager.bus.end()
         assert change.begin() != ""
 
@@ -487,7 +487,7 @@ def test_refused_while_networkmanager_starts(hosts: Hosts) -> None:
         manager.stop()
         manager.namespace.run(["ip", "link", "set", "dev", peer, "down"])
         manager.start()
-        assert change.begin() == f"NetworkManager is only starting, and nothing is up on {NIC} yet: try again"
+        assert change.begin() == f"NetworkManager is still starting, no active profile on {NIC} yet: try again"
         manager.namespace.run(["ip", "link", "set", "dev", peer, "up"])
         assert state_after_restart(manager) == before
         assert (change.begin(), change.do(), change.step("undo"), read_host_state(manager, NIC)) == ("", "", "", before)
@@ -504,7 +504,7 @@ def test_activation_while_a_change_begins() -> None:
     others = [replace(now, owner=":1.2"), replace(now, devices={})]
     others += [replace(now, devices={NIC: replace(device, active=uuid)}) for uuid in ("other", "")]
     for other in others:
-        assert change_since(checkpoint, other) == f"NetworkManager sets up {NIC} by itself just now: try again"
+        assert change_since(checkpoint, other) == f"NetworkManager is activating {NIC}: try again"
 
 
 def test_ended_networkmanager_is_not_a_refusal(tmp_path: Path) -> None:
@@ -515,7 +515,7 @@ def test_ended_networkmanager_is_not_a_refusal(tmp_path: Path) -> None:
     try:
         with (
             NmClient(str(bus.socket), 10.0) as client,
-            pytest.raises(ConnectionError, match="does not run"),
+            pytest.raises(ConnectionError, match="NetworkManager is not running"),
         ):
             client.request(ROOT, SERVICE, "CheckpointDestroy", "o", "/c")
     finally:
@@ -610,7 +610,7 @@ def test_rollback_by_networkmanager_itself(hosts: Hosts) -> None:
         assert read_host_state(manager, NIC).addresses != before.addresses
         while addresses(manager, NIC) != before.addresses[NIC]:
             assert monitor.readline()
-        assert change.step("keep") == "NetworkManager has taken the change back by itself"
+        assert change.step("keep") == "NetworkManager rolled the change back"
         assert (change.step("undo"), read_host_state(manager, NIC)) == ("", before)
 
 

@@ -81,9 +81,9 @@ def test_links_of_any_ssh_connection_need_second_confirmation(namespace: Namespa
             assert not change.prepare(MTU).needs_second_yes
         with connected(namespace, "192.0.2.7", 22):
             shown = change.prepare(MTU)
-            assert shown.needs_second_yes and shown.plan[0].disturbs[-1] == f"an SSH connection goes over {LINK}"
+            assert shown.needs_second_yes and shown.plan[0].disturbs[-1] == f"an SSH connection uses {LINK}"
             change.request("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
-            assert "only once" in change.wait_for("refused").text
+            assert "needs a second confirmation" in change.wait_for("refused").text
         assert not change.prepare(MTU).needs_second_yes
 
 

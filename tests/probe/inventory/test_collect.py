@@ -91,7 +91,7 @@ def test_other_interpreters_take_the_same_inventory(version: str) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     theirs, ours = decode(done.stdout), take_inventory("test")
-    bare = {"networkmanager": Unreadable("missing", "jeepney, the library that speaks D-Bus, is not there")}
+    bare = {"networkmanager": Unreadable("missing", "the Python library jeepney (D-Bus) is missing")}
     assert theirs.unreadable in ({}, bare)
     assert [(link.name, link.mtu, link.pci_address) for link in theirs.links] == [
         (link.name, link.mtu, link.pci_address) for link in ours.links

@@ -100,7 +100,7 @@ def is_idle(probe: Probe) -> bool:
     if probe.process.poll() is not None or holds_if_running(has_session_leader, probe):
         return False
     probe.send({"traffic": {"id": "nothing", "action": "stop"}})
-    return next_line(probe, "failed", name="nothing").text == "no generator of this name runs here"
+    return next_line(probe, "failed", name="nothing").text == "no generator of this name is running"
 
 
 def has_session_leader(probe: Probe) -> bool:
@@ -645,7 +645,7 @@ def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark
     fake_iperf3("#!/nonexistent/interpreter")
     with Probe("--interval", "60") as probe:
         probe.send(start_request("server", "iperf3", address="127.0.0.1"))
-        assert next_line(probe, "started", "failed").text == "cannot be started: No such file or directory"
+        assert next_line(probe, "started", "failed").text == "cannot start: No such file or directory"
         wait_until(lambda: not stray_generators(mark, probe))
 
 
@@ -721,13 +721,13 @@ def test_invalid_requests_are_reported() -> None:
             ({"sockets": True, "interval": -1}, "interval is not"),
             ({"threads": 1}, "threads is not true or false"),
             ({"arguments": "--reverse"}, "arguments is not"),
-            ({"arguments": ["--logfile", "x"]}, "does not pass '--logfile'"),
-            ({"arguments": ["--logf=x"]}, "does not pass '--logf=x'"),
-            ({"arguments": ["-D"]}, "does not pass '-D'"),
-            ({"arguments": ["-t", "-F"]}, "'-F' is no value of -t"),
-            ({"arguments": ["-t"]}, "'' is no value of -t"),
+            ({"arguments": ["--logfile", "x"]}, "iperf3 option '--logfile' is not allowed"),
+            ({"arguments": ["--logf=x"]}, "iperf3 option '--logf=x' is not allowed"),
+            ({"arguments": ["-D"]}, "iperf3 option '-D' is not allowed"),
+            ({"arguments": ["-t", "-F"]}, "invalid value of -t: '-F'"),
+            ({"arguments": ["-t"]}, "invalid value of -t: ''"),
             ({"generator": "builtin", "arguments": ["--file", "x"]}, "no option '--file'"),
-            ({"generator": "builtin", "arguments": ["--length", "9M"]}, "is no value of --length"),
+            ({"generator": "builtin", "arguments": ["--length", "9M"]}, "invalid value of --length: '9M'"),
         ):
             request = start_request("server", "iperf3", address="127.0.0.1")
             request["traffic"].update(change)
@@ -765,8 +765,8 @@ def test_limit_of_generators() -> None:
             probe.send(start_request("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
         probe.send(start_request("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
         text = next_line(probe, "failed").text
-        assert text == f"{generator.MAX_GENERATORS} generators run already"
-        assert next_line(probe, "failed").text == "a generator of this name runs already"
+        assert text == f"{generator.MAX_GENERATORS} generators are already running"
+        assert next_line(probe, "failed").text == "a generator of this name is already running"
     assert probe.process.returncode == 0
 
 

@@ -108,7 +108,7 @@ UNSAFE_OPTIONS = [
 @pytest.mark.parametrize("option", UNSAFE_OPTIONS)
 def test_unsafe_iperf3_options_are_refused(option: str) -> None:
     for words in ([option], [option, "/x"], [f"{option}=/x"], [option[:-1], "/x"] if len(option) > 4 else [option]):
-        with pytest.raises(ValueError, match="does not pass"):
+        with pytest.raises(ValueError, match=r"iperf3 option .* is not allowed"):
             checked_options(words)
 
 
@@ -121,7 +121,7 @@ def test_strange_option_values_are_refused(value: str) -> None:
         if name == "--bind-dev" and value in ("٥", "５", "5;x"):
             continue  # a valid interface name
         for words in ([name, value], [f"{name}={value}"]):
-            with pytest.raises(ValueError, match=r"is no value of|does not pass"):
+            with pytest.raises(ValueError, match=r"invalid value of|iperf3 option .* is not allowed"):
                 checked_options(words)
 
 
@@ -195,7 +195,7 @@ def test_built_in_options() -> None:
      "-l ١"],
 )  # fmt: skip
 def test_invalid_built_in_options(line: str) -> None:
-    with pytest.raises(ValueError, match=r"is no value of|no option|a datagram has"):
+    with pytest.raises(ValueError, match=r"invalid value of|no option|datagram size must be"):
         parse_options(line.split())
 
 

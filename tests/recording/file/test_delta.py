@@ -141,7 +141,7 @@ def test_a_payload_with_a_wrong_byte_gives_entries_or_damaged(place: int, value:
 
 def test_a_table_above_the_size_limit_is_damaged() -> None:
     table = b"[" + b'[0,"line",0],' * 1_000_000
-    with pytest.raises(Damaged, match="longer than any writer writes"):
+    with pytest.raises(Damaged, match="table too long"):
         list(EntryReader().entries(len(table).to_bytes(4, "little") + table, 0.0))
 
 
@@ -151,6 +151,6 @@ def test_the_size_of_generated_lines_is_limited() -> None:
     rows = b",".join([b'[0,"counters",1000000]', *[b'[0,"counters",0,true]'] * 9_999])
     table = b"[" + rows + b"]"
     reader = EntryReader()
-    with pytest.raises(Damaged, match="more lines than any writer writes"):
+    with pytest.raises(Damaged, match="too many lines"):
         for _ in reader.entries(len(table).to_bytes(4, "little") + table + text, 0.0):
             pass

@@ -76,7 +76,7 @@ def forged_frame(packed_as: int, payload: bytes, plain: int) -> bytes:
 def test_sizes_above_the_limits_are_not_a_header() -> None:
     frame = forged_frame(recording_format.STORED, b"x", MAX_FRAME_BYTES + 1)
     assert parse_header(frame[:HEADER_SIZE]) is None
-    with pytest.raises(ValueError, match="a frame of"):
+    with pytest.raises(ValueError, match="frame of"):
         pack_frame(ITEMS_FRAME, b"x" * (MAX_FRAME_BYTES + 1))
 
 

@@ -69,7 +69,7 @@ def redacted_report() -> tuple[str, list[str]]:
     for number, name in enumerate(CAPTURED_GUESTS):
         answer = captured_guest(name, f"office-{number}")
         answers.append((private(answer), answer[1]))
-    answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22 does not answer: backup is down?"))
+    answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22: connection timed out: backup is down?"))
     run = full_result(5.0)
     plan = replace(run.plan, client=Endpoint("office-0", 4, "10.0.2.15"), server=Endpoint("office-1", 5, "10.0.2.16"))
     said = replace(run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"})

@@ -135,14 +135,14 @@ def test_output_of_the_builtin_generator() -> None:
         *output.feed('{"event":"interval","start":0.5,"end":0.51,"bytes":62500000,"streams":[1,2],"omitted":false}'),
         *output.feed('{"event":"interval","start":0,"end":1,"bytes":1000,"packets":9,"lost":1,"jitter":0.002}'),
         *output.feed('{"event":"end","seconds":2,"bytes":2000,"lost":1,"packets":18}'),
-        *output.feed('{"event":"error","text":"the other end has fallen silent"}'),
+        *output.feed('{"event":"error","text":"no more data from the other end"}'),
     ]
     assert outputs == [
         GeneratorInfo("built-in", 1448, 131072, "cubic"),
         Interval(0, 0.5, 1e9, False, 2, True),
         Interval(0, 1, 8000, False, 1, False, packets=10, lost=1, jitter=2.0),
         Total(False, False, 2.0, 8000, 2000, packets=19, lost=1),
-        ErrorMessage("the other end has fallen silent"),
+        ErrorMessage("no more data from the other end"),
     ]
 
 

@@ -299,7 +299,7 @@ async def test_go_to_a_time(one: Path) -> None:
         await screen.wait_until_shown()
         assert readings(screen) == pytest.approx(1039.85)
         await screen.press("enter", *"+900", "enter")
-        assert "is not in the recording" in screen.text("#entry-complaint")
+        assert "is outside the recording" in screen.text("#entry-error")
         await screen.press("escape", "enter", *"end", "enter")
         await screen.until(lambda: screen.replay.playback.at_end)
         assert "at the end" in screen.text("#replay")
@@ -431,7 +431,9 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
             await screen.press("enter")
             await screen.until(lambda: shown(screen) is LiveScreen)
             if not pages:
-                await screen.until(lambda: "it was not over at this moment" in "\n".join(screen.notifications()))
+                await screen.until(
+                    lambda: "still running at this time of the recording" in "\n".join(screen.notifications())
+                )
             pages.append(await asyncio.to_thread(path.read_text))
         assert [page.count('class="run"') for page in pages] == [1, 2]
         assert "1.06 Gb/s received" in pages[0] and "2.38 Gb/s arrived" not in pages[0]

@@ -58,7 +58,7 @@ SHOTS = {
 HOSTS = {"alma-load-001": "igb-vfs-vmxnet3-virtio", "alma-load-002": "virtio-4-queues", "pve": ""}
 """Name → what its probe says; nothing of the last one, which cannot be reached."""
 
-REFUSED = "no Python 3.9 or newer on pve: python3 is 3.6.8; dnf install python3.9, or python39"
+REFUSED = "Python 3.6.8 on the host is too old: nictop needs Python 3.9 or newer there"
 
 SEVERAL = {
     "hosts-120x36": ((120, 36), ("5", "down"), None),
@@ -71,8 +71,7 @@ SEVERAL = {
         Question(
             "host_key",
             "pve",
-            "The host key of pve is not known. Is ssh-ed25519 "
-            "SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br its key?",
+            "Unknown host key of pve: ssh-ed25519 SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br. Trust it?",
             secret=False,
             fingerprint="SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br",
         ),

@@ -154,9 +154,9 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         live = screen.app.screen
-        await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer; is it up?", 4.0))
+        await hear(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0))
         notice = screen.lines(FindingsPanel)[0].strip()
-        assert notice.startswith("▲ vm1 does not answer; is it up? · reconnecting in ")
+        assert notice.startswith("▲ vm1: connection timed out; is it up? · reconnecting in ")
         assert re.search(r"no data for \d+ s +\(4\)$", notice)
         assert "◌ vm1 reconnecting in" in hosts_line(screen)
         assert live.has_class("-stale")
@@ -332,12 +332,12 @@ async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pyt
     async with screen_with_hosts("vm1") as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics("ens192"))
         await screen.press("5", "e", "enter", *"pve=root@pve:x", "enter")
-        assert any("'x' is no port" in row for row in screen.drawn())
+        assert any("'x' is not a valid port" in row for row in screen.drawn())
         await screen.press("backspace", *"22", "enter")
         assert [source.name for source in hosts.sources] == ["vm1", "pve"]
         await hear(screen, hosts, "pve", hello(), nics("eno1"))
         await screen.press("e", "enter", *"vm1", "enter")
-        assert any("a host called vm1 is watched already" in row for row in screen.drawn())
+        assert any("a host with the label vm1 is already watched" in row for row in screen.drawn())
         await screen.press("escape", "escape", "right_square_bracket")
         assert screen.chosen() == "eno1"
 
@@ -358,7 +358,7 @@ async def test_a_host_is_removed_and_the_last_one_stays() -> None:
 async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer", 30.0))
+        await hear(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out", 30.0))
         await screen.press("5", "e", "down", "enter")
         await wait_until(screen, lambda: len([one for one in hosts.sources if one.name == "vm1"]) == 2)
         assert hosts.sources[0].closed
@@ -371,7 +371,7 @@ async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
 # ------------------------------------------------------------------------------------------------------------ questions
 
 KEY = Question("host_key", "pve", "The host key of pve is not known.", secret=False, fingerprint="SHA256:abc+/xyz")
-PASSWORD = Question("password", "vm1", "Password of root on vm1")
+PASSWORD = Question("password", "vm1", "Password for root on vm1")
 
 
 async def asked(screen: Screen, hosts: ScriptedHosts, question: Question) -> asyncio.Task[str | None]:
@@ -477,7 +477,7 @@ async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None
         assert "● vm1 overloaded" in hosts_line(screen) and "vm2 overloaded" not in hosts_line(screen)
         assert OVERLOADED_MESSAGE in " ".join(screen.drawn())
         await hear(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
-        assert "overloaded: it sends more" in " ".join(screen.drawn())
+        assert "overloaded: the host sends more data" in " ".join(screen.drawn())
         await screen.press("5")
         await wait_until(screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn()))
         assert OVERLOADED_MESSAGE in facts(screen).replace("\n ", " ")

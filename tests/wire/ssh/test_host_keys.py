@@ -179,7 +179,7 @@ def keys(file: Path, **options: object) -> HostKeys:
 @pytest.mark.parametrize("policy", ["refuse", "ask"])
 async def test_an_unknown_key_is_refused_if_nobody_can_confirm_it(tmp_path: Path, policy: str) -> None:
     file = tmp_path / "known_hosts"
-    with pytest.raises(PermanentError, match="is not known") as caught:
+    with pytest.raises(PermanentError, match="unknown host key of") as caught:
         await keys(file, policy=policy).judge("host", 22, ONE)
     assert ONE.get_fingerprint() in caught.value.message and "--accept-new-host-keys" in caught.value.hint
     assert not file.exists()
@@ -194,7 +194,7 @@ async def test_accepted_keys_are_appended_and_known_afterwards(tmp_path: Path) -
         return len(asked) > 1
 
     checker = keys(file, policy="ask", confirm=confirm)
-    with pytest.raises(PermanentError, match="was not accepted"):
+    with pytest.raises(PermanentError, match="not accepted"):
         await checker.judge("host", 2222, ONE)
     assert not file.exists()
     await checker.judge("host", 2222, ONE)

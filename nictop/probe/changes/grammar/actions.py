@@ -68,7 +68,7 @@ def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
     Raises ValueError with a sentence for everything else.
     """
     if not words or len(words) > MAX_ACTION_WORDS or not all(map(is_word, words)):
-        raise ValueError(f"an action is made of 1 to {MAX_ACTION_WORDS} words without control characters")
+        raise ValueError(f"an action must have 1 to {MAX_ACTION_WORDS} words without control characters")
     program, rest = words[0], list(words[1:])
     if program == "nmcli":
         return parse_nmcli(rest)
@@ -78,7 +78,7 @@ def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
         return parse_ip(rest, undoing)
     if program == "write":
         return parse_write(rest, undoing)
-    raise ValueError("nictop runs nmcli, ethtool and ip, and writes a few files of the kernel, nothing else")
+    raise ValueError("only nmcli, ethtool, ip and writes to some kernel files are allowed")
 
 
 def is_word(value: object) -> bool:
@@ -100,29 +100,29 @@ def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:
 def pairs(words: Sequence[str], label: str) -> list[tuple[str, str]]:
     """(name, value) from alternating words, each name once. Raises ValueError."""
     if not words or len(words) % 2 or len(set(words[::2])) < len(words) // 2:
-        raise ValueError(f"{label} takes names with one value each")
+        raise ValueError(f"{label}: only pairs of NAME and VALUE are allowed")
     return list(zip(words[::2], words[1::2]))
 
 
 def parse_ethtool(words: list[str]) -> Operation:
     """``-L NAME combined 4``; raises ValueError."""
     if len(words) < 4 or (words[0] != "-K" and words[0] not in ETHTOOL_SETTINGS):
-        raise ValueError("ethtool is run with -L, -G, -K or -C, a name and what to set")
+        raise ValueError("ethtool: only -L, -G, -K and -C with an interface and settings are allowed")
     option, name = words[0], link_name(words[1])
     settings = pairs(words[2:], f"ethtool {option}")
     if option == "-K":
         kind: Kind = "features"
         if not all(FEATURE_NAME.fullmatch(feature) and value in ("on", "off") for feature, value in settings):
-            raise ValueError("ethtool -K takes names of features with on or off")
+            raise ValueError("ethtool -K: each feature needs on or off")
     else:
         kind, names = ETHTOOL_SETTINGS[option]
         for position, (key, value) in enumerate(settings):
             if key not in names:
-                raise ValueError(f"ethtool {option} knows {', '.join(names)}")
+                raise ValueError(f"ethtool {option}: only {', '.join(names)} are allowed")
             if key not in ON_OFF_SETTINGS:
                 settings[position] = (key, integer(value, 0xFFFFFFFF, key))
             elif value not in ("on", "off"):
-                raise ValueError(f"{key} is on or off")
+                raise ValueError(f"{key} must be on or off")
     run = ("ethtool", option, name, *(word for pair in settings for word in pair))
     return Operation(kind, run, name, tuple(settings), name)
 
@@ -137,14 +137,14 @@ def parse_ip(words: list[str], undoing: bool) -> Operation:
         try:
             address = ipaddress.ip_interface(words[2])
         except ValueError:
-            raise ValueError(f"{words[2]!r} is no address with a prefix length") from None
+            raise ValueError(f"{words[2]!r} is not an address with prefix length") from None
         if "/" not in words[2] or "%" in words[2]:
-            raise ValueError(f"{words[2]!r} is no address with a prefix length")
+            raise ValueError(f"{words[2]!r} is not an address with prefix length")
         name, text = link_name(words[4]), address.with_prefixlen
         kind: Kind = "address add" if words[1] == "add" else "address del"
         state = "present" if words[1] == "add" else "absent"
         return Operation(kind, ("ip", "address", words[1], text, "dev", name), name, ((text, state),), name)
-    raise ValueError("ip is run as ip link set … mtu, up or vf, and as ip address add or del")
+    raise ValueError("ip: only ip link set (mtu, up, vf) and ip address (add, del) are allowed")
 
 
 def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
@@ -160,10 +160,10 @@ def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
         settings = tuple(vf_setting(*pair) for pair in pairs(words[2:], "vf"))
         names = [key for key, _ in settings]
         if "qos" in names and "vlan" not in names[: names.index("qos")][-1:]:
-            raise ValueError("qos stands behind a vlan")
+            raise ValueError("qos must follow vlan")
         run = (*start, "vf", number, *(word for pair in settings for word in pair))
         return Operation("virtual function", run, name, settings, name, number=int(number))
-    raise ValueError("ip link set takes mtu NUMBER, up, or vf NUMBER with what it may do")
+    raise ValueError("ip link set: only mtu NUMBER, up, and vf NUMBER with settings are allowed")
 
 
 def vf_setting(key: str, value: str) -> tuple[str, str]:
@@ -171,24 +171,26 @@ def vf_setting(key: str, value: str) -> tuple[str, str]:
     if key == "mac":
         value = value.lower()
         if not HARDWARE_ADDRESS.fullmatch(value) or int(value[:2], 16) & 1:
-            raise ValueError(f"{value!r} is no hardware address of one station")
+            raise ValueError(f"{value!r} is not a unicast MAC address")
         return key, value
     if key in VF_MAXIMA:
         return key, integer(value, VF_MAXIMA[key], key)
     if value not in VF_CHOICES.get(key, ()):
-        raise ValueError(f"a VF has {', '.join(('mac', *VF_MAXIMA, *VF_CHOICES))}, each with values of its own")
+        raise ValueError(
+            f"ip link set vf: only {', '.join(('mac', *VF_MAXIMA, *VF_CHOICES))} with valid values are allowed"
+        )
     return key, value
 
 
 def parse_write(words: list[str], undoing: bool) -> Operation:
     """``PATH TEXT``; the whole path must match one of the patterns above. Raises ValueError."""
     if len(words) != 2:
-        raise ValueError("write takes a path and a text")
+        raise ValueError("write: path and text needed")
     path, text = words
     run = ("write", path, text)
     if match := AFFINITY_PATH.fullmatch(path):
         if not CPU_LIST.fullmatch(text):
-            raise ValueError(f"{text!r} is no list of CPUs")
+            raise ValueError(f"{text!r} is not a CPU list")
         number = int(match[1])
         return Operation("affinity", run, f"irq {number}", (("smp_affinity_list", text),), number=number)
     if match := STEERING_PATH.fullmatch(path):
@@ -196,7 +198,7 @@ def parse_write(words: list[str], undoing: bool) -> Operation:
         if queue_file.endswith("rps_flow_cnt"):
             text = integer(text, MAX_FLOW_ENTRIES, "rps_flow_cnt")
         elif not CPU_MASK.fullmatch(text):
-            raise ValueError(f"{text!r} is no mask of CPUs")
+            raise ValueError(f"{text!r} is not a CPU mask")
         return Operation("steering", ("write", path, text), name, ((queue_file, text),), name)
     link, function = LINK_NUMVFS_PATH.fullmatch(path), PCI_NUMVFS_PATH.fullmatch(path)
     if link or function:
@@ -207,4 +209,4 @@ def parse_write(words: list[str], undoing: bool) -> Operation:
     if match := SYSCTL_PATH.fullmatch(path):
         text = integer(text, MAX_FLOW_ENTRIES if match[1] == "rps_sock_flow_entries" else 0x7FFFFFFF, match[1])
         return Operation("sysctl", ("write", path, text), f"net.core.{match[1]}", ((match[1], text),))
-    raise ValueError("this file is not one of those that nictop writes")
+    raise ValueError("nictop does not write this file")

@@ -34,7 +34,7 @@ def parse_nmcli(words: list[str]) -> Operation:
         selector, profile, rest = profile_of(rest)
         settings = properties(rest)
         if not settings:
-            raise ValueError("nmcli con mod takes at least one property")
+            raise ValueError("nmcli con mod needs at least one property")
         run = ("nmcli", "con", "mod", *selector, *flattened(settings))
         return Operation("profile modify", run, profile, settings, profile=profile)
     if area in ("con", "connection") and verb == "add":
@@ -42,26 +42,26 @@ def parse_nmcli(words: list[str]) -> Operation:
     if area in ("con", "connection") and verb == "up":
         selector, profile, rest = profile_of(rest)
         if rest and (len(rest) != 2 or rest[0] != "ifname"):
-            raise ValueError("nmcli con up takes a profile, and ifname with a name")
+            raise ValueError("nmcli con up: only a profile and ifname NAME are allowed")
         name = link_name(rest[1]) if rest else ""
         run = ("nmcli", "con", "up", *selector, *(("ifname", name) if name else ()))
         return Operation("profile up", run, profile, (), name, profile=profile)
     if area in ("dev", "device") and verb == "reapply" and len(rest) == 1:
         name = link_name(rest[0])
         if name in NMCLI_KEYWORDS:
-            raise ValueError(f"nmcli takes {name} for a word of its own")
+            raise ValueError(f"nmcli would read the interface name {name} as a keyword")
         return Operation("device reapply", ("nmcli", "dev", "reapply", name), name, (), name)
-    raise ValueError("nmcli is run as con mod, con add, con up and dev reapply")
+    raise ValueError("nmcli: only con mod, con add, con up and dev reapply are allowed")
 
 
 def parse_add(words: list[str]) -> Operation:
     """The words after ``con add``; raises ValueError."""
     if len(words) < 6 or words[:2] != ["type", "ethernet"] or words[2] != "ifname" or words[4] != "con-name":
-        raise ValueError("nmcli con add takes type ethernet ifname NAME con-name NAME, and properties")
+        raise ValueError("nmcli con add: only type ethernet ifname NAME con-name NAME and properties are allowed")
     interface, profile = link_name(words[3]), profile_name(words[5])
     settings = properties(words[6:])
     if any(key[0] in "+-" for key, _ in settings):
-        raise ValueError("a new profile has nothing yet that could be added to")
+        raise ValueError("nmcli con add: +PROPERTY and -PROPERTY are not allowed")
     run = ("nmcli", "con", "add", "type", "ethernet", "ifname", interface, "con-name", profile, *flattened(settings))
     return Operation("profile add", run, profile, settings, interface, profile=profile)
 
@@ -71,12 +71,12 @@ def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
     if words[:1] in (["id"], ["uuid"]) and len(words) >= 2:
         profile = words[1]
         if words[0] == "uuid" and not UUID.fullmatch(profile):
-            raise ValueError(f"{profile!r} is no UUID")
+            raise ValueError(f"{profile!r} is not a UUID")
         if words[0] == "id" and not 0 < len(profile.encode()) <= MAX_PROFILE_NAME_BYTES:
-            raise ValueError(f"the name of a profile has 1 to {MAX_PROFILE_NAME_BYTES} bytes here")
+            raise ValueError(f"a profile name must have 1 to {MAX_PROFILE_NAME_BYTES} bytes")
         return (words[0], profile), profile, words[2:]
     if not words:
-        raise ValueError("nmcli is not told which profile")
+        raise ValueError("nmcli: profile missing")
     profile = profile_name(words[0])
     return (profile,), profile, words[1:]
 
@@ -84,14 +84,14 @@ def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
 def profile_name(word: str) -> str:
     """The word, checked to be one that nmcli takes for the name of a profile. Raises ValueError."""
     if not word or word in NMCLI_KEYWORDS or word.startswith("-") or len(word.encode()) > MAX_PROFILE_NAME_BYTES:
-        raise ValueError(f"nmcli does not take {word!r} for the name of a profile: id or uuid before it makes it plain")
+        raise ValueError(f"nmcli would not read {word!r} as a profile name: put id or uuid before it")
     return word
 
 
 def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
     """(property, value) from alternating words; a property may be repeated (``+ipv4.addresses``). Raises ValueError."""
     if len(words) % 2:
-        raise ValueError("a property of a profile has one value")
+        raise ValueError("each property needs one value")
     for name in words[::2]:
         if not PROFILE_PROPERTY.fullmatch(name):
             raise ValueError(f"nictop does not set {name!r}")

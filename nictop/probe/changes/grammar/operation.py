@@ -45,5 +45,5 @@ class Operation:
 def link_name(word: str) -> str:
     """The word, checked to be a valid interface name. Raises ValueError."""
     if not LINK_NAME.fullmatch(word) or len(word.encode()) > MAX_LINK_NAME_BYTES:
-        raise ValueError(f"{word!r} is no name of an interface")
+        raise ValueError(f"{word!r} is not a valid interface name")
     return word

@@ -31,7 +31,7 @@ ACTIVATION_RETRY_SECONDS = 0.5
 """Seconds after a refusal: while NetworkManager starts, devices are not ready."""
 DEVICE_POLL_SECONDS = 0.1
 NM_DEVICE_STATE_PREPARE = 40
-NOT_RESTORED = "what was up on it is not up again"
+NOT_RESTORED = "its previous connection is not active again"
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ def unmet_targets(client: NmClient, targets: Iterable[Target], links: Iterable[L
         if device is None or not is_reached(target, device, now, None):
             found.append(f"{target.interface}: {NOT_RESTORED}")
         elif target.external and not device.active:
-            found.append(f"{target.interface}: NetworkManager does not look on as before")
+            found.append(f"{target.interface}: external connection not detected again by NetworkManager")
     changed_links = [link.name for link in links if not is_link_unchanged(link)]
-    return found + [f"the addresses, routes and MTU of {name} are not what they were" for name in changed_links]
+    return found + [f"addresses, routes or MTU of {name} not restored" for name in changed_links]
 
 
 def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
@@ -199,7 +199,7 @@ def activate(client: NmClient, target: Target, device: Device, now: NmState) -> 
         return ActivationCall(time.monotonic(), "", "" if answer.error is None else answer.text)
     profile = now.profiles.get(target.uuid)
     if profile is None:
-        return ActivationCall(time.monotonic(), "", "its profile is not there")
+        return ActivationCall(time.monotonic(), "", "profile not found")
     answer = client.request(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
     if answer.error is not None:
         return ActivationCall(

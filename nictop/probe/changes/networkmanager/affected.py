@@ -45,7 +45,7 @@ def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[Af
             continue
         found = now.profiles_named(names.get(operation.profile, operation.profile))
         if len(found) != 1:
-            return None, f"{len(found) or 'no'} profiles of NetworkManager are called {operation.profile}"
+            return None, f"{len(found) or 'no'} NetworkManager profiles have the name {operation.profile}"
         uuids.add(found[0].uuid)
         interfaces |= possible_interfaces(found[0], now)
         if "connection.id" in settings:

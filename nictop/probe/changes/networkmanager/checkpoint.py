@@ -114,7 +114,7 @@ def begin(
             seconds = rollback_timeout(keep_within)
             answer = client.request(ROOT, SERVICE, "CheckpointCreate", "aouu", device_paths, seconds, flags)
             if answer.error is not None:
-                return None, f"NetworkManager makes no checkpoint: {answer.text or answer.error}"
+                return None, f"NetworkManager cannot create a checkpoint: {answer.text or answer.error}"
             checkpoint = replace(checkpoint, path=str(answer.body[0]))
             problem = change_since(checkpoint, read_nm_state(client))
             if problem:
@@ -122,7 +122,7 @@ def begin(
                 return None, problem
             return checkpoint, ""
     except ImportError:
-        return None, "jeepney, the library that speaks D-Bus, is not there"
+        return None, "the Python library jeepney (D-Bus) is missing"
     except BUS_ERRORS as error:
         return None, error_text(error)
 
@@ -133,7 +133,7 @@ def startup_problem(affected: AffectedProfiles, now: NmState) -> str:
     empty = [name for name in affected.interfaces if not now.devices[name].active]
     if not now.starting or not empty:
         return ""
-    return f"NetworkManager is only starting, and nothing is up on {', '.join(empty)} yet: try again"
+    return f"NetworkManager is still starting, no active profile on {', '.join(empty)} yet: try again"
 
 
 def change_since(checkpoint: Checkpoint, now: NmState) -> str:
@@ -141,7 +141,7 @@ def change_since(checkpoint: Checkpoint, now: NmState) -> str:
     for one in checkpoint.targets:
         device = now.devices.get(one.interface)
         if device is None or Target.of(device, now).uuid != one.uuid or now.owner != checkpoint.owner:
-            return f"NetworkManager sets up {one.interface} by itself just now: try again"
+            return f"NetworkManager is activating {one.interface}: try again"
     return ""
 
 
@@ -199,7 +199,7 @@ def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> 
         with NmClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
             now = read_nm_state(client)
             if now.owner != checkpoint.owner:
-                return None, "NetworkManager has been started anew in the middle of the change"
+                return None, "NetworkManager was restarted during the change"
             if keep_within is not None and checkpoint.path:
                 seconds = rollback_timeout(keep_within)
                 client.require(ROOT, SERVICE, "CheckpointAdjustRollbackTimeout", "ou", checkpoint.path, seconds)
@@ -219,16 +219,16 @@ def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
             if not checkpoint.path:
                 return ""
             answer = client.request(ROOT, SERVICE, "CheckpointDestroy", "o", checkpoint.path)
-            return "" if answer.error is None else "NetworkManager has taken the change back by itself"
+            return "" if answer.error is None else "NetworkManager rolled the change back"
         if checkpoint.targets_after is None:
-            return "NetworkManager has been started anew in the middle of the change"
+            return "NetworkManager was restarted during the change"
         return apply_targets(client, checkpoint.targets_after, checkpoint.links_after, end)
 
     finished, problem = retry(confirm, checkpoint, limit)
     if finished or problem:
         return problem
     if checkpoint.targets_after is None:
-        return "NetworkManager does not run"
+        return "NetworkManager is not running"
     return restore_links_directly(checkpoint.links_after)  # its profiles are the new ones, and so must be the links
 
 
@@ -297,7 +297,7 @@ def restore_profile_files(checkpoint: Checkpoint, touched_files: set[str]) -> li
         )
         restore_no_auto_default(checkpoint.no_auto_default, checkpoint.specs, checkpoint.paths)
     except OSError as error:
-        return [f"{error.filename or 'a profile'} could not be put back: {error.strerror or error}"]
+        return [f"{error.filename or 'a profile'} could not be restored: {error.strerror or error}"]
     return []
 
 
@@ -306,5 +306,5 @@ def error_text(error: Exception) -> str:
     if isinstance(error, TimeoutError) and not error.errno:
         return "NetworkManager did not answer in time"
     if isinstance(error, FileNotFoundError):
-        return "there is no system bus"
+        return "no system bus"
     return str(error) or type(error).__name__

@@ -14,7 +14,7 @@ from nictop.probe.changes.plan.plan import ChangePlan
 
 OWNER_CHECK_SECONDS = 1.0
 """Seconds between checks whether NetworkManager still runs, while nmcli does."""
-NETWORKMANAGER_ENDED = "NetworkManager has ended in the middle of the change"
+NETWORKMANAGER_ENDED = "NetworkManager stopped during the change"
 
 CheckpointFields = dict[str, Any]
 """`checkpoint.Checkpoint` as a dictionary."""

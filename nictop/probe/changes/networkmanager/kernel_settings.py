@@ -47,7 +47,7 @@ def refuse_lasting_settings(operation: Operation, earlier: Iterable[Operation], 
     for name in sorted(changed_settings(operation, earlier, now)):
         area, _, which = name.partition("-")
         if which and area.startswith("ethtool.") and area[len("ethtool.") :] not in RESTORED:
-            raise ValueError(f"{name} is not set by nictop: NetworkManager would not take it back if it were killed")
+            raise ValueError(f"nictop does not set {name}: it could not be rolled back if NetworkManager were killed")
 
 
 def changed_settings(operation: Operation, earlier: Iterable[Operation], now: NmState) -> set[str]:

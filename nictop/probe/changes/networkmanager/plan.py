@@ -41,9 +41,9 @@ def describe(operations: Sequence[Operation]) -> list[Description]:
         with NmClient(bus.bus_address(), DESCRIBE_TIMEOUT) as client:
             now = read_nm_state(client)
     except ImportError:
-        raise ValueError("jeepney, the library that speaks D-Bus, is not there") from None
+        raise ValueError("the Python library jeepney (D-Bus) is missing") from None
     except FileNotFoundError:
-        raise ValueError("NetworkManager does not run: there is no system bus") from None
+        raise ValueError("NetworkManager is not running: no system bus") from None
     except TimeoutError:
         raise ValueError("NetworkManager did not answer in time") from None
     except BUS_ERRORS as error:
@@ -63,19 +63,23 @@ def describe_operation(operation: Operation, earlier: Sequence[Operation], now: 
     settings = " ".join(f"{key} {value}" for key, value in operation.settings)
     added_before = [one for one in earlier if one.profile == operation.profile and one.kind == "profile add"]
     links = affected_interfaces(operation, [*earlier], now)
-    disturbs = tuple(f"sets {name} up anew: no traffic for a moment" for name in links)
+    disturbs = tuple(f"reconfigures {name}: short traffic interruption" for name in links)
     if operation.kind == "profile add":
-        after = f"a profile for {operation.interface}" + (f" {settings}" if settings else "")
+        after = f"profile for {operation.interface}" + (f" {settings}" if settings else "")
         return Description(name_conflicts(operation.profile, now), after, operation.profile, links, (), True)
     if operation.kind == "device reapply":
-        return Description("as it was set up", "as its profile says now", operation.interface, links, disturbs, False)
+        return Description(
+            "current settings of the interface", "settings of its profile", operation.interface, links, disturbs, False
+        )
     found = now.profiles_named(operation.profile)
     if operation.kind == "profile up":
         devices = [one for one in now.devices.values() if one.interface in links]
         active = ", ".join(f"{one.interface}: {active_profile_name(one.active, now)}" for one in devices)
-        return Description(active or "not up", f"up: {operation.profile}", operation.profile, links, disturbs, False)
+        return Description(
+            active or "not active", f"active: {operation.profile}", operation.profile, links, disturbs, False
+        )
     if added_before or not found:
-        return Description("as it was added", settings, operation.profile, links, (), True)
+        return Description("settings of the new profile", settings, operation.profile, links, (), True)
     before = read_properties(found[0].uuid, [key.lstrip("+-") for key, _ in operation.settings])
     return Description(before, settings, found[0].id, links, (), True)
 
@@ -83,7 +87,7 @@ def describe_operation(operation: Operation, earlier: Sequence[Operation], now: 
 def name_conflicts(name: str, now: NmState) -> str:
     """Text about profiles that already have this name, or this UUID."""
     found = sorted(one.uuid for one in now.profiles_named(name))
-    return f"a profile of this name: {', '.join(found)}" if found else "no such profile"
+    return f"existing profile of this name: {', '.join(found)}" if found else "no such profile"
 
 
 def affected_interfaces(operation: Operation, earlier: list[Operation], now: NmState) -> tuple[str, ...]:
@@ -96,7 +100,7 @@ def affected_interfaces(operation: Operation, earlier: list[Operation], now: NmS
 
 
 def active_profile_name(uuid: str, now: NmState) -> str:
-    return now.profiles[uuid].id if uuid in now.profiles else "nothing up"
+    return now.profiles[uuid].id if uuid in now.profiles else "no active profile"
 
 
 def read_properties(uuid: str, names: Sequence[str]) -> str:
@@ -114,8 +118,8 @@ def read_properties(uuid: str, names: Sequence[str]) -> str:
                 check=False,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise ValueError(f"nmcli does not say what {name} is: {error}") from None
+            raise ValueError(f"nmcli cannot read {name}: {error}") from None
         if done.returncode:
-            raise ValueError(f"NetworkManager knows no {name}")
+            raise ValueError(f"NetworkManager has no property {name}")
         values.append(f"{name} {' '.join(done.stdout.decode('utf-8', 'replace').split()) or '(none)'}")
     return " ".join(values)

@@ -82,11 +82,11 @@ def restore_settings(
         if profile.id in added and profile.uuid not in known:
             answer = client.request(profile.path, PROFILE_INTERFACE, "Delete")
             if answer.error is not None:
-                problems.append(f"the new profile {profile.id} is still there: {answer.text or answer.error}")
+                problems.append(f"new profile {profile.id} not removed: {answer.text or answer.error}")
     for copy in copies:
         refusal = restore_profile(client, copy, now)
         if refusal:
-            problems.append(f"the profile {copy.id} is not what it was: {refusal}")
+            problems.append(f"profile {copy.id} not restored: {refusal}")
     return problems
 
 

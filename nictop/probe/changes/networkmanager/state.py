@@ -118,7 +118,7 @@ class NmClient(BusConnection):
         while True:
             serial, answer = self._next_reply()
             if serial == self._serial and answer.error in NOT_RUNNING:
-                raise ConnectionError("NetworkManager does not run")
+                raise ConnectionError("NetworkManager is not running")
             if serial == self._serial:
                 return answer
 
@@ -135,11 +135,11 @@ def read_nm_state(client: NmClient) -> NmState:
     does."""
     owner = client.request("/org/freedesktop/DBus", bus.BUS_NAME, "GetNameOwner", "s", SERVICE)
     if owner.error is not None or not owner.body:
-        raise ConnectionError("NetworkManager does not run")
+        raise ConnectionError("NetworkManager is not running")
     (tree,) = client.require("/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects")
     objects = untyped_objects(tree)
     if ROOT not in objects:
-        raise ConnectionError("NetworkManager is only starting")
+        raise ConnectionError("NetworkManager is still starting")
     paths = profile_paths(objects)
     answers: list[DbusReply] = []
     for first in range(0, len(paths), MAX_PENDING_CALLS):

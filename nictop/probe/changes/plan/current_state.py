@@ -73,7 +73,7 @@ def read_state(operation: Operation, roots: Roots) -> State:
     try:
         return READERS[operation.kind](operation, roots)
     except OSError as error:
-        raise ValueError(f"{operation.subject} cannot be read: {error.strerror or error}") from None
+        raise ValueError(f"cannot read {operation.subject}: {error.strerror or error}") from None
 
 
 def target_state(operation: Operation, before: State) -> State:
@@ -119,7 +119,7 @@ def read_ifindex(name: str) -> int:
     try:
         return socket.if_nametoindex(name)
     except OSError:
-        raise ValueError(f"there is no interface {name}") from None
+        raise ValueError(f"no interface {name}") from None
 
 
 def read_link(name: str) -> Link:
@@ -130,7 +130,7 @@ def read_link(name: str) -> Link:
         links = [parse_link(payload) for _, payload in netlink.request(RTM_GETLINK, query)]
     link = links[0] if links else None
     if link is None:
-        raise ValueError(f"the kernel says nothing of {name}")
+        raise ValueError(f"the kernel reports nothing about {name}")
     return link
 
 
@@ -151,7 +151,7 @@ def read_ethtool_part(name: str, part: str) -> object:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
             value = ethtool.read_by_ioctl(control, name, ethtool.IOCTL_READERS[part])
     if isinstance(value, Unreadable):
-        raise ValueError(f"the driver of {name} offers no {part}: {value.detail}")
+        raise ValueError(f"the driver of {name} does not support {part}: {value.detail}")
     return value
 
 
@@ -180,7 +180,7 @@ def read_features(operation: Operation, _: Roots) -> State:
     for key, _value in operation.settings:
         names = matching_features(key, now)
         if not names:
-            raise ValueError(f"{operation.interface} has no feature {key} that could be changed")
+            raise ValueError(f"{operation.interface} has no changeable feature {key}")
         state.update({name: now[name] for name in names})
     return state
 
@@ -196,7 +196,7 @@ def read_coalescing(operation: Operation, _: Roots) -> State:
     assert isinstance(record, dict)
     missing = [key for key, _value in operation.settings if key not in record]
     if missing:
-        raise ValueError(f"the driver of {operation.interface} has no {', '.join(missing)}")
+        raise ValueError(f"the driver of {operation.interface} does not support {', '.join(missing)}")
     words = {"adaptive-rx": ("off", "on"), "adaptive-tx": ("off", "on")}
     return {
         key: words[key][bool(record[key])] if key in words else str(record[key]) for key, _value in operation.settings
@@ -207,7 +207,7 @@ def read_mtu(operation: Operation, _: Roots) -> State:
     link = read_link(operation.interface)
     wanted = int(operation.settings[0][1])
     if wanted < (link.min_mtu or 0) or (link.max_mtu and wanted > link.max_mtu):
-        raise ValueError(f"{operation.interface} takes an MTU from {link.min_mtu} to {link.max_mtu}")
+        raise ValueError(f"{operation.interface} supports an MTU of {link.min_mtu} to {link.max_mtu}")
     return {"mtu": str(link.mtu)}
 
 
@@ -238,10 +238,12 @@ def read_vf(operation: Operation, _: Roots) -> State:
     if "vlan" in keys and "qos" not in keys:
         keys.append("qos")
     if "vlan" in keys and one.vlan and one.vlan_protocol not in (None, "802.1Q"):
-        raise ValueError(f"VF {operation.number} of {name} has an {one.vlan_protocol} VLAN, which cannot be put back")
+        raise ValueError(
+            f"VF {operation.number} of {name} has an {one.vlan_protocol} VLAN, which could not be restored"
+        )
     missing = [key for key in keys if known[key] is None]
     if missing:
-        raise ValueError(f"the driver of {name} does not say {', '.join(missing)} of a VF")
+        raise ValueError(f"the driver of {name} does not report {', '.join(missing)} of a VF")
     return {key: str(known[key]) for key in keys}
 
 
@@ -267,7 +269,7 @@ def read_file(operation: Operation, roots: Roots) -> State:
         if roots == Roots() and (
             not isinstance(index, str) or parse_integer(index) != read_ifindex(operation.interface)
         ):
-            raise ValueError(f"/sys shows another network namespace, not {operation.interface}")
+            raise ValueError(f"/sys belongs to another network namespace without {operation.interface}")
     content = read_text(roots.path(operation.words[1]))
     if isinstance(content, Unreadable):
         missing = f"{operation.subject} has no {os.path.basename(operation.words[1])}"

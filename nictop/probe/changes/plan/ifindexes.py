@@ -33,7 +33,7 @@ def link_names(actions: Iterable[Sequence[str]]) -> set[str]:
 def refuse_other_link(name: str, ifindexes: Ifindexes) -> None:
     """Raises ValueError when a name now belongs to another link than when the plan was shown."""
     if name in ifindexes and read_ifindexes([name]) != {name: ifindexes[name]}:
-        raise ValueError(f"{name} is not the interface any more that was shown")
+        raise ValueError(f"{name} is now another interface")
 
 
 def with_current_name(operation: Operation, ifindexes: Ifindexes) -> Operation:
@@ -44,7 +44,7 @@ def with_current_name(operation: Operation, ifindexes: Ifindexes) -> Operation:
     try:
         now = socket.if_indextoname(ifindexes[name])
     except OSError:
-        raise ValueError(f"the interface that was {name} is not there any more") from None
+        raise ValueError(f"interface {name} no longer exists") from None
     return operation if now == name else parse_action(with_name(operation, now), undoing=True)
 
 

@@ -19,7 +19,7 @@ from nictop.probe.records import Link
 MAX_ANCESTORS = 32
 MAX_ROUTED_CLIENTS = 256
 """Clients for which the return route is looked up."""
-OWN_SSH = "this very SSH connection"
+OWN_SSH = "this SSH connection"
 OTHER_SSH = "an SSH connection"
 DEFAULT_ROUTE = "the default route"
 

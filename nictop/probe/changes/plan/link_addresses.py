@@ -113,7 +113,7 @@ def restore_link(before: LinkAddresses) -> str:
     try:
         now = read_link_addresses(before.name)
         if now is None:
-            return f"{before.name} is not there any more"
+            return f"{before.name} no longer exists"
         if now.mtu != before.mtu:
             run_command(["ip", "link", "set", "dev", before.name, "mtu", str(before.mtu)])
         if before.disable_ipv6 and now.disable_ipv6 != before.disable_ipv6:
@@ -126,9 +126,9 @@ def restore_link(before: LinkAddresses) -> str:
         for *words, dump in before.saved:
             run_command(["ip", *words], b64decode(dump))
         if not is_link_unchanged(before):
-            return f"the addresses, routes and MTU of {before.name} are not what they were"
+            return f"addresses, routes or MTU of {before.name} not restored"
     except (OSError, ValueError) as error:
-        return f"the addresses of {before.name} could not be put back: {error}"
+        return f"addresses of {before.name} not restored: {error}"
     return ""
 
 

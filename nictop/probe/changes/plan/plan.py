@@ -68,7 +68,7 @@ class PlannedOperation:
 def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
     """Raises ValueError with a sentence: not allowed, not possible on this host, or not understood."""
     if not 0 < len(actions) <= MAX_ACTIONS:
-        raise ValueError(f"a change has 1 to {MAX_ACTIONS} actions")
+        raise ValueError(f"a change must have 1 to {MAX_ACTIONS} actions")
     operations = [parse_action(words) for words in actions]
     refuse_repetitions(operations)
     links, _ = read_links(roots.sys)
@@ -136,7 +136,7 @@ def read_operation(
     try:
         undo = () if equal(before, after) else read_undo(operation, before, links, roots)
     except OSError as error:
-        raise ValueError(f"what would take back a change of {operation.subject} cannot be read: {error}") from None
+        raise ValueError(f"the values to restore {operation.subject} cannot be read: {error}") from None
     return PlannedOperation(operation, before, after, undo, touched, words, subject=operation.subject)
 
 
@@ -178,10 +178,10 @@ def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, .
     """The record that is sent to the watching side."""
     goes_over: tuple[str, ...] = ()
     if planned.operation.kind not in NON_DISRUPTIVE_KINDS:
-        goes_over = tuple(f"{label} goes over {name}" for name in planned.links for label in dependents.get(name, ()))
+        goes_over = tuple(f"{label} uses {name}" for name in planned.links for label in dependents.get(name, ()))
     return PlannedAction(
         words=planned.operation.words,
-        before=as_text(planned.before).strip() or "not there yet",
+        before=as_text(planned.before).strip() or "none",
         after=as_text(planned.after).strip(),
         undo=planned.undo,
         subject=planned.subject,
@@ -206,11 +206,11 @@ def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:
 
 
 INTERRUPTIONS: dict[str, tuple[str, ...]] = {
-    "channels": ("resets {name}: no traffic for a moment",),
-    "rings": ("resets {name}: no traffic for a moment",),
-    "features": ("may reset {name}: no traffic for a moment",),
-    "mtu": ("may reset {name}: no traffic for a moment",),
-    "virtual functions": ("may reset {name}: no traffic for a moment",),
-    "virtual function": ("who has VF {number} of {name} may notice",),
-    "address del": ("whoever talks to this address of {name} is cut off",),
+    "channels": ("resets {name}: short traffic interruption",),
+    "rings": ("resets {name}: short traffic interruption",),
+    "features": ("may reset {name}: short traffic interruption",),
+    "mtu": ("may reset {name}: short traffic interruption",),
+    "virtual functions": ("may reset {name}: short traffic interruption",),
+    "virtual function": ("may affect the user of VF {number} of {name}",),
+    "address del": ("connections to this address of {name} are lost",),
 }

@@ -52,7 +52,7 @@ def read_undo(operation: Operation, before: State, links: Sequence[Link], roots:
         return ((*operation.words[:2], "0"),)
     (value,) = before.values()
     if kind == "affinity" and not CPU_LIST.fullmatch(value):
-        raise ValueError(f"{operation.subject} has no CPUs now that could be put back")
+        raise ValueError(f"{operation.subject} has no CPU list that could be restored")
     return ((*operation.words[:2], value),)
 
 
@@ -77,7 +77,9 @@ def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) ->
     name, wanted = operation.interface, int(operation.settings[0][1])
     index = read_ifindex(name)
     if wanted < IPV6_MIN_MTU and any(one.family == "ipv6" for one in read_addresses(name)):
-        raise ValueError(f"an MTU below {IPV6_MIN_MTU} would take the IPv6 addresses of {name} away for good")
+        raise ValueError(
+            f"an MTU below {IPV6_MIN_MTU} would remove the IPv6 addresses of {name}, which could not be restored"
+        )
     stacked = (one for one in links if one.lower == index and one.lower_namespace is None)
     upper = [one for one in stacked if one.kind != "veth" and one.mtu > wanted]  # IFLA_LINK of a veth is its peer
     others = [("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in upper]
@@ -91,14 +93,14 @@ def refuse_lost_routes(operation: Operation) -> None:
     interface = ipaddress.ip_interface(text)
     matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
     if any("permanent" not in one.flags for one in matching):
-        raise ValueError(f"{text} was lent to {name}: its time could not be put back")
+        raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
         if "secondary" in one.flags and other.network == interface.network and other != interface:
-            raise ValueError(f"{text} would take {one.address} along, which is secondary to it")
+            raise ValueError(f"removing {text} would also remove its secondary address {one.address}")
     for gateway, source in read_routes(name, interface.version):
         if source == str(interface.ip) or (gateway is not None and ipaddress.ip_address(gateway) in interface.network):
-            raise ValueError(f"{text} would take a route of {name} along, which nothing brings back")
+            raise ValueError(f"removing {text} would also remove a route of {name}, which could not be restored")
 
 
 def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
@@ -127,8 +129,8 @@ def refuse_vf_recreation(operation: Operation, before: State, roots: Roots) -> N
     (now,) = before.values()
     (_, wanted) = operation.settings[0]
     if now != "0":
-        raise ValueError(f"{operation.subject} has {now} VFs: their number is set from 0 only, or they would be lost")
+        raise ValueError(f"{operation.subject} already has {now} VFs: another number would remove them")
     total = read_text(os.path.join(os.path.dirname(roots.path(operation.words[1])), "sriov_totalvfs"))
     maximum = parse_integer(total) if isinstance(total, str) else None
     if maximum is None or int(wanted) > maximum:
-        raise ValueError(f"{operation.subject} can have {maximum or 0} VFs")
+        raise ValueError(f"{operation.subject} supports {maximum or 0} VFs")

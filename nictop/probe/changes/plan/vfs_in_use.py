@@ -29,7 +29,7 @@ def find_vf_in_use(device: str, roots: Roots) -> str:
         if driver is None:
             continue
         if PASSTHROUGH_DRIVER.search(driver):
-            return f"{address} is passed through ({driver})"
+            return f"{address} is passed through to a guest ({driver})"
         interfaces = folder.names("functions", f"{name}/net")
         if not interfaces:
             return f"{address} is bound to {driver} and has no interface here"
@@ -50,5 +50,5 @@ def find_link_use(name: str, roots: Roots) -> str:
     except (ValueError, OSError):
         flags = read_text(f"{path}/flags")
         number = parse_integer(flags, 16) if isinstance(flags, str) else None
-        return f"{name}, which cannot be looked at" if number is None or number & IFF_UP else ""
+        return f"{name}, which cannot be checked" if number is None or number & IFF_UP else ""
     return f"{name} with {addresses[0].address}" if addresses else ""

@@ -190,7 +190,7 @@ def read_module(netlink: NetlinkSocket, ifindex: int) -> Module | Unreadable:
             if error.errno == errno.ETIMEDOUT:
                 raise
     module = modules.parse_module(pages)
-    return module or Unreadable("malformed", f"module EEPROM begins with {pages[modules.LOWER][:4].hex()}")
+    return module or Unreadable("malformed", f"unknown module EEPROM, first bytes {pages[modules.LOWER][:4].hex()}")
 
 
 def read_page(netlink: NetlinkSocket, ifindex: int, page: modules.Page) -> bytes:
@@ -228,7 +228,7 @@ def read_link(
             value = read_by_ioctl(control, name, fallback) if fallback else trouble or value
         values[part] = value
     if link.bus is None:
-        module = Unreadable("not_offered", "a link without a device")
+        module = Unreadable("not_offered", "the interface has no device")
     elif module is None or (isinstance(module, Unreadable) and module.reason == "not_offered"):
         module = read_module_by_ioctl(control, name)
     counters = read_by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
@@ -256,7 +256,9 @@ def read_module_by_ioctl(control: socket.socket, name: str) -> Module | Unreadab
     if not isinstance(eeprom, bytes):
         return eeprom if isinstance(eeprom, Unreadable) else Unreadable("failed", "SIOCETHTOOL")
     pages = {modules.LOWER: eeprom[:128], modules.UPPER: eeprom[128:256], modules.SFP_DIAGNOSTICS: eeprom[256:384]}
-    return modules.parse_module(pages) or Unreadable("malformed", f"module EEPROM begins with {eeprom[:4].hex()}")
+    return modules.parse_module(pages) or Unreadable(
+        "malformed", f"unknown module EEPROM, first bytes {eeprom[:4].hex()}"
+    )
 
 
 def part_from_replies(part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings) -> object:

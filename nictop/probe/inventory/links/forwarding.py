@@ -64,7 +64,7 @@ def read_forwarding(
         detail = f"more than {MAX_FORWARDING_ENTRIES} entries, or {MAX_DUMPED_ENTRIES} on all links"
         return tuple(found), Unreadable("failed", detail)
     except DumpInterrupted:
-        return tuple(found), Unreadable("failed", "forwarding: changed all the time, may be incomplete")
+        return tuple(found), Unreadable("failed", "forwarding: changed while it was read, may be incomplete")
     except OSError as error:
         return tuple(found), unreadable_from_error(error, "forwarding")
     return tuple(found), None

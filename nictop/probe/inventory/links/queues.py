@@ -77,7 +77,7 @@ def dump(connection: netlink.NetlinkSocket, command: int, source: str) -> tuple[
         return connection.generic("netdev", command, dump=True), None
     except netlink.DumpInterrupted as error:
         bodies = [body[netlink.GENERIC_HEADER.size :] for _, body in error.replies]
-        return bodies, Unreadable("failed", f"{source}: changed all the time, may be incomplete")
+        return bodies, Unreadable("failed", f"{source}: changed while it was read, may be incomplete")
     except OSError as error:
         return [], None if error.errno in UNSUPPORTED_ERRNOS else unreadable_from_error(error, source)
 

@@ -51,7 +51,7 @@ ADDRESS_ASSIGNMENTS: tuple[Literal["permanent", "random", "stolen", "set"], ...]
     "set",
 )
 """NET_ADDR_* of addr_assign_type."""
-NAMESPACE_DETAIL = "sysfs shows another network namespace"
+NAMESPACE_DETAIL = "sysfs belongs to another network namespace"
 
 
 def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadable]]:
@@ -94,7 +94,7 @@ def dump(
     try:
         return [payload for _, payload in netlink.dump(kind, query, keep=keep)]
     except DumpInterrupted as error:
-        failed[source] = Unreadable("failed", f"{source}: changed all the time, may be incomplete")
+        failed[source] = Unreadable("failed", f"{source}: changed while it was read, may be incomplete")
         return [payload for _, payload in error.replies]
     except OSError as error:
         failed[source] = unreadable_from_error(error, source)

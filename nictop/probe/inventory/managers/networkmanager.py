@@ -49,13 +49,13 @@ def read_networkmanager(
     """
     address = bus.bus_address(run)
     if not address:
-        return None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS names no Unix socket")
+        return None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS is not a Unix socket")
     try:
         connection = BusConnection(address, REPLY_TIMEOUT, longest=NETWORKMANAGER_TIMEOUT)
     except FileNotFoundError:
         return None, None
     except ImportError:
-        return None, Unreadable("missing", "jeepney, the library that speaks D-Bus, is not there")
+        return None, Unreadable("missing", "the Python library jeepney (D-Bus) is missing")
     except (OSError, ValueError, EOFError) as error:
         return None, why_failed(error, f"the system bus at {address.lstrip(chr(0))}")
     with connection:
@@ -71,7 +71,7 @@ def read_networkmanager(
 def why_failed(error: Exception, who: str) -> Unreadable:
     """`Unreadable` for an exception of the connection; `who`: the bus or the service."""
     if isinstance(error, TimeoutError) and not error.errno:
-        return Unreadable("failed", f"{who} did not answer: {str(error) or f'nothing came for {REPLY_TIMEOUT:g} s'}")
+        return Unreadable("failed", f"{who} did not answer: {str(error) or f'no reply within {REPLY_TIMEOUT:g} s'}")
     if isinstance(error, OSError) and error.errno:
         return unreadable_from_error(error, who)
     return Unreadable("failed", f"{who}: {error or type(error).__name__}")
@@ -98,9 +98,9 @@ def request_all(connection: BusConnection, links: tuple[Link, ...]) -> tuple[Net
             for number, reply in connection.each(SERVICE, ((path, PROFILE_INTERFACE, "GetSettings") for path in batch)):
                 replies[batch[number]] = reply
     except (OSError, ValueError, EOFError) as error:
-        unreadable["profiles"] = why_failed(error, f"after {len(replies)} of {len(paths)} profiles NetworkManager")
+        unreadable["profiles"] = why_failed(error, f"NetworkManager (after {len(replies)} of {len(paths)} profiles)")
     if len(paths) > MAX_PROFILES:
-        unreadable["profiles"] = Unreadable("failed", f"{len(paths)} profiles: only {MAX_PROFILES} were read")
+        unreadable["profiles"] = Unreadable("failed", f"only {MAX_PROFILES} of {len(paths)} profiles were read")
     settings = {path: replies[path] for path in paths if path in replies}
     return replace(parse_objects(objects, settings, links), unreadable=unreadable), None
 

@@ -96,7 +96,7 @@ def _check_answer(answer: bytes) -> None:
     if answer == ANSWER_BUSY:
         raise OSError(errno.EBUSY, "the server is busy running a test")
     if answer != ANSWER_GO:
-        text = "what listens there is not the built-in generator" if answer else "the server has hung up"
+        text = "the server is not the built-in generator" if answer else "the server closed the connection"
         raise OSError(errno.EPROTO, text)
 
 

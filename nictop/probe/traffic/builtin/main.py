@@ -114,7 +114,7 @@ class BuiltinRun:
         while not ended:
             now = time.monotonic()
             if now >= limit:
-                self._error = "the other end has fallen silent"
+                self._error = "no more data from the other end"
                 return {}
             ended = bool(poll.poll(max(0.0, min(report.next(), limit - start) - (now - start)) * 1000))
             now = self._finish_time(start) if ended else time.monotonic()
@@ -199,7 +199,7 @@ class BuiltinRun:
             del self._pids[pid]
             user, system = user + usage.ru_utime, system + usage.ru_stime
             if status:
-                self._error = "a stream has ended early"
+                self._error = "a stream ended early"
         return {"cpu_user": round(user, 6), "cpu_system": round(system, 6)}
 
     def _kill(self) -> None:

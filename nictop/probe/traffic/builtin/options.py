@@ -73,9 +73,9 @@ def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
         try:
             setattr(options, field, parse(value))
         except ValueError as error:
-            raise ValueError(f"{value[:40]!r} is no value of {name}: {error}") from None
+            raise ValueError(f"invalid value of {name}: {value[:40]!r} is {error}") from None
     if options.udp and options.length and not MIN_DATAGRAM_BYTES <= options.length <= MAX_DATAGRAM_BYTES:
-        raise ValueError(f"a datagram has {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
+        raise ValueError(f"datagram size must be {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
     options.length = options.length or (1448 if options.udp else 128 * 1024)
     return options
 
@@ -87,7 +87,7 @@ def whole_number(minimum: int, maximum: int, base: int = 1024) -> Callable[[str]
         match = INTEGER_WITH_SUFFIX.fullmatch(text)
         number = int(match[1]) * base ** SUFFIX_EXPONENTS[match[2].lower()] if match else -1
         if not minimum <= number <= maximum:
-            raise ValueError(f"not a whole number from {minimum} to {maximum}")
+            raise ValueError(f"not an integer from {minimum} to {maximum}")
         return number
 
     return parse
@@ -109,7 +109,7 @@ def matching(pattern: str) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise ValueError("not a word of its kind")
+            raise ValueError("not valid")
         return text
 
     return parse

@@ -79,7 +79,7 @@ class StreamGroup:
     def check_timeout(self) -> None:
         """Raises OSError when the client or some of its streams are late."""
         if time.monotonic() >= self._end:
-            raise OSError(errno.ETIMEDOUT, "not all streams have come" if self._sockets else "no client has come")
+            raise OSError(errno.ETIMEDOUT, "not all streams connected" if self._sockets else "no client connected")
 
     def match_greeting(self, data: bytes) -> Greeting | None:
         """The greeting of a new stream of this group, else None; the first greeting determines the group."""

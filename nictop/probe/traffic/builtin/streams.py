@@ -124,7 +124,7 @@ def send_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
         try:
             connection.send(buffer)
         except ConnectionRefusedError:
-            raise OSError(errno.ECONNREFUSED, "the other end has gone") from None
+            raise OSError(errno.ECONNREFUSED, "the other end closed its UDP port") from None
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 continue
@@ -182,7 +182,7 @@ def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
         try:
             size, control, _, _ = connection.recvmsg_into(view, ancillary)
         except BlockingIOError:
-            raise OSError(errno.ETIMEDOUT, f"nothing has come for {RECEIVE_TIMEOUT_SECONDS} s") from None
+            raise OSError(errno.ETIMEDOUT, f"no data received for {RECEIVE_TIMEOUT_SECONDS} s") from None
         if size < DATAGRAM_HEADER.size:
             continue
         number, sent = DATAGRAM_HEADER.unpack_from(buffer)

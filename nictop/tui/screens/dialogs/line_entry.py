@@ -3,7 +3,7 @@
 ╭ Record to file ────────────────────────────────────────────────╮
 │ Record all hosts (including tests) until you press r again.    │
 │ nictop-vm1-20261121-140320.nictop                              │
-│ nictop-vm1-20261121-140320.nictop exists already               │
+│ nictop-vm1-20261121-140320.nictop already exists               │
 │                                                                │
 │ [ Record ] [ Cancel ]                                          │
 ╰ Tab Next · Enter Record · Esc Cancel ──────────────────────────╯

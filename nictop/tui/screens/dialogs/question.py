@@ -1,8 +1,7 @@
 """A question that must be answered before a connection is made: an unknown host key, a passphrase, a password.
 
     ╭ pve: unknown host key ─────────────────────────────────────────╮
-    │ The host key of pve is not known. Is ssh-ed25519 SHA256:3Vq…   │
-    │ its key?                                                       │
+    │ Unknown host key of pve: ssh-ed25519 SHA256:3Vq…. Trust it?    │
     │ Compare the fingerprint with the host's own.                   │
     │                                                                │
     │ [ Trust ] [ Reject ]                                           │

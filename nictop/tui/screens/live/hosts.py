@@ -4,7 +4,7 @@
  ● vm1     live                  root     root@127.0.0.1:2221
  ◌ pve     reconnecting in 4 s   –        pve
 ── pve ───────────────────────────────────────────────────────
- why      pve refuses the connection; is sshd running there?
+ why      pve port 22: connection refused
  HOST      NAME    LINK   …
  vm1       ens192  ▲ 10G
 """

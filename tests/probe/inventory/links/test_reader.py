@@ -107,7 +107,7 @@ def test_parent_devices_from_sysfs(capture: Capture) -> None:
 def test_files_of_another_link_of_the_same_name_are_not_used(capture: Capture) -> None:
     link = read_from_sysfs(Link(77, "ens224", 1, 0, "up", None, 1500), str(capture("guest") / "sys"))
     assert (link.bus, link.device, link.pci_address, link.address_assignment) == (None, None, None, None)
-    assert link.unreadable["address_assignment"].detail == "sysfs shows another network namespace"
+    assert link.unreadable["address_assignment"].detail == "sysfs belongs to another network namespace"
 
 
 def test_settings_of_virtual_functions(capture: Capture) -> None:
@@ -294,7 +294,7 @@ def test_links_added_and_removed_during_the_dump(namespace: Namespace) -> None:
         changes.stdin.close()
         while changes.poll() is None:
             links, trouble = namespace.call(read_links)
-            assert {why.detail for why in trouble.values()} <= {"links: changed all the time, may be incomplete"}
+            assert {why.detail for why in trouble.values()} <= {"links: changed while it was read, may be incomplete"}
             assert "lo" in {link.name for link in links}
             records, _ = namespace.call(functools.partial(read_ethtool, links))
             reasons = {why.reason for record in records.values() for why in record.unreadable.values()}

@@ -439,7 +439,7 @@ def test_a_busy_service_gets_more_time_and_its_replies_are_kept(
     assert trouble is None and found is not None
     assert [one.id for one in found.profiles] == ["1", "2"]
     assert found.unreadable["profiles"].detail == (
-        "after 2 of 3 profiles NetworkManager did not answer: nothing came for 0.2 s"
+        "NetworkManager (after 2 of 3 profiles) did not answer: no reply within 0.2 s"
     )
 
 
@@ -502,7 +502,7 @@ def test_without_a_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_invalid_bus_address(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
     assert read_networkmanager(()) in (
-        (None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS names no Unix socket")),
+        (None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS is not a Unix socket")),
         (None, None),
     )
 

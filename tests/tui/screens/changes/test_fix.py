@@ -222,7 +222,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             form = screen.app.screen.query_one(Form)
             assert "Address/prefix ▏(required) e.g. 192.0.2.10/24" in " ".join(screen.lines(Form)[0].split())
             await screen.press(*"192.0.2.300/24", "enter")
-            assert form.problems == {"ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with its prefix length'}
+            assert form.problems == {"ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with prefix length'}
             await screen.press("delete", *"192.0.2.10/24")
             commands_shown = screen.dialog_text().replace(" \\ ", " ")
             assert "ipv4.addresses 192.0.2.10/24" in commands_shown and "<" not in commands_shown
@@ -230,7 +230,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             await screen.wait_for_stage("prepared")
             words = screen.dialog_text()
             assert "new ipv4.method manual ipv4.addresses 192.0.2.10/24" in words
-            assert "▲ sets ens37 up anew: no traffic for a moment" in words
+            assert "▲ reconfigures ens37: short traffic interruption" in words
             assert "192.0.2.10" not in manager.namespace.run(["ip", "address"])
             await screen.press("right", "enter")
             await screen.wait_for_text("✓ Applied and verified")
@@ -323,7 +323,7 @@ async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: s
     async with screen_with_changes_in_namespace() as (screen, namespace):
         namespace.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
         await screen.prepare_fix()
-        assert f"▲ the default route goes over {LINK}" in screen.dialog_text()
+        assert f"▲ the default route uses {LINK}" in screen.dialog_text()
         await screen.press("right", "enter")
         assert "This may disconnect vm1" in screen.dialog_text()
         assert read_mtu(namespace) == 1500
