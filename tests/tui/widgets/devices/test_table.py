@@ -103,7 +103,7 @@ async def test_marks_in_ascii() -> None:
         await publish(screen, about(2, "critical"), about(3), about(4, "info"))
         assert row_with(screen, " ens192 ").startswith(">X ens192")
         assert row_with(screen, " ens224 ").startswith(" ! ens224")
-        assert row_with(screen, "Virtual").startswith(" - Virtual interfaces > 2 hidden (o)")
+        assert row_with(screen, "Virtual").startswith(" i Virtual interfaces > 2 hidden (o)")
         assert [row for row in screen.drawn() if not row.isascii()] == []
 
 

@@ -74,7 +74,7 @@ def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
     for severity, mark, plain, style in (
         ("critical", "✖", "X", "bad"),
         ("warning", "▲", "!", "warn"),
-        ("info", "·", "-", ""),
+        ("info", "·", "i", ""),
     ):
         found = finding(severity=severity)  # type: ignore[arg-type]
         assert draw_finding(found, 80)[0][0] == (f" {mark} {severity}  ", style)

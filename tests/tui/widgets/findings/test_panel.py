@@ -40,7 +40,7 @@ def test_a_long_title_is_cut_and_the_number_is_not() -> None:
 
 @pytest.mark.parametrize(
     ("severity", "mark", "plain", "style"),
-    [("critical", "✖", "X", "bad"), ("warning", "▲", "!", "warn"), ("info", "·", "-", "")],
+    [("critical", "✖", "X", "bad"), ("warning", "▲", "!", "warn"), ("info", "·", "i", "")],
 )
 def test_the_mark_and_its_colour_are_those_of_the_severity(
     severity: Severity, mark: str, plain: str, style: str
