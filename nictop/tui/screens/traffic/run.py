@@ -22,6 +22,8 @@ from nictop.tui.widgets.traffic.comparison_view import verdict_of
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
+    from nictop.traffic.experiment.experiment import ChangeRequired
+
 RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
 LIVE_SCREENS = 2
@@ -36,6 +38,7 @@ class RunScreen(RunPage):
     def __init__(self) -> None:
         super().__init__()
         self._keys = (False, False)
+        self._asked: ChangeRequired | None = None
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -66,7 +69,8 @@ class RunScreen(RunPage):
     def _ask_for_change(self) -> None:
         """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
-        if traffic.asks and traffic.wanted is not None and not isinstance(self.app.screen, ChangeScreen):
+        if traffic.asks and traffic.wanted is not None and traffic.wanted is not self._asked:
+            self._asked = traffic.wanted
             words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
             self.app.push_screen(ChangeScreen(words), self._answer)
 

@@ -314,6 +314,22 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
 
 
 @real
+async def test_change_is_asked_for_once_when_news_of_the_run_comes_as_the_dialog_closes() -> None:
+    async with two_hosts() as runs:
+        await compare_by_hand(runs)
+        await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
+        asked = runs.app.screen
+        assert isinstance(asked, ChangeScreen)
+        asked.press("yes")
+        runs.nictop.traffic.publish()
+        assert not any(isinstance(screen, ChangeScreen) for screen in runs.app.screen_stack)
+        await runs.until(lambda: not runs.nictop.traffic.asks)
+        await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
+        await runs.press("escape")
+        await runs.wait_until_finished()
+
+
+@real
 async def test_who_does_not_make_the_change_ends_the_experiment() -> None:
     async with two_hosts() as runs:
         await compare_by_hand(runs)
