@@ -228,7 +228,7 @@ class Terminal:
 def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(state: Path) -> None:
     terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin", *LIMITED)
     terminal.until(b"received by server")
-    terminal.until(b"Again")  # the key that is offered when the run is over; until then q asks first
+    terminal.until(b"again")  # the key that is offered when the run is over; until then q asks first
     os.write(terminal.keyboard, b"q")
     assert terminal.end() == 0
     printed = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()
