@@ -128,9 +128,14 @@ class TrafficScreen(FramedScreen):
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
             return ("A test needs two hosts. Press 5 to add one.", SELF_TEST_HINT)
-        waiting = [one.name for one in hosts if one.snapshot.inventory is None]
+        unknown = [one for one in hosts if one.snapshot.inventory is None]
+        waiting = [one.name for one in unknown if one.snapshot.state not in ("lost", "failed")]
         if waiting:
             return (f"Reading interfaces of {', '.join(waiting[:MAX_NAMES])}…",)
+        hosts = [one for one in hosts if one not in unknown]
+        if len(hosts) < 2:
+            names = ", ".join(one.name for one in unknown[:MAX_NAMES])
+            return (f"A test needs two connected hosts; not connected: {names}.", SELF_TEST_HINT)
         no_path = "No test path: no two hosts have unique addresses in the same subnet"
         if all(is_same_machine(hosts[0].snapshot, one.snapshot) for one in hosts[1:]):
             names = " and ".join(one.name for one in hosts[:MAX_NAMES])

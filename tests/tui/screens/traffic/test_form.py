@@ -30,6 +30,7 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferTable
 from nictop.tui.widgets.traffic.results_list import SetUpList
+from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
@@ -373,6 +374,20 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
         assert not screen.nictop.traffic.running
         await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
+
+
+async def test_a_host_that_failed_is_not_waited_for() -> None:
+    async with screen_with_hosts("vm1", "vm2", "pve", size=NARROW) as (screen, hosts):
+        hosts["vm1"].send(hello(), nic("ens3", "192.0.2.1"), counters(1.0, {2: (0, 0)}))
+        hosts["pve"].send(SourceState("failed", "no Python"))
+        await wait_until(screen, lambda: screen.nictop.hosts.by_name["pve"].snapshot.state == "failed")
+        await screen.press("6")
+        assert any("Reading interfaces of vm2…" in row for row in screen.drawn())
+        hosts["vm2"].send(SourceState("lost", "connection timed out", 30.0))
+        await wait_until(
+            screen,
+            lambda: any("A test needs two connected hosts; not connected: vm2, pve" in row for row in screen.drawn()),
+        )
 
 
 async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
