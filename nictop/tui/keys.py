@@ -214,6 +214,12 @@ LIST_KEYS: list[BindingType] = [
 ]
 """Any list with a cursor."""
 
+FILTER_KEYS: list[BindingType] = [
+    _bind("open", "submit", "Keep", "keep the filter, and go to the list"),
+    _bind("back", "end", "Clear", "clear the filter"),
+]
+"""The line of a filter, while it is typed."""
+
 FORM_KEYS: list[BindingType] = [
     _hide("left", "change(-1)", "Previous choice"),
     _hide("right", "change(1)", "Next choice"),
@@ -251,6 +257,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("edit", "set_up", "Set up", "set up the chosen interface: IP address, queues, VFs, IRQ affinity"),
     _bind("copy", "copy", "Copy fix", "copy the commands of the fix that is shown"),
     _bind("fix", "fix", "Apply fix", "apply the fix that is shown, with automatic rollback"),
+    _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
     _bind("left", "step(-1)", "Interface", "previous interface", display="←→"),

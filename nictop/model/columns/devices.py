@@ -64,7 +64,8 @@ PACKET_PRIORITIES = {
 # ----------------------------------------------------------------------------------------------------------- values
 
 
-def _rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
+def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
+    """Of the netdev of a row, or of its VF."""
     rates = snapshot.rates
     if rates is None:
         return None
@@ -81,7 +82,7 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
         row = shown.row
         if row.link is None and (row.vf is None or row.vf.counters is None or not counted_per_vf):
             return ""
-        rates = _rates(*shown)
+        rates = row_rates(*shown)
         total = 0.0
         for name in names:
             one = getattr(rates, name, None)

@@ -22,6 +22,7 @@ from nictop.model.facts import wrap
 from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewView
@@ -136,12 +137,11 @@ class HostsScreen(FramedScreen):
             await self.opener.action_view("devices")
 
     async def action_back(self) -> None:
-        overview = self.query_one(OverviewView)
+        entry = self.query_one(FilterLine)
         if self._entry.display:
             self._end_entry()
-        elif overview.has_filter:
-            overview.end_filter()
-            self._draw_overview()
+        elif entry.display:
+            entry.action_end()
         else:
             await super().action_back()
 
@@ -152,7 +152,7 @@ class HostsScreen(FramedScreen):
         self._draw_overview()
 
     def action_filter(self) -> None:
-        self.query_one(OverviewView).begin_filter()
+        self.query_one(FilterLine).begin()
 
     def action_sort(self, step: int) -> None:
         self.query_one(OverviewTable).action_sort(step)

@@ -34,8 +34,8 @@ from nictop.tui.keys import TRAFFIC_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
 from nictop.tui.widgets.traffic.start_lines import StartLines
@@ -72,13 +72,12 @@ class TrafficScreen(FramedScreen):
 
     def compose_body(self) -> Iterable[Widget]:
         yield OfferTable(id="offers")
-        yield TextInput(placeholder=FILTER_HINT, id="offer-filter")
+        yield FilterLine(OfferTable, FILTER_HINT, id="offer-filter")
         yield LineView(id="offer-facts")
         yield RunForm(id="run-form")
         yield StartLines(id="run-command")
 
     def on_mount(self) -> None:
-        self.query_one(TextInput).display = False
         self.query_one("#offer-facts").can_focus = False
         self.query_one(OfferTable).focus()
         form = self.query_one(RunForm)
@@ -105,7 +104,7 @@ class TrafficScreen(FramedScreen):
 
     def _draw(self) -> None:
         table = self.query_one(OfferTable)
-        words = self.query_one(TextInput).value.casefold().split()
+        words = self.query_one(FilterLine).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
         table.show(rows, self._why_empty(bool(words)))
         number = count_noun(len(self._rows), "path")
@@ -246,11 +245,9 @@ class TrafficScreen(FramedScreen):
         self._begin(self_test=True)
 
     async def action_back(self) -> None:
-        entry = self.query_one(TextInput)
+        entry = self.query_one(FilterLine)
         if entry.display:
-            entry.value, entry.display = "", False
-            self.set_focus(self.query_one(OfferTable))
-            self._draw()
+            entry.action_end()
         elif self.types:
             self.set_focus(self.query_one(OfferTable))
         else:
@@ -272,16 +269,8 @@ class TrafficScreen(FramedScreen):
         form.show(form.problems)
 
     def action_filter(self) -> None:
-        entry = self.query_one(TextInput)
-        entry.display = True
-        self.set_focus(entry)
+        self.query_one(FilterLine).begin()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._draw()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The filter stays; an empty one goes."""
-        event.stop()
-        self.query_one(TextInput).display = bool(event.value.strip())
-        self.set_focus(self.query_one(OfferTable))
