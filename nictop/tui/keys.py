@@ -155,7 +155,8 @@ def _bind(
     """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
     enough."""
     key = KEYS.get(id) or VARIANTS[id]
-    return Binding(key.keys, action, label, show, display, priority, tooltip or label, id=id)
+    tooltip = tooltip or label[0].lower() + label[1:]
+    return Binding(key.keys, action, label, show, display, priority, tooltip, id=id)
 
 
 def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
@@ -216,7 +217,7 @@ LIST_KEYS: list[BindingType] = [
 
 FILTER_KEYS: list[BindingType] = [
     _bind("open", "submit", "Keep", "keep the filter, and go to the list"),
-    _bind("back", "end", "Clear", "clear the filter"),
+    _bind("back", "end_filter", "Clear", "clear the filter"),
 ]
 """The line of a filter, while it is typed."""
 

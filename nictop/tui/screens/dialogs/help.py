@@ -12,7 +12,7 @@ Made from the bindings and the columns themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -20,13 +20,15 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from nictop.model.columns import cpus, devices, overview, queues
 from nictop.model.facts import wrap
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, VARIANTS, key_labels
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.status.tab_line import TABS
+
+if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
 
 FILTER_HINT = "type a word to filter"
 LABEL_CELLS = 14
@@ -40,13 +42,6 @@ MARKS = (
     ("–", "not known yet, or the counter was reset"),
     ("▂▄█", "one column per reading, the newest at the right; RX and TX together in the table"),
 )
-COLUMNS = {
-    "devices": [(one.title, one.unit or "text") for one in devices.COLUMNS],
-    "queues": [(one.title, one.unit or "text") for one in queues.COLUMNS],
-    "cpus": [(one.title, one.unit or "text") for one in cpus.COLUMNS],
-    "hosts": [(one.title, one.unit or "text") for one in overview.COLUMNS],
-}
-"""Tab → title and unit of the columns of its table."""
 
 
 class Topic(NamedTuple):
@@ -59,7 +54,6 @@ class Topic(NamedTuple):
 
 def topics(screen: Screen[object]) -> list[Topic]:
     """Those of `screen` first."""
-    tab = getattr(screen, "tab", "")
     by_id: dict[str, list[str]] = {}
     refused = getattr(screen, "refused_actions", ())
     for binding in (one.binding for one in screen.active_bindings.values()):
@@ -73,10 +67,14 @@ def topics(screen: Screen[object]) -> list[Topic]:
         for title, ids in KEY_GROUPS.items()
     ]
     found.append(Topic("Marks", MARKS))
-    if tab in COLUMNS:
-        found.append(Topic("Columns", COLUMNS[tab]))
+    for name, columns in getattr(screen, "tables", {}).items():
+        found.append(Topic(f"Columns of {name}" if name else "Columns", [_column_row(one) for one in columns]))
     found.append(Topic("All keys, on any screen", [(labels[name], key.meaning) for name, key in KEYS.items()]))
     return [topic for topic in found if topic.rows]
+
+
+def _column_row(column: Column[Any]) -> tuple[str, str]:
+    return column.title, f"{column.source} [{column.unit}]" if column.unit else column.source
 
 
 def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> list[SpanLine]:

@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.facts import wrap
 from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
@@ -27,9 +28,10 @@ from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.overview_table import OverviewTable
-from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
+from nictop.tui.widgets.status.host_table import COLUMNS, DrawTime, HostTable, draw_host
 
 if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
     from nictop.model.devices.overview import NicRow
 
 ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
@@ -42,6 +44,10 @@ class HostsScreen(FramedScreen):
 
     TAB = "hosts"
     BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        return {"hosts": COLUMNS, "interfaces": NIC_COLUMNS}
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
@@ -141,7 +147,7 @@ class HostsScreen(FramedScreen):
         if self._entry.display:
             self._end_entry()
         elif entry.display:
-            entry.action_end()
+            entry.action_end_filter()
         else:
             await super().action_back()
 

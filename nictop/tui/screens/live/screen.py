@@ -84,14 +84,14 @@ class LiveScreen(LiveView):
         elif self.view == "findings" and findings.full:
             self.show_tab("findings")
         elif self.view == "findings" and self._filter.display:
-            self._filter.action_end()
+            self._filter.action_end_filter()
         elif self.view != "body":
             self.show_tab("devices")
         elif self.has_class("-detail"):
             self.remove_class("-detail")
             self.show_tab("devices")
         elif self._filter.display:
-            self._filter.action_end()
+            self._filter.action_end_filter()
 
     @property
     def _filter(self) -> FilterLine:

@@ -16,8 +16,8 @@ Nothing is started while an error is known; it is shown beside its field, or abo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
@@ -37,8 +37,11 @@ from nictop.tui.screens.traffic.choice import Choice, RunTools
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.form import RunForm
-from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
+from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable, offer_rows
 from nictop.tui.widgets.traffic.start_lines import StartLines
+
+if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
 
 FILTER_HINT = "filter: host, NIC, network or address"
 ALL_OPTIONS_MIN_ROWS = 34
@@ -69,6 +72,10 @@ class TrafficScreen(FramedScreen):
             self._configuration = read_configuration(configuration_path(os.environ))
         except NictopError:
             self._configuration = Configuration()
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        return {"": COLUMNS}
 
     def compose_body(self) -> Iterable[Widget]:
         yield OfferTable(id="offers")
@@ -247,7 +254,7 @@ class TrafficScreen(FramedScreen):
     async def action_back(self) -> None:
         entry = self.query_one(FilterLine)
         if entry.display:
-            entry.action_end()
+            entry.action_end_filter()
         elif self.types:
             self.set_focus(self.query_one(OfferTable))
         else:

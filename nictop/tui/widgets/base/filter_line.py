@@ -1,6 +1,6 @@
 """The line into which the filter of a list is typed (key ``/``), below that list.
 
- drops>0 driver:igb                                   2 of 12
+drops>0 driver:igb                                   2 of 12
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FilterLine(TextInput):
         self.display = True
         self.screen.set_focus(self)  # at once
 
-    def action_end(self) -> None:
+    def action_end_filter(self) -> None:
         """Clear and hide the filter."""
         self.value, self.display = "", False
         self._focus_list()

@@ -111,7 +111,11 @@ class OverviewView(WhileOpen, Container):
         wanted = row_filter(self.query_one(FilterLine).value)
         rows, table = wanted.accepted(self._nics.rows), self.query_one(OverviewTable)
         table.show(rows)
-        title = f"{_number(rows)}" if len(rows) == len(self._nics.rows) else f"{_number(rows)} of {_number(self._nics.rows)}"
+        title = (
+            f"{_number(rows)}"
+            if len(rows) == len(self._nics.rows)
+            else f"{_number(rows)} of {_number(self._nics.rows)}"
+        )
         title = self.glyphs.text(f"Interfaces ({title}){self._hidden_text()}")
         if table.border_title != title:
             table.border_title = title

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from nictop.model.columns.column import Column
+from nictop.model.columns.column import Column, no_value
 from nictop.model.columns.devices import COLUMNS, MAIN_COLUMNS, PACKET_COLUMNS, DeviceRow, row_rates, visible_columns
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
@@ -39,8 +39,11 @@ LEAD_CELLS = 3
 """The cursor, the mark of the worst finding, a blank."""
 MIN_NAME_CELLS = 14
 PREFERRED_NAME_CELLS = 20
-GRAPH_TITLE = "RX+TX 60 s"
-GRAPH_CELLS = (30, 20, len(GRAPH_TITLE))
+GRAPH: Column[DeviceRow] = Column(
+    "graph", "RX+TX 60 s", "b/s", 10, 1, "left", no_value,
+    source="both directions over the last 60 s; option packets: packets/s (as RX b/s and TX b/s)",
+)  # fmt: skip
+GRAPH_CELLS = (30, 20, GRAPH.width)
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
 HISTORY_SECONDS = 60.0
 
@@ -303,7 +306,7 @@ class DeviceTable(ChoiceView):
         cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]
         cells += [column.heading for column in shape.columns]
         if shape.graph:
-            cells.append(fit(GRAPH_TITLE, shape.graph))
+            cells.append(fit(GRAPH.title, shape.graph))
         if shape.missing:
             cells.append(f"+{shape.missing}")
         return ((" ".join(cells), ""),)

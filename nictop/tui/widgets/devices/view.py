@@ -89,7 +89,7 @@ class DevicesView(WhileOpen, Container):
         self.query_one(DeviceTable).set_filter(event.value)
 
     def end_filter(self) -> None:
-        self.query_one(FilterLine).action_end()
+        self.query_one(FilterLine).action_end_filter()
         self.query_one(DeviceTable).set_filter("")
 
     def _divide(self) -> None:

@@ -28,12 +28,7 @@ NICS = (
 )
 
 
-def devices(screen: Screen) -> list[str]:
-    """The first words of the rows, with their lines."""
-    return [line.replace("▸", " ").split("  ▲")[0].split("   ")[-1].rstrip() for line in screen.lines()]
-
-
-def note(screen: Screen, row: int = 0) -> str:
+def note(screen: Screen) -> str:
     """The line of the filter."""
     shown = next(one for one in screen.app.screen.query(FilterLine) if one.display)
     return "".join(segment.text for segment in shown.render_line(0))
@@ -49,8 +44,7 @@ async def test_rows_that_pass_and_their_parents(size: tuple[int, int]) -> None:
     async with live_screen(size) as screen:
         await screen.receive(*captured_lines("igb-vfs-vmxnet3-virtio"))
         await screen.press("slash", *"ens224v1")
-        assert [line.lstrip(" ▸▲·") for line in devices(screen)][0].startswith("02:00.0 82576")
-        assert titles(screen)[1:] == ["VF1 ens224v1"]
+        assert titles(screen) == ["02:00.0 82576 Gigabit Network Connection", "VF1 ens224v1"]
         assert "└ VF1 ens224v1" in screen.lines()[1]
         assert screen.chosen() == "VF1 ens224v1"
         assert note(screen).split() == ["ens224v1", "1", "of", "7"]
@@ -171,8 +165,7 @@ async def test_filter_of_the_findings() -> None:
         assert note(screen).split()[-3:] == ["1", "of", "2"]
         await screen.press("x")
         assert screen.lines(FindingList) == [" No matches"]
-        assert listed.chosen is None
         await screen.press("escape")
-        assert len(listed.entries) == 2
+        assert [entry.about for entry in listed.entries] == list(found)
         assert listed.has_focus
         assert isinstance(screen.app.screen, LiveScreen) and screen.app.screen.view == "findings"
