@@ -12,7 +12,7 @@ Made from the bindings and the columns themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -29,19 +29,13 @@ from nictop.tui.widgets.status.tab_line import TABS
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
+    from nictop.model.text.glyphs import Glyphs
+    from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 FILTER_HINT = "type a word to filter"
 LABEL_CELLS = 14
-MARKS = (
-    ("▲", "link up; before a name: warning"),
-    ("▽", "up, but no carrier"),
-    ("·", "administratively down; before a name: info"),
-    ("✖", "failed; before a name: critical"),
-    ("●", "the host is live; behind Traffic: a test is running"),
-    ("◌", "connecting, or lost and tried again"),
-    ("–", "not known yet, or the counter was reset"),
-    ("▂▄█", "one column per reading, the newest at the right; RX and TX together in the table"),
-)
+OWN_GROUPS = ("Actions", "Time", "Move")
+"""Groups of keys whose meaning depends on the screen."""
 
 
 class Topic(NamedTuple):
@@ -62,15 +56,31 @@ def topics(screen: Screen[object]) -> list[Topic]:
             by_id.setdefault(binding.id, []).append(words)
     table = {**KEYS, **VARIANTS}
     labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in table.items()}
-    found = [
-        Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
+    groups = {
+        title: Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
         for title, ids in KEY_GROUPS.items()
-    ]
-    found.append(Topic("Marks", MARKS))
+    }
+    found = [groups.pop(title) for title in OWN_GROUPS]
+    found.append(Topic("Marks", _marks(cast("WithGlyphs", screen).glyphs)))
     for name, columns in getattr(screen, "tables", {}).items():
         found.append(Topic(f"Columns of {name}" if name else "Columns", [_column_row(one) for one in columns]))
+    found += groups.values()
     found.append(Topic("All keys, on any screen", [(labels[name], key.meaning) for name, key in KEYS.items()]))
     return [topic for topic in found if topic.rows]
+
+
+def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
+    return [
+        ("▲", "link up"),
+        ("▽", "up, but no carrier"),
+        ("·", "administratively down"),
+        (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
+        ("●", "the host is live; behind Traffic: a test is running"),
+        ("◌", "connecting, or lost and tried again"),
+        ("✖", "failed"),
+        ("–", "not known yet, or the counter was reset"),
+        (glyphs.levels[2:4] + glyphs.levels[-1], "one column per reading, the newest at the right"),
+    ]
 
 
 def _column_row(column: Column[Any]) -> tuple[str, str]:

@@ -99,6 +99,9 @@ class LiveScreen(LiveView):
         return self.query_one("#finding-filter" if self.view == "findings" else "#device-filter", FilterLine)
 
     def action_filter(self) -> None:
+        """Of the visible list; from the palette also while something else is on the whole screen."""
+        if self.view == "body":
+            self.remove_class("-detail")
         self._filter.begin()
 
     def show_tab(self, tab: str) -> None:

@@ -44,7 +44,7 @@ _SHARE: Column[QueueRow] = Column(
 )  # fmt: skip
 _TREND: Column[QueueRow] = Column(
     "trend", "60 s", "packets/s", 0, 7, "left", no_value,
-    source="the last 60 s, on the same scale for all queues; interrupts where packets are not counted (as RX pps, IRQ/s)",
+    source="the last 60 s, all queues on one scale; interrupts where packets are not counted (as RX pps, IRQ/s)",
 )  # fmt: skip
 ALL_COLUMNS = (*(_WRITTEN[key] for key in _PRIORITIES), _SHARE, _TREND)
 """That the table can have."""
