@@ -118,6 +118,8 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
     def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
         self._topics = topics(screen)
+        self._drawn_for: tuple[int, list[str]] | None = None
+        """Cells and words of the lines that are shown."""
         tab = getattr(screen, "tab", "")
         self._heading = next((one.label for one in TABS if one.name == tab), "nictop")
 
@@ -132,15 +134,19 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
         box.border_subtitle = self.glyphs.text("Esc Close")
         self.query_one(LineView).can_focus = False
         self.query_one(TextInput).focus()
-        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         view, words = self.query_one(LineView), self.query_one(TextInput).value.casefold().split()
-        lines = draw_help(self._topics, view.scrollable_content_region.width, words)
+        cells = view.scrollable_content_region.width
+        if (cells, words) == self._drawn_for:
+            return
+        self._drawn_for = (cells, words)
+        lines = draw_help(self._topics, cells, words)
         view.show_lines([tuple((self.glyphs.encode(text), style) for text, style in line) for line in lines])
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._draw)
+        """Also at first."""
+        self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
