@@ -38,7 +38,8 @@ async def test_every_column_of_every_view_has_its_unit_and_source() -> None:
             view = await shown(screen, str(number))
             tables = view.tables
             assert bool(tables) == (tab.name != "findings")
-            rows = [row for topic in topics(view) if topic.title.startswith("Columns") for row in topic.rows]
+            found = [topic for topic in topics(screen.app.screen) if topic.title.startswith("Columns")]
+            rows = [row for topic in found for row in topic.rows]
             columns = [column for table in tables.values() for column in table]
             assert len(rows) == len(columns)
             for column, (title, text) in zip(columns, rows, strict=True):
