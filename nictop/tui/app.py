@@ -248,29 +248,41 @@ class NictopApp(App[None]):
         def on(tab: str, kind: type[Screen[None]], act: Callable[..., object]) -> Callable[[], object]:
             return then(tab, lambda: act(self.screen) if isinstance(self.screen, kind) else None)
 
+        yield "Devices: Filter", "/", then("devices", live.action_filter)
+        yield "Findings: Filter", "/", then("findings", live.action_filter)
         yield "Devices: Show or hide virtual interfaces", "o", then("devices", live.toggle_virtual)
         yield "Devices: Show packets or bits", "o", then("devices", live.toggle_packets)
         yield "Queues: Show or fold idle queues", "o", then("queues", live.action_options)
         yield "CPUs: Show or hide all interrupts", "o", then("cpus", live.action_options)
         yield "Findings: Show or hide skipped checks", "o", then("findings", live.action_options)
         yield "Hosts: Show or hide virtual interfaces", "o", on("hosts", HostsScreen, HostsScreen.action_options)
-        yield "Hosts: Filter interfaces", "/", on("hosts", HostsScreen, HostsScreen.action_filter)
+        yield "Hosts: Filter", "/", on("hosts", HostsScreen, HostsScreen.action_filter)
         if isinstance(screen, NictopScreen):
             yield "Report: Write report", "r", partial(ask_report, screen)
         if nictop.replay is not None:
             if isinstance(screen, NictopScreen):
                 yield "Recording: Go to time", "Enter on the timeline", partial(ask_time, screen)
             yield "Recording: Play or pause", "Space", nictop.replay.play
+            yield "Recording: Faster", "+", partial(live.action_speed, 1)
+            yield "Recording: Slower", "-", partial(live.action_speed, -1)
             yield "Recording: Next finding or run", "n", partial(nictop.replay.search, 1)
             yield "Recording: Previous finding or run", "N", partial(nictop.replay.search, -1)
             return
         yield "Hosts: Add, remove or reconnect", "e", on("hosts", HostsScreen, HostsScreen.action_edit)
         yield "Display: Pause or resume", "Space", nictop.display.toggle
+        yield "Display: Read more often", "+", partial(live.action_speed, 1)
+        yield "Display: Read less often", "-", partial(live.action_speed, -1)
         yield "Devices: Read inventory again", "", partial(nictop.hosts.request, Request(inventory=True))
         if isinstance(screen, NictopScreen):
             label = "Stop recording" if nictop.recording.going else "Start recording"
             yield f"Recording: {label}", "r", partial(toggle_recording, screen)
         if not nictop.traffic.running:
+            yield "Traffic: Filter paths", "/", on("traffic", TrafficScreen, TrafficScreen.action_filter)
+            yield (
+                "Traffic: Show all options",
+                "o",
+                on("traffic", TrafficScreen, TrafficScreen.toggle_everything),
+            )
             yield "Traffic: Start self-test", "o", on("traffic", TrafficScreen, TrafficScreen.start_self_test)
 
     async def open_link(self, host: str, ifindex: int) -> None:
@@ -352,7 +364,7 @@ class NictopApp(App[None]):
         from nictop.tui.palette import Palette
 
         if self.use_command_palette and not Palette.is_open(cast("App[object]", self)):
-            self.push_screen(Palette(id="--command-palette"))
+            self.push_screen(Palette())
 
     def action_suspend_process(self) -> None:
         """Only where a shell can continue it."""

@@ -155,7 +155,8 @@ def _bind(
     """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
     enough."""
     key = KEYS.get(id) or VARIANTS[id]
-    return Binding(key.keys, action, label, show, display, priority, tooltip or label, id=id)
+    tooltip = tooltip or label[0].lower() + label[1:]
+    return Binding(key.keys, action, label, show, display, priority, tooltip, id=id)
 
 
 def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
@@ -214,6 +215,12 @@ LIST_KEYS: list[BindingType] = [
 ]
 """Any list with a cursor."""
 
+FILTER_KEYS: list[BindingType] = [
+    _bind("open", "submit", "Keep", "keep the filter, and go to the list"),
+    _bind("back", "end_filter", "Clear", "clear the filter"),
+]
+"""The line of a filter, while it is typed."""
+
 FORM_KEYS: list[BindingType] = [
     _hide("left", "change(-1)", "Previous choice"),
     _hide("right", "change(1)", "Next choice"),
@@ -250,6 +257,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("copy", "copy", "Copy fix", "copy the commands of the fix that is shown"),
     _bind("fix", "fix", "Apply fix", "apply the fix that is shown, with automatic rollback"),
     _bind("edit", "set_up", "Set up", "set up the chosen interface: IP address, queues, VFs, IRQ affinity"),
+    _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),

@@ -29,6 +29,11 @@ def _normal(row: object, value: Value) -> Tone:
     return "normal"
 
 
+def no_value(row: object) -> str:
+    """Of a column that is drawn, not written."""
+    return ""
+
+
 @dataclass(frozen=True, eq=False)
 class Column(Generic[RowT]):
     """One column of a table whose rows are of type `RowT`."""
@@ -49,6 +54,8 @@ class Column(Generic[RowT]):
     """Its values change by themselves: rows that are sorted by it keep the order of the time of that request."""
     rank: Callable[[RowT], SortKey | None] | None = None
     """Sort key instead of the value; a result of None: last, in both directions."""
+    source: str = ""
+    """What it is, and in parentheses from where it is read; for the help."""
 
     @cached_property
     def is_rate(self) -> bool:

@@ -64,7 +64,8 @@ PACKET_PRIORITIES = {
 # ----------------------------------------------------------------------------------------------------------- values
 
 
-def _rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
+def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
+    """Of the netdev of a row, or of its VF."""
     rates = snapshot.rates
     if rates is None:
         return None
@@ -81,7 +82,7 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
         row = shown.row
         if row.link is None and (row.vf is None or row.vf.counters is None or not counted_per_vf):
             return ""
-        rates = _rates(*shown)
+        rates = row_rates(*shown)
         total = 0.0
         for name in names:
             one = getattr(rates, name, None)
@@ -192,6 +193,10 @@ def _ip(link: Link, snapshot: Snapshot) -> Value:
     return f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else ""
 
 
+def _master(link: Link, snapshot: Snapshot) -> Value:
+    return "" if link.master is None else link_name(link.master, snapshot)
+
+
 def _pcie(shown: DeviceRow) -> Value:
     row = shown.row
     if row.kind != "pci" or row.pci is None or row.pci.link is None:
@@ -218,29 +223,41 @@ def _bad(shown: DeviceRow, value: Value) -> Tone:
 
 
 COLUMNS: tuple[Column[DeviceRow], ...] = (
-    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone),
-    Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name)),
-    Column("driver", "DRIVER", "", 10, 5, "left", _driver, _driver_tone),
-    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone),
-    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone),
-    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone),
-    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("tx_packets"), _rate_tone),
-    Column("drops", "drops", "", 5, 3, "right", _drops),
-    Column("drops_rate", "drops/s", "1/s", 7, 6, "right", _drops_rate, _bad),
-    Column("missed", "rx missed/s", "1/s", 11, 9, "right", _rate("rx_missed"), _bad),
-    Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad),
-    Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip)),
-    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: link.mtu)),
-    Column(
-        "master",
-        "MASTER",
-        "",
-        8,
-        12,
-        "left",
-        _of_link(lambda link, snapshot: "" if link.master is None else link_name(link.master, snapshot)),
-    ),
-    Column("numa", "NUMA", "", 4, 13, "right", _numa),
-    Column("pcie", "PCIE", "", 12, 14, "left", _pcie, _pcie_tone),
-    Column("mac", "MAC", "", 17, 15, "left", _address),
-)
+    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone,
+        source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET); of a VF: its link "
+        "state (IFLA_VF_LINK_STATE)"),
+    Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name),
+        source="active profile, else the network manager (NetworkManager D-Bus; networkd, netplan, ifupdown files)"),
+    Column("driver", "DRIVER", "", 10, 5, "left", _driver, _driver_tone,
+        source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND; driver of the PCI "
+        "function)"),
+    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone,
+        source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes)"),
+    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone,
+        source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes)"),
+    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone,
+        source="packets received (IFLA_STATS_LINK_64 rx_packets)"),
+    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("tx_packets"), _rate_tone,
+        source="packets sent (IFLA_STATS_LINK_64 tx_packets)"),
+    Column("drops", "drops", "packets", 5, 3, "right", _drops,
+        source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
+        "rx_missed_errors)"),
+    Column("drops_rate", "drops/s", "1/s", 7, 6, "right", _drops_rate, _bad,
+        source="packets dropped now (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
+    Column("missed", "rx missed/s", "1/s", 11, 9, "right", _rate("rx_missed"), _bad,
+        source="packets for which the device had no descriptor (IFLA_STATS_LINK_64 rx_missed_errors)"),
+    Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad,
+        source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
+    Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip),
+        source="the most useful address, with prefix length (RTM_GETADDR)"),
+    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: link.mtu),
+        source="MTU (IFLA_MTU)"),
+    Column("master", "MASTER", "", 8, 12, "left", _of_link(_master),
+        source="bridge, bond, team or VRF of which it is a port (IFLA_MASTER)"),
+    Column("numa", "NUMA", "", 4, 13, "right", _numa,
+        source="NUMA node of the PCI function (sysfs numa_node)"),
+    Column("pcie", "PCIE", "", 12, 14, "left", _pcie, _pcie_tone,
+        source="PCIe link: speed per lane, and lanes (sysfs current_link_speed, current_link_width)"),
+    Column("mac", "MAC", "", 17, 15, "left", _address,
+        source="MAC address (IFLA_ADDRESS); of a VF: set by its PF (IFLA_VF_MAC)"),
+)  # fmt: skip

@@ -131,23 +131,43 @@ def _steering(name: str) -> Callable[[QueueRow], Cell]:
 
 
 COLUMNS: tuple[Column[QueueRow], ...] = (
-    Column("queue", "QUEUE", "", 6, 1, "left", _queue),
-    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
-    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
-    Column("rx_bits", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
-    Column("tx_bits", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
-    Column("rx_drops", "RX drop", "1/s", 7, 5, "right", _rate("rx_drops", bad=True)),
-    Column("tx_drops", "TX drop", "1/s", 7, 6, "right", _rate("tx_drops", bad=True)),
-    Column("napi", "NAPI", "", 9, 8, "left", _napi),
-    Column("irq", "IRQ", "", 7, 2, "left", _irq),
-    Column("interrupts", "IRQ/s", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts),
-    Column("effective", "CPU now", "", CPU_NOW_WIDTH, 2, "left", _effective),
-    Column("allowed", "IRQ affinity", "", 12, 7, "left", _allowed),
-    Column("numa", "NUMA", "", 4, 9, "left", _numa),
-    Column("xps", "XPS", "", 7, 10, "left", _steering("xps")),
-    Column("rps", "RPS", "", 7, 10, "left", _steering("rps")),
-    Column("vector", "VECTOR", "", 24, 11, "left", _vector),
-)
+    Column("queue", "QUEUE", "", 6, 1, "left", _queue,
+        source="number of the queue; rx, tx: it has only this direction (netdev-genl queue-get; sysfs queues)"),
+    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets"),
+        source="packets received by this queue (netdev-genl qstats rx-packets; ethtool -S)"),
+    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets"),
+        source="packets sent by this queue (netdev-genl qstats tx-packets; ethtool -S)"),
+    Column("rx_bits", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits"),
+        source="bits received by this queue (netdev-genl qstats rx-bytes; ethtool -S)"),
+    Column("tx_bits", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits"),
+        source="bits sent by this queue (netdev-genl qstats tx-bytes; ethtool -S)"),
+    Column("rx_drops", "RX drop", "1/s", 7, 5, "right", _rate("rx_drops", bad=True),
+        source="packets dropped on receive (netdev-genl qstats rx-hw-drops; ethtool -S)"),
+    Column("tx_drops", "TX drop", "1/s", 7, 6, "right", _rate("tx_drops", bad=True),
+        source="packets dropped on transmit (netdev-genl qstats tx-hw-drops; ethtool -S)"),
+    Column("napi", "NAPI", "", 9, 8, "left", _napi,
+        source="id of its NAPI instance (netdev-genl queue-get)"),
+    Column("irq", "IRQ", "", 7, 2, "left", _irq,
+        source="its interrupts; *: serves several queues; ch: vmbus channel (/proc/interrupts; netdev-genl napi-get)"),
+    Column("interrupts", "IRQ/s", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts,
+        source="its interrupts on all CPUs (/proc/interrupts; sysfs per_cpu_count)"),
+    Column("effective", "CPU now", "", CPU_NOW_WIDTH, 2, "left", _effective,
+        source="CPUs that took its interrupts, the busiest first (as IRQ/s); of an idle queue: "
+        "effective_affinity_list"),
+    Column("allowed", "IRQ affinity", "", 12, 7, "left", _allowed,
+        source="CPUs that may take its interrupts (/proc/irq/N/smp_affinity_list)"),
+    Column("numa", "NUMA", "", 4, 9, "left", _numa,
+        source="near: these CPUs are on the NUMA node of the NIC (sysfs numa_node, node cpulist)"),
+    Column("xps", "XPS", "", 7, 10, "left", _steering("xps"),
+        source="CPUs that send by this queue (sysfs tx-N/xps_cpus)"),
+    Column("rps", "RPS", "", 7, 10, "left", _steering("rps"),
+        source="CPUs to which received packets are spread (sysfs rx-N/rps_cpus)"),
+    Column("vector", "VECTOR", "", 24, 11, "left", _vector,
+        source="names of its interrupts (/proc/interrupts)"),
+)  # fmt: skip
 
-DROPS = Column("drops", "drops/s", "1/s", 7, 5, "right", _drops)
+DROPS = Column(
+    "drops", "drops/s", "1/s", 7, 5, "right", _drops,
+    source="packets dropped in both directions (netdev-genl qstats rx-hw-drops + tx-hw-drops; ethtool -S)",
+)  # fmt: skip
 """Both directions in one column."""

@@ -14,11 +14,11 @@ from functools import cached_property
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.summary import ranked_addresses
 from nictop.model.managers.link_managers import profile_name
-from nictop.model.rates.links import LinkRates
+from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import IFF_LOOPBACK, Tone, driver_name, is_virtual
-from nictop.probe.records import LINK_COUNTERS, Link, PciFunction
+from nictop.probe.records import LINK_COUNTERS, Link, PciFunction, VirtualFunction
 
 NO_NIC_IFINDEX = 0
 """`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
@@ -45,11 +45,13 @@ class NicRow:
     """Key: stable while the netdev exists."""
     snapshot: Snapshot
     link: Link | None = None
-    """None: the row of a host without NICs."""
+    """None: the row of a host without NICs, or (in the tree of devices) a function without a netdev."""
     pci: PciFunction | None = None
+    vf: VirtualFunction | None = None
+    """In the tree of devices: as reported by the netdev of its physical function."""
     profile: tuple[str, Tone] = ("", "dim")
     """Manager or profile as short text (see `profile_name`); "": none, or not known."""
-    rates: LinkRates | None = None
+    rates: LinkRates | VfRates | None = None
     """The newest rates, however old."""
     severity: str | None = None
     """Severity of the worst finding about it."""
@@ -75,7 +77,9 @@ class NicRow:
 
     @cached_property
     def driver(self) -> str:
-        return (driver_name(self.link, self.pci) or "") if self.link is not None else ""
+        if self.link is not None:
+            return driver_name(self.link, self.pci) or ""
+        return (self.pci.driver or "") if self.pci is not None else ""
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:

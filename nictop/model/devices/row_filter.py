@@ -1,4 +1,4 @@
-"""The filter of the overview (key ``/``): which rows are shown.
+"""The filter of NICs (key ``/``): which rows are shown.
 
 Reads nothing; `row_filter(text)` never raises: an invalid word is reported in `RowFilter.complaints` and ignored,
 because incomplete filters occur while the user types. All words must match; case is ignored:
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nictop.model.devices.overview import NicRow
+from nictop.model.facts.hardware import pci_name
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import state_text
 
@@ -73,8 +74,15 @@ TEXT_FIELDS: dict[str, Callable[[NicRow], Iterable[str | None]]] = {
     "driver": lambda row: (row.driver,),
     "profile": lambda row: (row.profile[0],),
     "address": lambda row: row.addresses,
-    "mac": lambda row: (row.link.address, row.link.permanent_address) if row.link is not None else (),
-    "pci": lambda row: (row.link.pci_address,) if row.link is not None else (),
+    "mac": lambda row: (
+        *((row.link.address, row.link.permanent_address) if row.link is not None else ()),
+        *((row.vf.address,) if row.vf is not None else ()),
+    ),
+    "pci": lambda row: (
+        row.link.pci_address if row.link is not None else None,
+        row.pci.address if row.pci is not None else None,
+    ),
+    "device": lambda row: (pci_name(row.pci),) if row.pci is not None else (),
     "state": _states,
     "finding": lambda row: (row.severity or "none",),
     "peer": lambda row: row.peers,

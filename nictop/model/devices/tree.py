@@ -18,8 +18,8 @@ Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nictop.model.facts.hardware import pci_name
@@ -89,6 +89,24 @@ def guides(row: Row) -> str:
     if not row.prefix:
         return ""
     return "".join("  " if last else "│ " for last in row.prefix[:-1]) + ("└ " if row.prefix[-1] else "├ ")
+
+
+def matching_rows(rows: Sequence[Row], matches: Callable[[Row], bool]) -> tuple[Row, ...]:
+    """The rows that match, and those that they are below, with lines that join them without the others."""
+    found: list[Row] = []
+    continued: set[int] = set()
+    """Depths at which the parent has another child further down."""
+    parent_depth = -1
+    """Depth of the parent of the row that was found last."""
+    for row in reversed(rows):
+        if row.depth != parent_depth and not matches(row):
+            continue
+        continued = {depth for depth in continued if depth <= row.depth}
+        prefix = tuple(depth not in continued for depth in range(row.depth + 1 - len(row.prefix), row.depth + 1))
+        found.append(replace(row, prefix=prefix))
+        continued.add(row.depth)
+        parent_depth = row.depth - 1
+    return tuple(reversed(found))
 
 
 class _TreeBuilder:

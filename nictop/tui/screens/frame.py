@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -29,6 +29,7 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.status.tab_line import TabLine
 
 if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
     from nictop.rules import Diagnosis
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -63,6 +64,11 @@ class FramedScreen(NictopScreen, Screen[None]):
     def tab(self) -> str:
         """Name of the active tab."""
         return self.TAB
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        """Name of a table ("" where there is only one) → its columns, for the help."""
+        return {}
 
     def on_mount(self) -> None:
         nictop = self.nictop

@@ -12,8 +12,8 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HostNow, NicRow, overview
 from nictop.model.devices.row_filter import NUMBER_FIELDS, TEXT_FIELDS, row_filter
 from nictop.model.snapshot import Snapshot, with_state
-from nictop.probe.records import Address
-from tests.model.hosts import LINKS, inventory, link_counters, live_host, make_link, snapshot_of
+from nictop.probe.records import Address, VirtualFunction
+from tests.model.hosts import LINKS, inventory, link_counters, live_host, make_link, make_pci, snapshot_of
 
 OFFICE = make_link(
     2,
@@ -88,6 +88,7 @@ def accepted(text: str) -> set[str]:
         ("02:00.0", {"ens224"}),
         ("0000:02:10.0", {"ens224v0"}),
         ("pci:03:00", {"ens256"}),
+        ("device:82576", {"ens224"}),
         ("state:stale", {"Ens2"}),
         ("state:connecting", {""}),
         ("no carrier", {"Ens2"}),
@@ -158,6 +159,13 @@ def test_every_link_is_found_by_its_name() -> None:
     found = overview([HostNow(live_host())], virtual=True)
     for link in LINKS:
         assert link.ifindex in {row.end.ifindex for row in row_filter(f"nic={link.name}").accepted(found)}
+
+
+def test_a_function_without_a_netdev() -> None:
+    function = VirtualFunction(1, address="52:54:00:00:00:01")
+    row = NicRow(End("vm", 0), ROWS[0].snapshot, pci=make_pci("0000:02:10.2", driver="vfio-pci"), vf=function)
+    for text in ("vfio", "02:10.2", "mac:00:01", "!nic:ens", "!drops>0"):
+        assert row_filter(text).accepts(row), text
 
 
 WORDS = st.text(max_size=12) | st.sampled_from(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.devices.tree import Row, device_tree, guides
+from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Link, LinkChange, PciFunction, Sriov, VirtualFunction
 from tests.model.hosts import HELLO, LOOPBACK, PCI, UP, VMBUS, inventory, live_host, make_link, make_pci, snapshot_of
@@ -189,3 +189,32 @@ def test_every_link_and_function_is_shown_once(
     assert shown == [one.address for one in pci]
     for above, below in itertools.pairwise(rows):
         assert below.depth <= above.depth + 1
+
+
+def test_rows_that_match_keep_their_place_in_the_tree() -> None:
+    rows = device_tree(live_host())
+    names = {"ens224.100", "VF 1 02:10.2", "eth0"}
+    assert drawn(matching_rows(rows, lambda row: row.title in names)) == [
+        "alma-load-001",
+        "├ 02:00.0 82576 Gigabit Network Connection",
+        "│ ├ ens224",
+        "│ │ └ ens224.100",
+        "│ └ VF 1 02:10.2",
+        "└ eth0",
+    ]
+
+
+@given(st.sets(st.integers(0, 30)))
+def test_any_rows_that_match(numbers: set[int]) -> None:
+    rows = device_tree(live_host())
+    keys = {row.key for number, row in enumerate(rows) if number in numbers}
+    found = matching_rows(rows, lambda row: row.key in keys)
+    assert keys <= {row.key for row in found}
+    assert [row.key for row in rows if row.key in {one.key for one in found}] == [row.key for row in found]
+    for number, row in enumerate(found):
+        following = found[number + 1 :]
+        if row.key not in keys:
+            assert following[0].depth == row.depth + 1
+        later = next((one for one in following if one.depth <= row.depth), None)
+        assert row.depth == 0 or row.prefix[-1] == (later is None or later.depth < row.depth)
+    assert drawn(matching_rows(rows, lambda row: True)) == drawn(rows)

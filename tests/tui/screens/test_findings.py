@@ -200,7 +200,7 @@ async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
     async with live_screen(NARROW) as screen:
         await say(screen, finding(), finding(subject="ens256"))
         await screen.press("4", "down", "enter")
-        assert not screen.app.screen.query_one(FindingList).display
+        assert not screen.app.screen.query_one("#finding-column").display
         assert screen.app.screen.query_one(FindingPage).has_focus
         assert "ens256" in screen.lines(FindingPage)[0]
         await screen.press("escape")

@@ -12,7 +12,7 @@ Made from the bindings and the columns themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -20,7 +20,6 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from nictop.model.columns import cpus, devices, overview, queues
 from nictop.model.facts import wrap
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, VARIANTS, key_labels
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
@@ -28,25 +27,15 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.status.tab_line import TABS
 
+if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
+    from nictop.model.text.glyphs import Glyphs
+    from nictop.tui.widgets.base.with_glyphs import WithGlyphs
+
 FILTER_HINT = "type a word to filter"
 LABEL_CELLS = 14
-MARKS = (
-    ("▲", "link up; before a name: warning"),
-    ("▽", "up, but no carrier"),
-    ("·", "administratively down; before a name: info"),
-    ("✖", "failed; before a name: critical"),
-    ("●", "the host is live; behind Traffic: a test is running"),
-    ("◌", "connecting, or lost and tried again"),
-    ("–", "not known yet, or the counter was reset"),
-    ("▂▄█", "one column per reading, the newest at the right; RX and TX together in the table"),
-)
-COLUMNS = {
-    "devices": [(one.title, one.unit or "text") for one in devices.COLUMNS],
-    "queues": [(one.title, one.unit or "text") for one in queues.COLUMNS],
-    "cpus": [(one.title, one.unit or "text") for one in cpus.COLUMNS],
-    "hosts": [(one.title, one.unit or "text") for one in overview.COLUMNS],
-}
-"""Tab → title and unit of the columns of its table."""
+OWN_GROUPS = ("Actions", "Time", "Move")
+"""Groups of keys whose meaning depends on the screen."""
 
 
 class Topic(NamedTuple):
@@ -59,7 +48,6 @@ class Topic(NamedTuple):
 
 def topics(screen: Screen[object]) -> list[Topic]:
     """Those of `screen` first."""
-    tab = getattr(screen, "tab", "")
     by_id: dict[str, list[str]] = {}
     refused = getattr(screen, "refused_actions", ())
     for binding in (one.binding for one in screen.active_bindings.values()):
@@ -68,15 +56,35 @@ def topics(screen: Screen[object]) -> list[Topic]:
             by_id.setdefault(binding.id, []).append(words)
     table = {**KEYS, **VARIANTS}
     labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in table.items()}
-    found = [
-        Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
+    groups = {
+        title: Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
         for title, ids in KEY_GROUPS.items()
-    ]
-    found.append(Topic("Marks", MARKS))
-    if tab in COLUMNS:
-        found.append(Topic("Columns", COLUMNS[tab]))
+    }
+    found = [groups.pop(title) for title in OWN_GROUPS]
+    found.append(Topic("Marks", _marks(cast("WithGlyphs", screen).glyphs)))
+    for name, columns in getattr(screen, "tables", {}).items():
+        found.append(Topic(f"Columns of {name}" if name else "Columns", [_column_row(one) for one in columns]))
+    found += groups.values()
     found.append(Topic("All keys, on any screen", [(labels[name], key.meaning) for name, key in KEYS.items()]))
     return [topic for topic in found if topic.rows]
+
+
+def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
+    return [
+        ("▲", "link up"),
+        ("▽", "up, but no carrier"),
+        ("·", "administratively down"),
+        (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
+        ("●", "the host is live; behind Traffic: a test is running"),
+        ("◌", "connecting, or lost and tried again"),
+        ("✖", "failed"),
+        ("–", "not known yet, or the counter was reset"),
+        (glyphs.levels[2:4] + glyphs.levels[-1], "one column per reading, the newest at the right"),
+    ]
+
+
+def _column_row(column: Column[Any]) -> tuple[str, str]:
+    return column.title, f"{column.source} [{column.unit}]" if column.unit else column.source
 
 
 def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> list[SpanLine]:
@@ -110,6 +118,8 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
     def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
         self._topics = topics(screen)
+        self._drawn_for: tuple[int, list[str]] | None = None
+        """Cells and words of the lines that are shown."""
         tab = getattr(screen, "tab", "")
         self._heading = next((one.label for one in TABS if one.name == tab), "nictop")
 
@@ -124,15 +134,19 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
         box.border_subtitle = self.glyphs.text("Esc Close")
         self.query_one(LineView).can_focus = False
         self.query_one(TextInput).focus()
-        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         view, words = self.query_one(LineView), self.query_one(TextInput).value.casefold().split()
-        lines = draw_help(self._topics, view.scrollable_content_region.width, words)
+        cells = view.scrollable_content_region.width
+        if (cells, words) == self._drawn_for:
+            return
+        self._drawn_for = (cells, words)
+        lines = draw_help(self._topics, cells, words)
         view.show_lines([tuple((self.glyphs.encode(text), style) for text, style in line) for line in lines])
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._draw)
+        """Also at first."""
+        self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

@@ -11,24 +11,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.facts import wrap
 from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.overview_table import OverviewTable
-from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
+from nictop.tui.widgets.status.host_table import COLUMNS, DrawTime, HostTable, draw_host
 
 if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
     from nictop.model.devices.overview import NicRow
 
 ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
@@ -41,6 +44,10 @@ class HostsScreen(FramedScreen):
 
     TAB = "hosts"
     BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        return {"hosts": COLUMNS, "interfaces": NIC_COLUMNS}
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
@@ -136,12 +143,11 @@ class HostsScreen(FramedScreen):
             await self.opener.action_view("devices")
 
     async def action_back(self) -> None:
-        overview = self.query_one(OverviewView)
+        entry = self.query_one(FilterLine)
         if self._entry.display:
             self._end_entry()
-        elif overview.has_filter:
-            overview.end_filter()
-            self._draw_overview()
+        elif entry.display:
+            entry.action_end_filter()
         else:
             await super().action_back()
 
@@ -152,7 +158,7 @@ class HostsScreen(FramedScreen):
         self._draw_overview()
 
     def action_filter(self) -> None:
-        self.query_one(OverviewView).begin_filter()
+        self.query_one(FilterLine).begin()
 
     def action_sort(self, step: int) -> None:
         self.query_one(OverviewTable).action_sort(step)

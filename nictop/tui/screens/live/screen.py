@@ -25,10 +25,12 @@ from nictop.probe.records import Request
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.live.view import LIVE_TABS, LiveView
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.devices.view import DevicesView
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -69,6 +71,7 @@ class LiveScreen(LiveView):
         """Show a netdev among the devices of its host."""
         self.nictop.hosts.choose(host)
         self.remove_class("-detail")
+        self.query_one(DevicesView).end_filter()
         if self._snapshot is not None:
             self.show_devices(self._snapshot)
         self.query_one(DeviceTable).choose_link(ifindex)
@@ -80,11 +83,26 @@ class LiveScreen(LiveView):
             self.nictop.replay.stop_search()
         elif self.view == "findings" and findings.full:
             self.show_tab("findings")
+        elif self.view == "findings" and self._filter.display:
+            self._filter.action_end_filter()
         elif self.view != "body":
             self.show_tab("devices")
         elif self.has_class("-detail"):
             self.remove_class("-detail")
             self.show_tab("devices")
+        elif self._filter.display:
+            self._filter.action_end_filter()
+
+    @property
+    def _filter(self) -> FilterLine:
+        """That of the visible list."""
+        return self.query_one("#finding-filter" if self.view == "findings" else "#device-filter", FilterLine)
+
+    def action_filter(self) -> None:
+        """Of the visible list; from the palette also while something else is on the whole screen."""
+        if self.view == "body":
+            self.remove_class("-detail")
+        self._filter.begin()
 
     def show_tab(self, tab: str) -> None:
         """One of `LIVE_TABS`."""
@@ -184,7 +202,10 @@ class LiveScreen(LiveView):
                 return (view == "body" and not detail) or (view == "findings" and not self.query_one(FindingsView).full)
             case "back":
                 searches = self.nictop.replay is not None and self.nictop.replay.searches
-                return detail or view != "body" or searches
+                return detail or view != "body" or searches or bool(self._filter.display)
+            case "filter":
+                listed = not detail if view == "body" else view == "findings" and not self.query_one(FindingsView).full
+                return listed and super().check_action(action, parameters)
             case "options":
                 return not detail or view != "body"
             case "copy":

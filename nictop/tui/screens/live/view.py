@@ -5,25 +5,31 @@ What is not visible is not drawn. The actions are in `screen`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher
+from textual.widgets import ContentSwitcher, Input
 
+from nictop.model.columns import cpus, devices
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Request
 from nictop.rules import Finding
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.cpu.cpu_block import HEAT
+from nictop.tui.widgets.cpu.queue_table import ALL_COLUMNS
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
-from nictop.tui.widgets.devices.table import DeviceTable, device_findings
+from nictop.tui.widgets.devices.overview import NicRows
+from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, device_findings
 from nictop.tui.widgets.devices.view import DevicesView
 from nictop.tui.widgets.findings.panel import worst_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
 if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
+    from nictop.model.devices.overview import NicRow
     from nictop.rules import Fix
 
 LIVE_TABS = {"devices": "body", "queues": "queues", "cpus": "load", "findings": "findings"}
@@ -44,6 +50,8 @@ class LiveView(FramedScreen):
         self._hosts_known = 1
         self._cursors: dict[str, str] = {}
         """Host → key of the row that was chosen there when another host was shown."""
+        self._nics = NicRows()
+        """For the filter of the devices."""
         self._draw_due = self._has_change = self._has_fix = self._filled = False
 
     def compose_body(self) -> Iterable[Widget]:
@@ -71,6 +79,22 @@ class LiveView(FramedScreen):
     @property
     def tab(self) -> str:
         return next((tab for tab, view in LIVE_TABS.items() if view == self.view), "devices")
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        match self.tab:
+            case "devices":
+                return {"": (*devices.COLUMNS, GRAPH)}
+            case "queues":
+                return {"": ALL_COLUMNS}
+            case "cpus":
+                return {"": (*cpus.COLUMNS, HEAT)}
+        return {}
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The filter of the devices."""
+        event.stop()
+        self._draw()
 
     def _update_snapshot(self) -> None:
         snapshot = self.nictop.hosts.snapshot
@@ -146,8 +170,14 @@ class LiveView(FramedScreen):
 
     def show_devices(self, snapshot: Snapshot) -> None:
         """Draw the table of devices."""
-        findings = device_findings(self.nictop.display.diagnosis, self._host)
-        self.query_one(DeviceTable).show(snapshot, self.nictop.hosts.session.history, findings)
+        display, table = self.nictop.display, self.query_one(DeviceTable)
+        nics: dict[int, NicRow] = {}
+        if table.filter.tests:
+            hosts = self.nictop.hosts.sessions
+            pictures = [display.snapshot(one) for one in hosts]
+            self._nics.update(hosts, pictures, display.diagnosis, self.nictop.now(), virtual=True)
+            nics = {row.end.ifindex: row for row in self._nics.rows if row.end.host == self._host}
+        table.show(snapshot, self.nictop.hosts.session.history, device_findings(display.diagnosis, self._host), nics)
 
     def _draw_findings(self) -> None:
         """It remembers the findings that are gone, even while it is hidden."""

@@ -16,8 +16,8 @@ Nothing is started while an error is known; it is shown beside its field, or abo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
@@ -34,11 +34,14 @@ from nictop.tui.keys import TRAFFIC_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
-from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
+from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable, offer_rows
 from nictop.tui.widgets.traffic.start_lines import StartLines
+
+if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
 
 FILTER_HINT = "filter: host, NIC, network or address"
 ALL_OPTIONS_MIN_ROWS = 34
@@ -70,15 +73,18 @@ class TrafficScreen(FramedScreen):
         except NictopError:
             self._configuration = Configuration()
 
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        return {"": COLUMNS}
+
     def compose_body(self) -> Iterable[Widget]:
         yield OfferTable(id="offers")
-        yield TextInput(placeholder=FILTER_HINT, id="offer-filter")
+        yield FilterLine(OfferTable, FILTER_HINT, id="offer-filter")
         yield LineView(id="offer-facts")
         yield RunForm(id="run-form")
         yield StartLines(id="run-command")
 
     def on_mount(self) -> None:
-        self.query_one(TextInput).display = False
         self.query_one("#offer-facts").can_focus = False
         self.query_one(OfferTable).focus()
         form = self.query_one(RunForm)
@@ -105,7 +111,7 @@ class TrafficScreen(FramedScreen):
 
     def _draw(self) -> None:
         table = self.query_one(OfferTable)
-        words = self.query_one(TextInput).value.casefold().split()
+        words = self.query_one(FilterLine).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
         table.show(rows, self._why_empty(bool(words)))
         number = count_noun(len(self._rows), "path")
@@ -251,11 +257,9 @@ class TrafficScreen(FramedScreen):
         self._begin(self_test=True)
 
     async def action_back(self) -> None:
-        entry = self.query_one(TextInput)
+        entry = self.query_one(FilterLine)
         if entry.display:
-            entry.value, entry.display = "", False
-            self.set_focus(self.query_one(OfferTable))
-            self._draw()
+            entry.action_end_filter()
         elif self.types:
             self.set_focus(self.query_one(OfferTable))
         else:
@@ -277,16 +281,8 @@ class TrafficScreen(FramedScreen):
         form.show(form.problems)
 
     def action_filter(self) -> None:
-        entry = self.query_one(TextInput)
-        entry.display = True
-        self.set_focus(entry)
+        self.query_one(FilterLine).begin()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._draw()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The filter stays; an empty one goes."""
-        event.stop()
-        self.query_one(TextInput).display = bool(event.value.strip())
-        self.set_focus(self.query_one(OfferTable))

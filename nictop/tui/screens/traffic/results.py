@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 from textual.containers import Container
@@ -26,10 +26,12 @@ from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.comparison_view import ComparisonView
-from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
+from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_ups
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
+
+    from nictop.model.columns.column import Column
 
 
 SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "ceiling", "note", "not ranked")
@@ -44,6 +46,10 @@ class KeptScreen(FramedScreen):
 
     TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
+        return {"": COLUMNS}
 
     def compose_body(self) -> Iterable[Widget]:
         with Container(id="kept-body"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nictop.model.columns.column import fit_columns
-from nictop.model.columns.cpus import COLUMNS, cpu_rows
+from nictop.model.columns.column import Column, fit_columns, no_value
+from nictop.model.columns.cpus import COLUMNS, CpuRow, cpu_rows
 from nictop.model.facts import fit
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.trends import Trends
@@ -22,6 +22,10 @@ MAX_TABLE_CPUS = 32
 WIDE_CELLS = 110
 MIN_STRIP_CELLS, WIDE_STRIP_CELLS, MAX_STRIP_CELLS = 10, 40, 60
 """Cells of the last minute behind the table."""
+HEAT: Column[CpuRow] = Column(
+    "heat", "-60 s now", "%", 0, 1, "left", no_value, source="busy over the last 60 s (/proc/stat)"
+)
+"""Behind the columns, in the cells that are left."""
 MIN_MAP_CELLS = 12
 """Cells of the last minute in one column of the heat map."""
 MIN_TABLE_ROWS = 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nictop.model.columns.column import Column, fit_columns
+from nictop.model.columns.column import Column, fit_columns, no_value
 from nictop.model.columns.queues import COLUMNS, DROPS
 from nictop.model.facts import clean, fit
 from nictop.model.facts import width as cells_of
@@ -33,21 +33,21 @@ MIN_TREND_CELLS, MAX_TREND_CELLS = 5, 20
 STYLES: dict[TrendSide, str] = {"rx": "in", "tx": "out", "irq": "accent"}
 
 
-def _no_value(row: QueueRow) -> str:
-    return ""
-
-
-def _drawn(key: str, title: str, priority: int) -> Column[QueueRow]:
-    """A column that is drawn, not written."""
-    return Column(key, title, "", 0, priority, "left", _no_value)
-
-
-_WRITTEN = {column.key: column for column in (*COLUMNS, DROPS)}
+_WRITTEN = {column.key: column for column in (replace(COLUMNS[0], title="Q"), *COLUMNS[1:], DROPS)}
 _PRIORITIES = {
     "queue": 1, "rx_packets": 2, "tx_packets": 2, "effective": 3, "interrupts": 5, "drops": 6, "rx_bits": 8,
     "tx_bits": 8, "xps": 9, "rps": 9, "napi": 10, "numa": 11, "allowed": 12, "irq": 13, "vector": 14,
 }  # fmt: skip
-_SHARE_PRIORITY, _TREND_PRIORITY = 4, 7
+_SHARE: Column[QueueRow] = Column(
+    "share", "share", "%", 0, 4, "left", no_value,
+    source="share in the packets of all queues, or in the interrupts where packets are not counted (as RX pps, IRQ/s)",
+)  # fmt: skip
+_TREND: Column[QueueRow] = Column(
+    "trend", "60 s", "packets/s", 0, 7, "left", no_value,
+    source="the last 60 s, all queues on one scale; interrupts where packets are not counted (as RX pps, IRQ/s)",
+)  # fmt: skip
+ALL_COLUMNS = (*(_WRITTEN[key] for key in _PRIORITIES), _SHARE, _TREND)
+"""That the table can have."""
 _STATIC = ("xps", "rps", "napi", "numa", "allowed", "irq", "vector")
 """Columns as wide as their texts, and left out when they have none."""
 
@@ -71,10 +71,10 @@ def table_columns(plan: QueueMap, cells: int) -> tuple[Column[QueueRow], ...]:
     sides = [side for side, exists in (("rx", plan.total.has_rx), ("tx", plan.total.has_tx)) if exists and counted]
     for side in sides:
         columns += [_sized(f"{side}_packets", plan), _sized(f"{side}_bits", plan)]
-        columns += [_drawn(f"{side}_share", "share", _SHARE_PRIORITY), _drawn(f"{side}_trend", "60 s", _TREND_PRIORITY)]
+        columns += [replace(_SHARE, key=f"{side}_share"), replace(_TREND, key=f"{side}_trend")]
     columns.append(_sized("interrupts", plan))
     if not counted:
-        columns += [_drawn("irq_share", "share", _SHARE_PRIORITY), _drawn("irq_trend", "60 s", _TREND_PRIORITY)]
+        columns += [replace(_SHARE, key="irq_share"), replace(_TREND, key="irq_trend")]
     columns += [_sized("effective", plan), _sized("drops", plan)]
     columns += [column for column in (_sized(key, plan) for key in _STATIC) if column.width]
     least = {"share": (WIDE_BAR_CELLS if wide else MIN_BAR_CELLS) + PERCENT_CELLS, "trend": MIN_TREND_CELLS + wide}
@@ -106,7 +106,7 @@ def _sized(key: str, plan: QueueMap) -> Column[QueueRow]:
     """A written column with its priority here; the static ones, and the queue number, as wide as their texts."""
     column = replace(_WRITTEN[key], priority=_PRIORITIES[key])
     if key == "queue":
-        return replace(column, title="Q", width=max(cells_of(column.cell(row)[0]) for row in (*plan.rows, plan.total)))
+        return replace(column, width=max(cells_of(column.cell(row)[0]) for row in (*plan.rows, plan.total)))
     if key not in _STATIC:
         return column
     texts = [clean(column.cell(row)[0]) for row in plan.rows]

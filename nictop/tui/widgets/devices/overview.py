@@ -17,12 +17,12 @@ from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Diagnosis
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
-from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 
-HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
+FILTER_HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
 
@@ -46,25 +46,54 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
     return found
 
 
+class NicRows:
+    """The NICs of all hosts. Derives the pairs of NICs only when links have changed."""
+
+    def __init__(self) -> None:
+        self.rows: tuple[NicRow, ...] = ()
+        self.pairs = Pairs()
+        self.names: dict[End, str] = {}
+        self._links: tuple[object, ...] = ()
+
+    def update(
+        self,
+        hosts: Sequence[HostSession],
+        pictures: Sequence[Snapshot],
+        diagnosis: Diagnosis | None,
+        now: float,
+        *,
+        virtual: bool,
+    ) -> None:
+        """`pictures`: one snapshot of each host; `virtual`: including netdevs without a device."""
+        links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
+        if len(links) != len(self._links) or any(
+            one is not other for one, other in zip(links, self._links, strict=True)
+        ):
+            self._links, self.pairs, self.names = links, pairs(pictures), netdev_names(pictures)
+        self.rows = overview(
+            [HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)],
+            severities=severities(diagnosis, pictures),
+            peers=peers(self.pairs),
+            virtual=virtual,
+            before=self.rows,
+        )
+
+
 class OverviewView(WhileOpen, Container):
-    """Derives the pairs of NICs only when links have changed."""
+    """Table, filter and facts."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: tuple[NicRow, ...] = ()
-        self._links: tuple[object, ...] = ()
-        self._pairs = Pairs()
-        self._names: dict[End, str] = {}
+        self._nics = NicRows()
         self.virtual = False
         """Netdevs without a device are listed, too."""
 
     def compose(self) -> ComposeResult:
         yield OverviewTable(id="nics")
-        yield TextInput(placeholder=HINT, id="nic-filter")
+        yield FilterLine(OverviewTable, FILTER_HINT, id="nic-filter")
         yield LineView(id="nic-facts")
 
     def on_mount(self) -> None:
-        self.query_one(TextInput).display = False
         self.query_one("#nic-facts").can_focus = False
 
     @property
@@ -75,25 +104,18 @@ class OverviewView(WhileOpen, Container):
         self, hosts: Sequence[HostSession], pictures: Sequence[Snapshot], diagnosis: Diagnosis | None, now: float
     ) -> None:
         """Draw the hosts from `pictures`, one snapshot of each."""
-        links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
-        if len(links) != len(self._links) or any(
-            one is not other for one, other in zip(links, self._links, strict=True)
-        ):
-            self._links, self._pairs, self._names = links, pairs(pictures), netdev_names(pictures)
-        self._rows = overview(
-            [HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)],
-            severities=severities(diagnosis, pictures),
-            peers=peers(self._pairs),
-            virtual=self.virtual,
-            before=self._rows,
-        )
+        self._nics.update(hosts, pictures, diagnosis, now, virtual=self.virtual)
         self._draw()
 
     def _draw(self) -> None:
-        wanted = row_filter(self.query_one(TextInput).value)
-        rows, table = wanted.accepted(self._rows), self.query_one(OverviewTable)
+        wanted = row_filter(self.query_one(FilterLine).value)
+        rows, table = wanted.accepted(self._nics.rows), self.query_one(OverviewTable)
         table.show(rows)
-        title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
+        title = (
+            f"{_number(rows)}"
+            if len(rows) == len(self._nics.rows)
+            else f"{_number(rows)} of {_number(self._nics.rows)}"
+        )
         title = self.glyphs.text(f"Interfaces ({title}){self._hidden_text()}")
         if table.border_title != title:
             table.border_title = title
@@ -101,15 +123,15 @@ class OverviewView(WhileOpen, Container):
 
     def _hidden_text(self) -> str:
         """`` · 3 virtual hidden (o)``"""
-        links = {snapshot.host: len(snapshot.links) for snapshot in (row.snapshot for row in self._rows)}
-        hidden = sum(links.values()) - sum(row.link is not None for row in self._rows)
+        links = {snapshot.host: len(snapshot.links) for snapshot in (row.snapshot for row in self._nics.rows)}
+        hidden = sum(links.values()) - sum(row.link is not None for row in self._nics.rows)
         return f" · {hidden} virtual hidden (o)" if hidden > 0 else ""
 
     def _draw_facts(self) -> None:
         """Errors of the filter come first: they explain an empty table."""
         view, row = self.query_one("#nic-facts", LineView), self.chosen
         cells = max(10, view.scrollable_content_region.width - 2)
-        complaints = row_filter(self.query_one(TextInput).value).errors
+        complaints = row_filter(self.query_one(FilterLine).value).errors
         lines: list[SpanLine] = [((f" {part}", "warn"),) for said in complaints for part in self._wrapped(said, cells)]
         if row is not None and row.end.ifindex == NO_NIC_IFINDEX:
             said = row.snapshot.message or _why_no_nic(row.snapshot)
@@ -117,7 +139,7 @@ class OverviewView(WhileOpen, Container):
         elif row is not None:
             lines += [
                 ((f" {part}", TONES[fact.tone]),)
-                for fact in pair_facts(row.end, self._pairs, self._names)
+                for fact in pair_facts(row.end, self._nics.pairs, self._nics.names)
                 for part in self._wrapped(f"{_title(row)} {fact.text}", cells)
             ]
             if not lines:
@@ -132,34 +154,9 @@ class OverviewView(WhileOpen, Container):
     def on_overview_table_chosen(self) -> None:
         self._draw_facts()
 
-    # --------------------------------------------------------------------------------------------------- filter
-
-    def begin_filter(self) -> None:
-        """Show the line of the filter: what is typed next belongs to it."""
-        entry = self.query_one(TextInput)
-        entry.display = True
-        self.screen.set_focus(entry)  # at once
-
-    @property
-    def has_filter(self) -> bool:
-        """The filter is shown."""
-        return bool(self.query_one(TextInput).display)
-
-    def end_filter(self) -> None:
-        """Clear and hide the filter."""
-        entry = self.query_one(TextInput)
-        entry.value, entry.display = "", False
-        self.screen.set_focus(self.query_one(OverviewTable))
-
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._draw()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the filter; an empty one is hidden."""
-        event.stop()
-        self.query_one(TextInput).display = bool(event.value.strip())
-        self.screen.set_focus(self.query_one(OverviewTable))
 
 
 def _title(row: NicRow) -> str:

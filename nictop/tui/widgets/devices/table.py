@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from nictop.model.columns.column import Column
-from nictop.model.columns.devices import COLUMNS, MAIN_COLUMNS, PACKET_COLUMNS, DeviceRow, visible_columns
-from nictop.model.devices.tree import Row, device_tree, guides
+from nictop.model.columns.column import Column, no_value
+from nictop.model.columns.devices import COLUMNS, MAIN_COLUMNS, PACKET_COLUMNS, DeviceRow, row_rates, visible_columns
+from nictop.model.devices.netdevs import End
+from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
+from nictop.model.devices.row_filter import row_filter
+from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
 from nictop.model.facts import clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
@@ -36,8 +39,11 @@ LEAD_CELLS = 3
 """The cursor, the mark of the worst finding, a blank."""
 MIN_NAME_CELLS = 14
 PREFERRED_NAME_CELLS = 20
-GRAPH_TITLE = "RX+TX 60 s"
-GRAPH_CELLS = (30, 20, len(GRAPH_TITLE))
+GRAPH: Column[DeviceRow] = Column(
+    "graph", "RX+TX 60 s", "b/s", 10, 1, "left", no_value,
+    source="both directions over the last 60 s; option packets: packets/s (as RX b/s and TX b/s)",
+)  # fmt: skip
+GRAPH_CELLS = (30, 20, GRAPH.width)
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
 HISTORY_SECONDS = 60.0
 
@@ -139,8 +145,20 @@ class DeviceTable(ChoiceView):
         self._virtual_at_first: bool | None = None
         """Decided for the host that is shown; None: nothing is known of its netdevs."""
         self.findings: DeviceFindings = {}
+        self.filter = row_filter("")
+        self._is_new_filter = False
+        """It was changed since the last `show`."""
+        self._nics: Mapping[int, NicRow] = {}
+        self._tree: tuple[Row, ...] = ()
+        """All rows but those of the option virtual."""
         self._rows: tuple[Row, ...] = ()
+        """Those of them that pass the filter, with the rows that they are below."""
+        self._matches: frozenset[str] = frozenset()
+        """Keys of the rows that pass the filter."""
+        self._virtual_rows: tuple[Row, ...] = ()
+        """Those that the option virtual hides."""
         self._hidden: tuple[Row, ...] = ()
+        """Those of them that pass the filter."""
         self._tree_of: tuple[object, object, bool] | None = None
         self._columns = ColumnCache()
         self._snapshot: Snapshot | None = None
@@ -169,13 +187,26 @@ class DeviceTable(ChoiceView):
 
     @property
     def needed_rows(self) -> int:
-        """Rows that show everything, header included."""
-        return len(self._rows) + 1
+        """Rows that show everything without a filter, header included."""
+        return len(self._tree) + 1
 
-    def show(self, snapshot: Snapshot, history: History, findings: DeviceFindings) -> None:
-        """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone."""
-        self._snapshot, self._history, self.findings = snapshot, history, findings
+    @property
+    def count_text(self) -> str:
+        """``3 of 12``: netdevs, and functions without one, that pass the filter."""
+        return f"{len(self._matches)} of {sum(map(self._is_device, range(len(self._tree))))}"
+
+    def set_filter(self, text: str) -> None:
+        """Takes effect at the next `show`."""
+        self.filter, self._is_new_filter = row_filter(text), True
+
+    def show(
+        self, snapshot: Snapshot, history: History, findings: DeviceFindings, nics: Mapping[int, NicRow] | None = None
+    ) -> None:
+        """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone. `nics`: ifindex →
+        the row of the overview, for the filter."""
+        self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
         self._plant(snapshot)
+        self._apply_filter(snapshot)
         self.redraw()
 
     def _plant(self, snapshot: Snapshot) -> None:
@@ -193,22 +224,59 @@ class DeviceTable(ChoiceView):
         levels = host.depth + 1
         rows = merged([replace(row, depth=row.depth - levels, prefix=row.prefix[levels:]) for row in below])
         group = next((index for index, row in enumerate(rows) if row.key == "group:virtual"), len(rows))
-        self._hidden = () if self.virtual else tuple(rows[group + 1 :])
-        self._rows = tuple(rows[: len(rows) - len(self._hidden)])
-        self.set_keys([row.key for row in self._rows])
+        self._virtual_rows = () if self.virtual else tuple(rows[group + 1 :])
+        self._tree = tuple(rows[: len(rows) - len(self._virtual_rows)])
+
+    def _apply_filter(self, snapshot: Snapshot) -> None:
+        """The cursor leaves a row that is hidden for the first one that passes."""
+        is_new, self._is_new_filter = self._is_new_filter, False
+        if not self.filter.tests:
+            if self._rows is not self._tree:
+                self._rows, self._hidden, self._matches = self._tree, self._virtual_rows, frozenset()
+                self.set_keys([row.key for row in self._rows])
+            return
+        accepts, tree = self.filter.accepts, self._tree
+        devices = (row for index, row in enumerate(tree) if self._is_device(index))
+        self._matches = frozenset(row.key for row in devices if accepts(self._nic(row, snapshot)))
+        self._hidden = tuple(row for row in self._virtual_rows if accepts(self._nic(row, snapshot)))
+        group = "group:virtual" if self._hidden else ""
+        self._rows = matching_rows(tree, lambda row: row.key in self._matches or row.key == group)
+        keys = [row.key for row in self._rows]
+        if keys and self._wanted not in keys and self._key not in (self._matches if is_new else keys):
+            self._wanted = keys[self.first_choice()]
+        self.set_keys(keys)
+        self._moved = self._moved or bool(keys)
+
+    def _is_device(self, index: int) -> bool:
+        """A row of the tree that a filter accepts or not: not one that is only above others."""
+        row = self._tree[index]
+        is_leaf = index + 1 == len(self._tree) or self._tree[index + 1].depth <= row.depth
+        return row.link is not None or (is_leaf and row.kind != "group")
+
+    def _nic(self, row: Row, snapshot: Snapshot) -> NicRow:
+        """What the filter knows of a row: that of the overview; of a function without a netdev, what there is."""
+        known = self._nics.get(row.link.ifindex) if row.link is not None else None
+        if known is not None:
+            return known
+        end = End(snapshot.host, row.link.ifindex if row.link is not None else NO_NIC_IFINDEX)
+        found = findings_of(row, self.findings)
+        severity = found[0].severity if found else None
+        return NicRow(end, snapshot, row.link, row.pci, row.vf, rates=row_rates(row, snapshot), severity=severity)
 
     def first_choice(self) -> int:
-        """The first netdev with a device, else the first one that is up, else the first row."""
+        """The first netdev with a device, else the first one that is up, else the first row; with a filter, of those
+        that pass it."""
 
-        def rank(index: int) -> tuple[int, int]:
-            link = self._rows[index].link
+        def rank(index: int) -> tuple[bool, int, int]:
+            row = self._rows[index]
+            above, link = bool(self._matches) and row.key not in self._matches, row.link
             if link is None:
-                return 3, index
+                return above, 3, index
             if not is_virtual(link):
-                return 0, index
-            return 2 if not link.flags & IFF_UP or link.flags & IFF_LOOPBACK else 1, index
+                return above, 0, index
+            return above, 2 if not link.flags & IFF_UP or link.flags & IFF_LOOPBACK else 1, index
 
-        return min(rank(index) for index in range(len(self._rows)))[1]
+        return min(rank(index) for index in range(len(self._rows)))[2]
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen(self._rows[index]))
@@ -223,6 +291,9 @@ class DeviceTable(ChoiceView):
             self.show_lines([((empty, "dim"),)])
             return
         rows = self._rows
+        if not rows:
+            self.show_lines([((" No matches", "dim"),)], self._header_line(shape))
+            return
         self._columns.begin(history.times(), HISTORY_SECONDS, shape.graph)
         self.show_drawn(
             len(rows),
@@ -235,7 +306,7 @@ class DeviceTable(ChoiceView):
         cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]
         cells += [column.heading for column in shape.columns]
         if shape.graph:
-            cells.append(fit(GRAPH_TITLE, shape.graph))
+            cells.append(fit(GRAPH.title, shape.graph))
         if shape.missing:
             cells.append(f"+{shape.missing}")
         return ((" ".join(cells), ""),)
@@ -300,6 +371,7 @@ class DeviceTable(ChoiceView):
         if self._snapshot is not None and any(row.link and row.link.ifindex == ifindex for row in self._hidden):
             self._virtual = True
             self._plant(self._snapshot)
+            self._apply_filter(self._snapshot)
         for index, row in enumerate(self._rows):
             if row.link is not None and row.link.ifindex == ifindex:
                 self.choose_index(index)

@@ -11,15 +11,18 @@ from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
+from textual.widgets import Input
 
 from nictop.model.devices.tree import Row
 from nictop.model.facts import clean
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.detail import ChartShape, LinkPanel, TrafficChart
 from nictop.tui.widgets.devices.table import DeviceTable
 
+FILTER_HINT = "filter: ens3  driver:igb  drops/s>0  !state:down  address:192.0.2.0/24"
 MIN_PANEL_ROWS = 5
 """Rows of the panel below the table: title, RX and TX with their time axis, and one line of facts."""
 MIN_TABLE_ROWS = 7
@@ -61,14 +64,16 @@ class DevicesView(WhileOpen, Container):
     def compose(self) -> ComposeResult:
         with Vertical(id="left"):
             yield DeviceTable(id="devices")
+            yield FilterLine(DeviceTable, FILTER_HINT, id="device-filter")
             yield TrafficChart(id="left-traffic")
         yield LinkPanel(id="link")
 
     def show(self, snapshot: Snapshot, history: History) -> None:
         """Draw the panel; the table, which other views need too, has been drawn already."""
         self._divide()
-        table = self.query_one(DeviceTable)
-        row = table.chosen
+        table, entry = self.query_one(DeviceTable), self.query_one(FilterLine)
+        row, errors = table.chosen, table.filter.errors
+        entry.show_note("; ".join(errors) or table.count_text, is_error=bool(errors))
         panel = self.query_one(LinkPanel)
         title = "" if row is None else clean(row.title)
         if title != self._title:
@@ -78,6 +83,14 @@ class DevicesView(WhileOpen, Container):
         chart = self.query_one("#left-traffic", TrafficChart)
         if self._charts.rows and row is not None:
             chart.show(_with_netdev(row, snapshot), snapshot, history, self._charts)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The screen draws then."""
+        self.query_one(DeviceTable).set_filter(event.value)
+
+    def end_filter(self) -> None:
+        self.query_one(FilterLine).action_end_filter()
+        self.query_one(DeviceTable).set_filter("")
 
     def _divide(self) -> None:
         """Give the table the rows that it needs, and the rest to the panel or the charts."""

@@ -10,13 +10,15 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
+from textual.containers import Container, Vertical
 from textual.message import Message
+from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text, subject_text
 from nictop.tui.keys import FINDINGS_KEYS
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -27,6 +29,7 @@ from nictop.tui.widgets.findings.recent import Entry, RecentFindings, keyed_entr
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
+FILTER_HINT = "filter: words of title, interface, host, severity or rule"
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -145,7 +148,9 @@ class FindingsView(WhileOpen, Container):
         """Whether the page has the whole view."""
 
     def compose(self) -> ComposeResult:
-        yield FindingList(id="finding-list")
+        with Vertical(id="finding-column"):
+            yield FindingList(id="finding-list")
+            yield FilterLine(FindingList, FILTER_HINT, id="finding-filter")
         yield FindingPage(id="finding-page")
 
     @property
@@ -168,16 +173,25 @@ class FindingsView(WhileOpen, Container):
         entries = [*self._recent.entries]
         if diagnosis is not None and self.skipped:
             entries += keyed_entries(diagnosis.skipped, self._clock())
-        listed, page = self.query_one(FindingList), self.query_one(FindingPage)
-        listed.show(entries, several_hosts=several_hosts, empty_line=self._empty_line())
-        if listed.display is self.full:
-            listed.display = not self.full
+        listed, page, entry = self.query_one(FindingList), self.query_one(FindingPage), self.query_one(FilterLine)
+        words = entry.value.casefold().split()
+        accepted = [one for one in entries if all(word in _text(one.about) for word in words)]
+        entry.show_note(f"{len(accepted)} of {len(entries)}")
+        empty_line: SpanLine = ((" No matches", "dim"),) if entries else self._empty_line()
+        listed.show(accepted, several_hosts=several_hosts, empty_line=empty_line)
+        column = self.query_one("#finding-column")
+        if column.display is self.full:
+            column.display = not self.full
         counts = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
         checks = checks_text(diagnosis) if diagnosis is not None else ""
         _set_title(listed, f"Findings: {counts}" if counts else "Findings")
         is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
         _set_title(page, checks if is_titled or not counts else f"{counts} · {checks}")
         self.draw_page()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.show(self._diagnosis, several_hosts=self._several_hosts)
 
     def _empty_line(self) -> SpanLine:
         cells = self.query_one(FindingList).scrollable_content_region.width
@@ -209,7 +223,7 @@ class FindingsView(WhileOpen, Container):
 
     def _empty_page(self, cells: int) -> list[SpanLine]:
         """What follows from an empty list."""
-        if self._diagnosis is None:
+        if self._diagnosis is None or self.query_one(FilterLine).value:
             return []
         if not self._diagnosis.skipped:
             return [((" All checks passed.", ""),)]
@@ -240,6 +254,14 @@ class FindingsView(WhileOpen, Container):
             self.query_one(FindingPage).scroll_to(y=0, animate=False)
             self.draw_page()
             self.screen.refresh_bindings()
+
+
+def _text(about: Finding | Skipped) -> str:
+    """What the filter searches."""
+    words = (about.host, about.subject, about.rule)
+    if isinstance(about, Finding):
+        return " ".join((*words, SEVERITY_LABELS[about.severity].word, about.title)).casefold()
+    return " ".join((*words, about.reason)).casefold()
 
 
 def _set_title(view: LineView, title: str) -> None:

@@ -127,16 +127,25 @@ def _round_trip(row: HostRow) -> Cell:
 
 
 COLUMNS: tuple[Column[HostRow], ...] = (
-    Column("host", "HOST", "", 24, 1, "left", lambda row: (row.host.name, "title")),
-    Column("state", "STATE", "", 22, 2, "left", _state),
-    Column("cpu", "CPU", "%", CPU_BAR_CELLS + 5, 3, "left", _cpu),
-    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("rx_bits")),
-    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("tx_bits")),
-    Column("drops", "drops/s", "1/s", 7, 5, "right", _drops),
-    Column("findings", "FIND", "", 4, 6, "right", _findings),
-    Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip),
-    Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (address_words(row.host.host), "dim")),
-)
+    Column("host", "HOST", "", 24, 1, "left", lambda row: (row.host.name, "title"),
+        source="name of the host (command line or config.toml)"),
+    Column("state", "STATE", "", 22, 2, "left", _state,
+        source="state of the connection (SSH, lines of the probe)"),
+    Column("cpu", "CPU", "%", CPU_BAR_CELLS + 5, 3, "left", _cpu,
+        source="mean of all CPUs, all but idle and iowait (/proc/stat)"),
+    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("rx_bits"),
+        source="bits received by all NICs (IFLA_STATS_LINK_64 rx_bytes)"),
+    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("tx_bits"),
+        source="bits sent by all NICs (IFLA_STATS_LINK_64 tx_bytes)"),
+    Column("drops", "drops/s", "1/s", 7, 5, "right", _drops,
+        source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
+    Column("findings", "FIND", "", 4, 6, "right", _findings,
+        source="mark of the worst finding, and their number (rules of nictop)"),
+    Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
+        source="shortest round trip of the last pings (ping of the probe over its connection)"),
+    Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (address_words(row.host.host), "dim"),
+        source="user, address and port (command line or config.toml)"),
+)  # fmt: skip
 SIZED_COLUMNS = ("host", "state", "address")
 """Columns that are as wide as their texts."""
 STATE_CELLS = (6, 10)

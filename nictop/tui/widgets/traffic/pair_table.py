@@ -53,11 +53,15 @@ class OfferRow:
 
 
 COLUMNS: tuple[Column[OfferRow], ...] = (
-    Column("path", "PATH", "", MAX_PATH_CELLS, 1, "left", lambda row: (row.path, "title")),
-    Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.offer.network),
-    Column("speed", "SPEED", "", MAX_CELLS, 1, "left", lambda row: row.speed),
-    Column("differs", "DIFFERS", "", REMAINING_WIDTH, 1, "left", lambda row: (row.differs, "warn")),
-)
+    Column("path", "PATH", "", MAX_PATH_CELLS, 1, "left", lambda row: (row.path, "title"),
+        source="two interfaces that share a subnet, the client first (RTM_GETADDR of both hosts)"),
+    Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.offer.network,
+        source="their subnet (RTM_GETADDR)"),
+    Column("speed", "SPEED", "", MAX_CELLS, 1, "left", lambda row: row.speed,
+        source="link speed of both (ETHTOOL_MSG_LINKMODES_GET)"),
+    Column("differs", "DIFFERS", "", REMAINING_WIDTH, 1, "left", lambda row: (row.differs, "warn"),
+        source="MTU, speed or VLAN that differ (IFLA_MTU, link settings, VLAN id)"),
+)  # fmt: skip
 
 
 def offer_rows(offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:

@@ -88,13 +88,19 @@ def _cost(row: ResultGroup) -> str:
 
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
-    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: wall_time_text(row.first.result.wall)[WHEN]),
-    Column("hosts", "HOSTS", "", MAX_CELLS, 1, "left", _hosts),
-    Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs),
-    Column("goodput", "MEDIAN", "", MAX_CELLS, 1, "right", _goodput),
-    Column("cost", "CPU/Gb", "", MAX_CELLS, 1, "right", _cost),
-    Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test),
-)
+    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: wall_time_text(row.first.result.wall)[WHEN],
+        source="start of the first run (clock of this machine)"),
+    Column("hosts", "HOSTS", "", MAX_CELLS, 1, "left", _hosts,
+        source="client and server, with the direction of the payload (test plan)"),
+    Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
+        source="completed runs, or completed/all (saved results)"),
+    Column("goodput", "MEDIAN", "b/s", MAX_CELLS, 1, "right", _goodput,
+        source="median of the goodput of the runs (receiver of iperf3 or the built-in generator)"),
+    Column("cost", "CPU/Gb", "cores per Gb/s", MAX_CELLS, 1, "right", _cost,
+        source="busy CPU cores for each Gb/s, of the end that pays more (/proc/stat)"),
+    Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test,
+        source="label, varied value, protocol, streams, seconds, MTU, tool, NICs (test plan)"),
+)  # fmt: skip
 
 
 def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:

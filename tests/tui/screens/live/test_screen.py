@@ -350,7 +350,7 @@ async def test_help_lists_every_key() -> None:
         await screen.press("question_mark")
         assert any("pause the display" in row for row in screen.drawn())
         shown = "\n".join(screen.lines(LineView))
-        for words in ("pause the display", "view options", "Line above", "no carrier", "view Queues"):
+        for words in ("pause the display", "view options", "line above", "no carrier", "view Queues"):
             assert words in shown
         await screen.press("escape")
         assert screen.app.screen.query(DeviceTable)

@@ -1,0 +1,67 @@
+"""The help: columns of the view with unit and source, in the words of their definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nictop.model.text.glyphs import ASCII
+from nictop.tui.screens.dialogs.help import topics
+from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.status.tab_line import TABS
+from tests.support.captured import captured_lines
+from tests.support.screen import NARROW, Screen, live_screen, wait_until
+
+UNITS = {"", "bytes", "packets", "packets/s", "b/s", "1/s", "%", "ms", "cores per Gb/s"}
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+
+
+async def shown(screen: Screen, key: str) -> FramedScreen:
+    await screen.press(key)
+    found = screen.app.screen
+    assert isinstance(found, FramedScreen)
+    return found
+
+
+async def test_every_column_of_every_view_has_its_unit_and_source() -> None:
+    async with live_screen((200, 50)) as screen:
+        await screen.receive(*captured_lines("virtio-4-queues"))
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
+        for number, tab in enumerate(TABS, 1):
+            view = await shown(screen, str(number))
+            tables = view.tables
+            assert bool(tables) == (tab.name != "findings")
+            found = [topic for topic in topics(screen.app.screen) if topic.title.startswith("Columns")]
+            rows = [row for topic in found for row in topic.rows]
+            columns = [column for table in tables.values() for column in table]
+            assert len(rows) == len(columns)
+            for column, (title, text) in zip(columns, rows, strict=True):
+                assert column.source and "  " not in column.source, column.key
+                assert title == column.title and text.startswith(column.source)
+                assert column.unit in UNITS
+                assert not column.unit or text.endswith(f"[{column.unit}]")
+
+
+async def test_words_of_keys_begin_with_a_small_letter() -> None:
+    async with live_screen(NARROW) as screen:
+        rows = [row for topic in topics(screen.app.screen)[:3] for row in topic.rows]
+        assert ("↑ k", "line above") in rows
+        assert [words for _, words in rows if words[:1].isupper()] == []
+
+
+async def test_the_columns_are_found_by_the_filter() -> None:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
+        await screen.press("3", "question_mark", *"squeeze")
+        text = " ".join(" ".join(part for part, _ in line) for line in screen.app.screen.query_one(LineView).lines)
+        assert " ".join(text.split()) == (
+            "Columns sqz time_squeeze: NAPI budget or time used up with packets left (/proc/net/softnet_stat column 3) "
+            "[1/s]"
+        )
+        assert all(row.isascii() for row in screen.drawn())

@@ -1,0 +1,81 @@
+"""The palette: what it lists, on any terminal, and that all of it works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual._callback import invoke
+from textual.command import CommandList
+
+from nictop.model.text.glyphs import ASCII
+from nictop.tui.palette import Command, NictopCommands, Palette
+from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.status.tab_line import TABS
+from tests.cli.commands.test_demo import DEMO
+from tests.support.lines import hello, inventory, link
+from tests.support.replay_screen import screen_with_replay
+from tests.support.screen import NARROW, Screen, live_screen, wait_until
+
+NICS = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+
+
+def commands(screen: Screen) -> list[Command]:
+    return list(NictopCommands(screen.app.screen)._commands())
+
+
+@pytest.mark.parametrize("typed", ["", "devices", "zzzz"])
+async def test_an_ascii_console_gets_only_ascii(typed: str) -> None:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        await screen.press("colon", *typed)
+        assert isinstance(screen.app.screen, Palette)
+        await wait_until(screen, lambda: screen.app.screen.query_one(CommandList).option_count > 0)
+        assert [row for row in screen.drawn() if not row.isascii()] == []
+
+
+async def test_every_view_host_and_interface_is_listed_once() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        for number in range(1, 8):
+            await screen.press(str(number))
+            found = [command.text for command in commands(screen)]
+            assert len(found) == len(set(found)), number
+            wanted = {f"View: {tab.label}" for tab in TABS}
+            host = screen.nictop.hosts.chosen
+            wanted |= {f"Host: Show {host}", *(f"Interface: Show {name} on {host}" for name in ("ens192", "ens224"))}
+            wanted |= {"Devices: Filter", "Findings: Filter", "Hosts: Filter", "Display: Read more often"}
+            wanted |= {"Report: Write report", "Recording: Start recording", "Program: Quit"}
+            assert wanted - set(found) == set(), number
+
+
+async def test_one_key_is_one_command_of_a_view() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        found = [command.text for command in commands(screen)]
+        assert "Devices: View" not in found and "Devices: Show packets or bits" in found
+        assert "Devices: Pause" not in found and "Display: Pause or resume" in found
+
+
+async def test_all_that_is_offered_in_a_recording_works() -> None:
+    async with screen_with_replay(DEMO, NARROW, start=37.0) as screen:
+        texts = [command.text for command in commands(screen)]
+        assert not {"Devices: Set up", "Devices: Apply fix", "Recording: Start recording"} & set(texts)
+        for text in texts:
+            if text.startswith(("Program: Quit", "Interface:", "Recording: Next", "Recording: Previous")):
+                continue
+            await screen.press("1")
+            command = next(one for one in commands(screen) if one.text == text)
+            await invoke(command.run)
+            await screen.settle()
+            assert not [one for one in screen.notifications() if "Not available" in one], text
+            while not isinstance(screen.app.screen, FramedScreen):
+                await screen.press("escape")
+            while screen.app.screen.types:
+                await screen.press("escape")
