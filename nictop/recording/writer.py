@@ -14,11 +14,14 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
 from nictop import __version__
+from nictop.model.snapshot import watchable_links
+from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import PROTOCOL, Line, Request
 from nictop.recording.file.entries import Kind
 from nictop.recording.file.frames import (
@@ -96,6 +99,11 @@ class Recorder:
             raise RecordingError(f"cannot write {sanitize(path)}: {error.strerror or error}") from None
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
+
+    @property
+    def going(self) -> bool:
+        """`close` was not called yet."""
+        return not self._closing
 
     @property
     def size(self) -> int:
@@ -245,15 +253,25 @@ class Recorder:
 class ItemRecorder(Protocol):
     """A `Recorder`, or an object that passes items to a recorder that may change."""
 
+    @property
+    def going(self) -> bool:
+        """Items are recorded."""
+
     def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
         """See `Recorder.record`."""
 
 
 class _RecordedSource:
-    """A source that records each item before it returns it."""
+    """A source that records each item before it returns it. While it is recorded, its probe reads the queue and driver
+    counters of all devices, not only of those that are shown."""
 
     def __init__(self, source: Source, recorder: ItemRecorder) -> None:
         self._source, self._recorder = source, recorder
+        self._requested: tuple[int, ...] = ()
+        """ifindexes of the newest request, without those that only the recording needs."""
+        self._devices: tuple[int, ...] = ()
+        self._watched: tuple[int, ...] = ()
+        """What the probe was sent."""
 
     @property
     def name(self) -> str:
@@ -269,10 +287,23 @@ class _RecordedSource:
         async with aclosing(items) if isinstance(items, AsyncGenerator) else nullcontext():
             async for item in items:
                 self._recorder.record(self.name, item, time.monotonic())
+                if isinstance(item, Line) and item.inventory is not None:
+                    self._devices = watchable_links(item.inventory.links)
+                if self._links() != self._watched:
+                    await self.request(Request(watch=self._requested))
                 yield item
+
+    def _links(self) -> tuple[int, ...]:
+        """ifindexes to watch now."""
+        devices = self._devices if self._recorder.going else ()
+        return tuple(dict.fromkeys((*self._requested, *devices)))[:MAX_WATCHED_LINKS]
 
     async def request(self, request: Request) -> None:
         """See `Source.request`. Pings are not recorded: the clock estimates that result from them are."""
+        if request.watch is not None:
+            self._requested = request.watch
+            self._watched = self._links()
+            request = replace(request, watch=self._watched)
         if request.ping is None:
             self._recorder.record(self.name, request, time.monotonic())
         await self._source.request(request)

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.records import Request
+from nictop.probe.records import Line, Request
 from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder, recorded_source
 from nictop.wire.source import SourceState
-from tests.support.lines import counters, hello
+from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT
 from tests.support.probe import is_alive, wait_until
 from tests.support.recordings import host_items, lines_of, read_all
@@ -252,3 +252,39 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
         assert items == [*expected[:2], Request(watch=(2,)), *expected[2:]]
         times = [one.time for one in read_all(recording, "a")]
         assert times == sorted(times) and times[0] >= recorder.begin
+
+
+class SwitchedRecorder:
+    """Records nothing; `going` as it is set."""
+
+    going = False
+
+    def record(self, host: str, item: object, now: float) -> None:
+        pass
+
+
+async def test_while_it_is_recorded_a_source_reads_the_queues_of_all_devices() -> None:
+    source, recorder = ScriptedSource("a"), SwitchedRecorder()
+    wrapped = recorded_source(source, recorder)
+    items = wrapped.items()
+
+    async def receive(item: Line) -> list[tuple[int, ...] | None]:
+        source.requests.clear()
+        source.send(item)
+        assert await anext(items) == item
+        return [request.watch for request in source.requests]
+
+    devices = [link(3, "ens224", device="0000:02:00.0"), link(2, "ens192", device="0000:01:00.0"), link(1, "lo")]
+    assert await receive(inventory(*devices)) == []
+    await wrapped.request(Request(watch=(3,)))
+    assert source.requests == [Request(watch=(3,))]
+    recorder.going = True
+    assert await receive(counters(1.0, {})) == [(3, 2)]
+    assert await receive(counters(2.0, {})) == []
+    assert await receive(inventory(*devices, link(4, "ens256", device="0000:03:00.0"))) == [(3, 2, 4)]
+    await wrapped.request(Request(watch=(2,), interval=0.5))
+    assert source.requests[-1] == Request(watch=(2, 3, 4), interval=0.5)
+    await wrapped.request(Request(machine=True))
+    assert source.requests[-1] == Request(machine=True)
+    recorder.going = False
+    assert await receive(counters(3.0, {})) == [(2,)]

@@ -1,6 +1,6 @@
 """``nictop record``: writes a recording of hosts.
 
-It reads the hosts as the live screen does, and requests the queue and driver counters of all their devices.
+It reads the hosts as the live screen does, and the queue and driver counters of all their devices.
 """
 
 from __future__ import annotations
@@ -121,11 +121,9 @@ class _RecordingRun:
         return 0
 
     async def _follow(self, source: Source) -> None:
-        """Process the items of a source until it ends; request the counters of its devices."""
-        from nictop.model.snapshot import watchable_links
-        from nictop.probe.records import Line, Request
+        """Process the items of a source until it ends."""
+        from nictop.probe.records import Line
 
-        watched: tuple[int, ...] = ()
         async for item in source.items():
             if not isinstance(item, Line):
                 self._states[source.name] = item.state
@@ -133,9 +131,6 @@ class _RecordingRun:
                     self._reasons[source.name] = item.message
                 continue
             self._reached = self._reached or item.hello is not None
-            if item.inventory is not None and (devices := watchable_links(item.inventory.links)) != watched:
-                watched = devices
-                await source.request(Request(watch=devices))
 
     def _progress_text(self, elapsed: float) -> str:
         from nictop.model.text import units
