@@ -72,10 +72,11 @@ def show(
     speed: float = 1.0,
     glyphs: Glyphs,
     loop: bool = False,
+    nic: str = "",
     notice: str = "",
 ) -> int:
-    """The same with a recording, from `start` on (seconds as in the recording). Returns the exit code. `loop`: at the
-    end, continue at `start`. `notice`: text that is shown for some seconds at the start."""
+    """The same with a recording, from `start` on (seconds as in the recording). Returns the exit code. The rest as in
+    `Replay`."""
     from nictop.recording.playback import Playback
     from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 
@@ -88,7 +89,7 @@ def show(
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed
-    app.nictop.show_recording(playback, start=start, loop=loop, notice=notice)
+    app.nictop.show_recording(playback, start=start, loop=loop, nic=nic, notice=notice)
     _run(app, keys)
     return app.return_code or 0
 

@@ -12,7 +12,7 @@ from nictop.replay.run_index import run_marks
 from nictop.traffic.live.run_view import RunView
 
 DEMO = Path(nictop.__file__).parent / "recording" / "demo.nictop"
-INTO_THE_RUN = 6.0
+INTO_THE_RUN = 12.0
 
 
 def times(picture: RunView | None) -> list[list[float]]:

@@ -78,6 +78,7 @@ async def screen_with_replay(
     *,
     start: float = 0.0,
     loop: bool = False,
+    nic: str = "",
     notice: str = "",
     glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[ScreenWithReplay]:
@@ -89,6 +90,7 @@ async def screen_with_replay(
             ManualPlayback(recording, window=REPLAY_WINDOW_SECONDS, clock=clock),
             start=recording.begin + start,
             loop=loop,
+            nic=nic,
             notice=notice,
         )
         async with running(app, size) as pilot:

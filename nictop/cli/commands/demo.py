@@ -12,16 +12,18 @@ from nictop.cli.terminal import require_terminal, screen_glyphs
 
 DEMO_FILE = "demo.nictop"
 DEMO_START_SECONDS = 10.0
-"""Seconds of the recording: all data of the guests have been received by then."""
+"""Seconds of the recording: the first traffic test has been running for some seconds by then."""
+DEMO_NIC = "ens256"
+"""Interface of both hosts that carries the traffic tests."""
 DEMO_NOTICE = (
-    "A recording of two QEMU guests. Kernels, profiles, findings and counters are real; NICs and link "
-    "speeds are emulated. Loops."
+    "A recording of two QEMU guests, in a loop. Counters and findings are real; NICs are emulated. "
+    "6 Traffic: the running test."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Open a recording of two guests that comes with nictop. Connects to no host."
-    parser.epilog = "Keys: 2 Queues, 3 CPUs, 4 Findings, 6 Traffic, 7 Results, ? help of the view."
+    parser.epilog = "Keys: 6 Traffic, 2 Queues, 3 CPUs, 4 Findings, n next finding or test, ? help of the view."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,4 +34,4 @@ def run(options: argparse.Namespace) -> int:
         from nictop.tui.run import show
 
         start = recording.begin + DEMO_START_SECONDS
-        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, notice=DEMO_NOTICE)
+        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, nic=DEMO_NIC, notice=DEMO_NOTICE)

@@ -63,12 +63,14 @@ class Nictop:
         self.traffic = TrafficController(self.hosts, scheduler)
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 
-    def show_recording(self, playback: Playback, *, start: float, loop: bool = False, notice: str = "") -> None:
+    def show_recording(
+        self, playback: Playback, *, start: float, loop: bool = False, nic: str = "", notice: str = ""
+    ) -> None:
         """Show a recording instead of live hosts; to be called before `start`. The rest as in `Replay`."""
         from nictop.tui.controllers.replay import Replay
 
         given = (self.hosts, self.diagnosis, self._scheduler, self.notify)
-        self.replay = Replay(playback, *given, start=start, loop=loop, notice=notice)
+        self.replay = Replay(playback, *given, start=start, loop=loop, nic=nic, notice=notice)
 
     def start(self, hosts: Sequence[Host]) -> None:
         """Watch these hosts, or those of the recording."""

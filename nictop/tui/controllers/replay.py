@@ -38,8 +38,8 @@ MIN_REPLAY_INTERVAL_SECONDS = 0.1
 
 
 class Replay:
-    """`start`: seconds as in the recording; `loop`: continue there at the end. `notice`: text that is shown for
-    some seconds at the start."""
+    """`start`: seconds as in the recording; `loop`: continue there at the end. `nic`: name of the interface that
+    is chosen at first, of each host that has it. `notice`: text that is shown for some seconds at the start."""
 
     def __init__(
         self,
@@ -51,11 +51,13 @@ class Replay:
         *,
         start: float,
         loop: bool = False,
+        nic: str = "",
         notice: str = "",
     ) -> None:
         self.playback, self._hosts, self._diagnosis = playback, hosts, diagnosis
         self._scheduler, self._notify = scheduler, notify
         self._start, self._loop, self._notice = start, loop, notice
+        self.nic = nic
         self.changed = Signal()
         """`where` is new."""
         self._searching = ""

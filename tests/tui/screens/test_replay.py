@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from nictop.cli.commands.demo import DEMO_NIC, DEMO_START_SECONDS
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
@@ -379,7 +381,7 @@ def _seconds(one: HostSession) -> float:
 
 
 async def test_next_and_previous_run_of_the_demo() -> None:
-    async with screen_with_replay(DEMO, start=10.0) as screen:
+    async with screen_with_replay(DEMO, start=3.0) as screen:
         runs = screen.replay.runs
         seen = []
         for _ in range(8):
@@ -396,6 +398,22 @@ async def test_next_and_previous_run_of_the_demo() -> None:
         assert {run.begin for run in runs} <= {*back, seen[-1]}
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_demo_starts_with_traffic_on_the_chosen_nic(size: tuple[int, int]) -> None:
+    async with screen_with_replay(DEMO, size, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+        for _ in screen.nictop.hosts.sessions:
+            (row,) = (row for row in screen.drawn() if row.startswith("▸"))
+            assert DEMO_NIC in row and re.search(r"\d M ", row), row
+            await screen.press("2")
+            assert DEMO_NIC in screen.drawn()[2]
+            assert re.search(r"100 %|\d\d %", "\n".join(screen.drawn()))
+            await screen.press("1", "right_square_bracket")
+        await screen.press("6")
+        assert shown(screen) is RecordedRunScreen
+        await screen.until(lambda: "TCP ×1" in screen.drawn()[2])
+        await screen.until(lambda: any("█" in row for row in screen.drawn()[3:]))
+
+
 async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
     async with screen_with_replay(DEMO, WIDE) as screen:
         first, second = screen.replay.runs
@@ -404,7 +422,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         assert shown(screen) is RecordedRunScreen
         assert "it begins at" in screen.text("#run-sentences")
         await screen.seek(first.begin + 8)
-        await screen.until(lambda: "of 15 s" in screen.text("#run-title"))
+        await screen.until(lambda: "of 16 s" in screen.text("#run-title"))
         assert any("█" in row for row in screen.drawn())
         assert first.end is not None
         await screen.seek(first.end + 5)
@@ -436,4 +454,5 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
                 )
             pages.append(await asyncio.to_thread(path.read_text))
         assert [page.count('class="run"') for page in pages] == [1, 2]
-        assert "1.06 Gb/s received" in pages[0] and "2.38 Gb/s arrived" not in pages[0]
+        assert "104 Mb/s received" in pages[0] and "471 Mb/s" not in pages[0]
+        assert "471 Mb/s received" in pages[1]

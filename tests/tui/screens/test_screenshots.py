@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.demo import DEMO_NOTICE, DEMO_START_SECONDS
+from nictop.cli.commands.demo import DEMO_NIC, DEMO_NOTICE, DEMO_START_SECONDS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
@@ -80,10 +80,10 @@ SEVERAL = {
 
 
 REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
-    "replay-120x36": ((120, 36), 37.0, ("down", "down")),
-    "replay-80x24": ((80, 24), 37.0, ("4",)),
-    "replay-run-120x36": ((120, 36), 50.0, ("6",)),
-    "replay-run-80x24": ((80, 24), 36.0, ("6",)),
+    "replay-120x36": ((120, 36), 48.0, ()),
+    "replay-80x24": ((80, 24), 48.0, ("4",)),
+    "replay-run-120x36": ((120, 36), 58.0, ("6",)),
+    "replay-run-80x24": ((80, 24), 50.0, ("6",)),
 }
 """Size, seconds after the begin of the demo, keys."""
 
@@ -170,7 +170,7 @@ async def draw_replay(
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
-        async with screen_with_replay(DEMO, size, start=start, notice=notice) as screen:
+        async with screen_with_replay(DEMO, size, start=start, nic=DEMO_NIC, notice=notice) as screen:
             await screen.press(*keys)
             if "6" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))

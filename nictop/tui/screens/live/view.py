@@ -64,8 +64,10 @@ class LiveView(FramedScreen):
 
     def on_mount(self) -> None:
         self._filled = True
-        self.query_one(DeviceTable).focus()
-        nictop = self.nictop
+        nictop, table = self.nictop, self.query_one(DeviceTable)
+        if nictop.replay is not None:
+            table.preferred = nictop.replay.nic
+        table.focus()
         self._host = nictop.hosts.chosen
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
         self.subscribe(nictop.changes.changed, self._update_change)

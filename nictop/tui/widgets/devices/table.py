@@ -142,6 +142,8 @@ class DeviceTable(ChoiceView):
         self.packets = False
         self._virtual: bool | None = None
         """Chosen by the user."""
+        self.preferred = ""
+        """Name of the netdev for `first_choice`."""
         self._virtual_at_first: bool | None = None
         """Decided for the host that is shown; None: nothing is known of its netdevs."""
         self.findings: DeviceFindings = {}
@@ -264,14 +266,16 @@ class DeviceTable(ChoiceView):
         return NicRow(end, snapshot, row.link, row.pci, row.vf, rates=row_rates(row, snapshot), severity=severity)
 
     def first_choice(self) -> int:
-        """The first netdev with a device, else the first one that is up, else the first row; with a filter, of those
-        that pass it."""
+        """The netdev named `preferred`, else the first one with a device, else the first one that is up, else the first
+        row; with a filter, of those that pass it."""
 
         def rank(index: int) -> tuple[bool, int, int]:
             row = self._rows[index]
             above, link = bool(self._matches) and row.key not in self._matches, row.link
             if link is None:
                 return above, 3, index
+            if link.name == self.preferred:
+                return above, -1, index
             if not is_virtual(link):
                 return above, 0, index
             return above, 2 if not link.flags & IFF_UP or link.flags & IFF_LOOPBACK else 1, index
