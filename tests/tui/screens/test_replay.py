@@ -21,6 +21,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.screens.traffic.results import KeptRunScreen
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.status.replay_line import ReplayLine
@@ -434,6 +435,27 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         await screen.until(lambda: screen.nictop.now() == second.begin)
         await screen.press("escape")
         assert shown(screen) is LiveScreen
+
+
+async def test_results_are_those_of_the_recording() -> None:
+    async with screen_with_replay(DEMO, NARROW, start=DEMO_START_SECONDS) as screen:
+        await screen.press("7")
+        await screen.until(lambda: "471" in "\n".join(screen.drawn()))
+        assert "104" in "\n".join(screen.drawn())
+        assert " m Mark A/B " in screen.drawn()[-1]
+        await screen.press("m", "down", "m")
+        assert any("A against B" in row for row in screen.drawn())
+        await screen.press("enter")
+        assert isinstance(screen.app.screen, KeptRunScreen)
+        await screen.until(lambda: "104 Mb/s received by alma-load-002" in "\n".join(screen.drawn()))
+
+
+async def test_a_recording_without_tests_has_no_results(tmp_path: Path) -> None:
+    await asyncio.to_thread(write_recording, tmp_path / "r", host_items("a", 20))
+    async with screen_with_replay(tmp_path / "r", NARROW) as screen:
+        await screen.press("7")
+        await screen.until(lambda: "No traffic test was recorded." in "\n".join(screen.drawn()))
+        assert screen.drawn()[-1].startswith(" Esc Back  ")
 
 
 async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The stored results: open one, or mark two set-ups as A and B, which are compared below the list.
+"""The stored results, or those of the recording that is shown: open one, or mark two set-ups as A and B, which are
+compared below the list.
 
 Reads the directory of `nictop.traffic.results.selection`, in a thread; changes nothing there.
 """
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
     from nictop.model.columns.column import Column
-
+    from nictop.replay.results import RecordedResults
+    from nictop.tui.controllers.replay import Replay
 
 SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "ceiling", "note", "not ranked")
 """Kinds of sentences that are shown below the list."""
@@ -46,6 +48,11 @@ class KeptScreen(FramedScreen):
 
     TAB = "results"
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recorded: tuple[float, RecordedResults] | None = None
+        """End of the recording when its tests were read, and their results."""
 
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
@@ -71,22 +78,35 @@ class KeptScreen(FramedScreen):
         self.run_worker(work, name="kept runs", group="kept", exclusive=True)
 
     async def _read(self) -> None:
+        if self.nictop.replay is not None:
+            await self._read_recorded(self.nictop.replay)
+            return
         found, trouble = StoredRuns(), ""
         try:
             found = await asyncio.to_thread(stored_runs, directory(os.environ))
         except NictopError as error:
             trouble = error.message
-        if self.is_open:
-            self._show(found, trouble)
-
-    def _show(self, found: StoredRuns, trouble: str) -> None:
-        table = self.query_one(SetUpList)
-        table.show(set_ups([kept for _, kept in found.runs]), ("No results yet. Press 6 to run a test.",))
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
         said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []
-        self._say(said)
-        self._compare()
+        self._show([kept for _, kept in found.runs], said, "No results yet. Press 6 to run a test.")
+
+    async def _read_recorded(self, replay: Replay) -> None:
+        """All tests of the recording, whatever time of it is shown."""
+        from nictop.replay.results import recorded_results
+
+        recording = replay.playback.recording
+        if self._recorded is None or self._recorded[0] != recording.end:
+            self._recorded = recording.end, await recorded_results(recording, recording.end)
+        found = self._recorded[1]
+        self._show(found.runs[::-1], found.missing, "No traffic test was recorded.")
+
+    def _show(self, runs: Sequence[StoredRun], said: Sequence[str], empty: str) -> None:
+        """`runs`: newest first. `said`: what is not among them, and why."""
+        if self.is_open:
+            self.query_one(SetUpList).show(set_ups(runs), (empty,))
+            self._say(said)
+            self._compare()
 
     def _say(self, sentences: Sequence[str]) -> None:
         view = self.query_one("#kept-trouble", LineView)
@@ -148,8 +168,11 @@ class KeptScreen(FramedScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Two marked results can be swapped."""
-        if action == "swap":
-            return self.is_open and len(self.query_one(SetUpList).marks) == 2
+        match action:
+            case "swap":
+                return self.is_open and len(self.query_one(SetUpList).marks) == 2
+            case "open" | "mark":
+                return self.is_open and self.query_one(SetUpList).chosen is not None
         return super().check_action(action, parameters)
 
 
