@@ -16,8 +16,7 @@ DEMO_START_SECONDS = 10.0
 DEMO_NIC = "ens256"
 """Interface of both hosts that carries the traffic tests."""
 DEMO_NOTICE = (
-    "A recording of two QEMU guests, in a loop. Counters and findings are real; NICs are emulated. "
-    "6 Traffic: the running test."
+    "A recording of two QEMU guests, in a loop. Findings and counters are real, NICs are emulated. Key 6: the test."
 )
 
 
