@@ -437,6 +437,18 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         assert shown(screen) is LiveScreen
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_demo_offers_only_what_works_in_a_recording(size: tuple[int, int]) -> None:
+    async with screen_with_replay(DEMO, size, start=DEMO_START_SECONDS) as screen:
+        for key in "1234567":
+            await screen.press(key)
+            await screen.settle()
+            footer = screen.drawn()[-1]
+            for hint in ("Set up", "Apply", "Record", "Add host", "Start", "Reconnect"):
+                assert hint not in footer, key
+            assert (" o View " in footer) == (key not in "37"), key
+
+
 async def test_results_are_those_of_the_recording() -> None:
     async with screen_with_replay(DEMO, NARROW, start=DEMO_START_SECONDS) as screen:
         await screen.press("7")

@@ -188,6 +188,12 @@ class LiveScreen(LiveView):
         await self.nictop.hosts.request(Request(machine=view.machine))
         self._draw()
 
+    @property
+    def _knows_machine(self) -> bool:
+        """The whole of /proc/interrupts can be shown. A recording has it if it was shown during the recording."""
+        counters = self._snapshot.counters if self._snapshot is not None else None
+        return self.nictop.replay is None or (counters is not None and counters.machine is not None)
+
     def _toggle_skipped(self) -> None:
         self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
         self._draw_findings()
@@ -207,7 +213,7 @@ class LiveScreen(LiveView):
                 listed = not detail if view == "body" else view == "findings" and not self.query_one(FindingsView).full
                 return listed and super().check_action(action, parameters)
             case "options":
-                return not detail or view != "body"
+                return self._knows_machine if view == "load" else not detail or view != "body"
             case "copy":
                 return self._fix is not None
             case "fix":
