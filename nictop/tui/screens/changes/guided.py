@@ -103,14 +103,6 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def press(self, name: str) -> None:
-        if name == "continue":
-            self.action_continue()
-        elif name == "copy":
-            self.action_copy()
-        else:
-            self.dismiss()
-
     def action_continue(self) -> None:
         """Uses the newest snapshot of the host."""
         session = self.nictop.hosts.by_name.get(self._place.host.name)

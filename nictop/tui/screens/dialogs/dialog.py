@@ -31,7 +31,7 @@ CHROME_ROWS = 7
 
 
 class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
-    """A subclass has the title, the text, the buttons, and what each of them does (`press`)."""
+    """A subclass has the title, the text, the buttons, and for each of them the action of its name."""
 
     BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
     is_tall = False
@@ -58,11 +58,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         return ()
 
     def show_buttons(self, row: ButtonRow) -> None:
-        """Call `row.show` with the buttons of now."""
-        raise NotImplementedError
-
-    def press(self, name: str) -> None:
-        """A button was pressed."""
+        """Call `row.show` with the buttons of now; the name of each is an action of the dialog: ``cancel``."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -106,9 +102,9 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def on_button_row_pressed(self, event: ButtonRow.Pressed) -> None:
+    async def on_button_row_pressed(self, event: ButtonRow.Pressed) -> None:
         event.stop()
-        self.press(event.name)
+        await self.run_action(event.name)
 
     def action_cancel(self) -> None:
         self.dismiss()

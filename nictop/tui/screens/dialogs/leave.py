@@ -39,10 +39,10 @@ class ConfirmDialog(Dialog["bool | None"]):
         return [line for part in self._words.split("\n") for line in self.wrapped(part, cells)]
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("yes", self.YES_LABEL), Button("no", self.NO_LABEL)), stage="asked", chosen="yes")
+        row.show((Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)), stage="asked", chosen="yes")
 
-    def press(self, name: str) -> None:
-        self.dismiss(name == "yes")
+    def action_yes(self) -> None:
+        self.dismiss(True)
 
     def action_cancel(self) -> None:
         self.dismiss(False)

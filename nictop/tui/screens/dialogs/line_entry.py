@@ -56,7 +56,7 @@ class LineEntry(Dialog[None]):
         yield error
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("take", self._button), Button("cancel", "Cancel")))
+        row.show((Button("submit", self._button), Button("cancel", "Cancel")))
 
     def draw(self) -> None:
         super().draw()
@@ -64,11 +64,8 @@ class LineEntry(Dialog[None]):
         view.take_rows(MAX_ERROR_ROWS)
         view.show_lines(list(self.wrapped(self._error, max(MIN_TEXT_CELLS, view.size.width), "bad")))
 
-    def press(self, name: str) -> None:
-        if name == "take":
-            self._submit(self.query_one(TextInput).value)
-        else:
-            self.dismiss()
+    def action_submit(self) -> None:
+        self._submit(self.query_one(TextInput).value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -322,7 +322,7 @@ async def test_change_is_asked_for_once_when_news_of_the_run_comes_as_the_dialog
         await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
         asked = runs.app.screen
         assert isinstance(asked, ChangeScreen)
-        asked.press("yes")
+        asked.action_yes()
         runs.nictop.traffic.publish()
         assert not any(isinstance(screen, ChangeScreen) for screen in runs.app.screen_stack)
         await runs.until(lambda: not runs.nictop.traffic.asks)
