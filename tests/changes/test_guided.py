@@ -113,8 +113,8 @@ def test_a_gateway_is_for_a_default_route() -> None:
     ],
 )
 def test_addresses_that_cannot_be(spec: AddressRequest, why: str) -> None:
-    said = refusal(give_address, *generated(), spec)
-    assert why in said and said.isprintable()
+    message = refusal(give_address, *generated(), spec)
+    assert why in message and message.isprintable()
 
 
 @given(st.text(max_size=30), st.text(max_size=20), st.booleans())

@@ -51,19 +51,19 @@ def test_the_recording_has_data_for_every_screen() -> None:
             assert "Wired connection 1" in repr(inventory)
             assert any(one.physical_function is not None for one in snapshot.pci)
     with Recording.open(DEMO) as recording:
-        assert all(one.is_whole and one.end is not None for one in run_marks(recording))
+        assert all(one.is_complete and one.end is not None for one in run_marks(recording))
         assert len(run_marks(recording)) >= 1
 
 
 def test_the_recording_contains_only_the_guests() -> None:
     """It contains nothing about the machine that recorded it, or about other networks than those of the guests."""
-    told = []
+    lines = []
     with Recording.open(DEMO) as recording:
         for name in recording.hosts:
             reader = recording.reader(name, recording.begin)
             while (heard := reader.next()) is not None:
-                told.append(repr(heard.item))
-    text = "\n".join(told)
+                lines.append(repr(heard.item))
+    text = "\n".join(lines)
     found = set(re.findall(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", text))
     own = ("10.0.2.", "10.78.0.", "127.0.0.", "0.0.0.0", "255.")
     assert [one for one in found if not one.startswith(own) and not _is_version(one, text)] == []

@@ -69,7 +69,7 @@ class FixScreen(NictopScreen, Dialog[None]):
         return f"{self._job.host}: {self._job.title}"
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         applies = isinstance(self._actions, Actions) and self._is_allowed
         if applies:
             return "Tab Next · Enter Continue · Esc Cancel"

@@ -58,7 +58,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         return f"{self._place.host.name}: set up {self._place.link.name}"
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         return "Tab Next · Enter Continue · Esc Cancel"
 
     def compose_fields(self) -> Iterable[Widget]:

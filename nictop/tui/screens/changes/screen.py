@@ -74,7 +74,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         return f"{found[0].host}: {found[0].title}" if found is not None else ""
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         progress = self.nictop.changes.progress
         if progress is None or progress.stage == "ended":
             return CLOSE_KEYS

@@ -45,7 +45,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         raise NotImplementedError
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         """Keys and their actions, the most important first."""
         return "Tab Next · Enter Confirm · Esc Cancel"
 
@@ -87,7 +87,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         cells = self.app.size.width
         if box.border_title != (shown := box_title(self.dialog_title, cells, self.glyphs)):
             box.border_title = shown
-        if box.border_subtitle != (shown := box_keys(self.key_words, cells, self.glyphs)):
+        if box.border_subtitle != (shown := box_keys(self.key_hints, cells, self.glyphs)):
             box.border_subtitle = shown
         lines = self.text_lines(max(MIN_TEXT_CELLS, view.scrollable_content_region.width))
         if not self.is_tall:

@@ -31,10 +31,10 @@ class LineEntry(Dialog[None]):
     FIELD_ROWS = 1 + MAX_ERROR_ROWS
 
     def __init__(
-        self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]], *, button: str = "OK"
+        self, title: str, text: str, value: str, take: Callable[[str], Awaitable[str]], *, button: str = "OK"
     ) -> None:
         super().__init__()
-        self._title, self._words, self._value, self._take, self._button = title, words, value, take, button
+        self._title, self._text, self._value, self._take, self._button = title, text, value, take, button
         self._error = ""
         self._taking = False
 
@@ -43,11 +43,11 @@ class LineEntry(Dialog[None]):
         return self._title
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         return f"Tab Next · Enter {self._button} · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        return list(self.wrapped(self._words, cells))
+        return list(self.wrapped(self._text, cells))
 
     def compose_fields(self) -> Iterable[Widget]:
         yield TextInput(self._value, id="entry-line")
@@ -72,14 +72,14 @@ class LineEntry(Dialog[None]):
         self._submit(event.value)
 
     def _submit(self, value: str) -> None:
-        words = value.strip()
-        if words and not self._taking:
+        text = value.strip()
+        if text and not self._taking:
             self._taking = True
-            self.run_worker(self._give(words), name="take", group="take")
+            self.run_worker(self._give(text), name="take", group="take")
 
-    async def _give(self, words: str) -> None:
+    async def _give(self, text: str) -> None:
         try:
-            self._error = await self._take(words)
+            self._error = await self._take(text)
         finally:
             self._taking = False
         if not self.is_open:

@@ -64,8 +64,8 @@ class QuestionScreen(Dialog["str | None"]):
         return f"{self.question.host}: {TITLES[self.question.kind]}"
 
     @property
-    def key_words(self) -> str:
-        return super().key_words if self._is_host_key else "Tab Next · Enter OK · Esc Cancel"
+    def key_hints(self) -> str:
+        return super().key_hints if self._is_host_key else "Tab Next · Enter OK · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """Its text, the fingerprint on a line of its own, and what will be done with the answer."""

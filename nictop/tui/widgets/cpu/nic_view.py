@@ -42,15 +42,15 @@ def driver_text(link: Link) -> str:
 def settings_texts(link: Link) -> list[str]:
     """Channels and rings of a link, or why they are not known."""
     ethtool, driver = link.ethtool, driver_name(link)
-    channels = channel_words(ethtool.channels) if ethtool.channels is not None else None
-    rings = ring_words(ethtool.rings) if ethtool.rings is not None else None
+    channels = channel_usage_text(ethtool.channels) if ethtool.channels is not None else None
+    rings = ring_usage_text(ethtool.rings) if ethtool.rings is not None else None
     return [
         channels or "channels " + value_or_reason(channels, ethtool.unreadable, "channels", driver),
         "ring " + value_or_reason(rings, ethtool.unreadable, "rings", driver),
     ]
 
 
-def channel_words(channels: Channels) -> str:
+def channel_usage_text(channels: Channels) -> str:
     """``4 of 4 combined``; kinds that the driver does not have are left out."""
     kinds = (
         ("combined", channels.combined, channels.max_combined),
@@ -61,7 +61,7 @@ def channel_words(channels: Channels) -> str:
     return " · ".join(parts)
 
 
-def ring_words(rings: Rings) -> str:
+def ring_usage_text(rings: Rings) -> str:
     """``rx 1024/1024 tx 1024/1024``: in use, and the maximum."""
     kinds = (("rx", rings.rx, rings.max_rx), ("tx", rings.tx, rings.max_tx))
     parts = [f"{name} {now if now is not None else '–'}/{most}" for name, now, most in kinds if most]
