@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
-from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressRequest
+from nictop.changes.guided.address import AddressRequest
+from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeSpec
 from nictop.changes.script import script
 from nictop.changes.session import ChangeSession

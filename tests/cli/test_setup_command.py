@@ -15,7 +15,7 @@ import pytest
 
 from nictop.changes.actions import Actions, actions_of
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided import use_queues
+from nictop.changes.guided.set_up import use_queues
 from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
 from nictop.cli.change.dialog import ChangeDialog

@@ -22,7 +22,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from nictop.changes.guided import GuidedChange
+from nictop.changes.guided.set_up import GuidedChange
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import HostFacts

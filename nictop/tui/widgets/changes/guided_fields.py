@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressRequest
+from nictop.changes.guided.address import AddressRequest
+from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
