@@ -48,19 +48,19 @@ def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
             refuse_existing(path)
         write_atomically(path, text.encode("utf-8", "backslashreplace"), replace=replace)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _exists_error(path) from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        raise NictopError(f"cannot write {path}: {said}") from None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise NictopError(f"cannot write {path}: {reason}") from None
 
 
 def refuse_existing(path: str) -> None:
     """Raise NictopError if `path` exists."""
     if os.path.lexists(path):
-        raise _taken(path)
+        raise _exists_error(path)
 
 
-def _taken(path: str) -> NictopError:
+def _exists_error(path: str) -> NictopError:
     return NictopError(f"{path} is there already", "--force replaces it; -o names another file")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nictop.changes.actions import Action
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided import GuidedChange
+from nictop.changes.guided.set_up import GuidedChange
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Finding, Fix

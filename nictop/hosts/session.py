@@ -8,8 +8,8 @@ hosts differ in the `Source` and the clock that the constructor is given; the it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
@@ -160,20 +160,8 @@ class HostSession:
             callback(item, snapshot)
 
     async def until(self, condition: Callable[[], object], timeout: float) -> bool:
-        """Wait until an item makes `condition` true; False: it did not within `timeout` seconds."""
-        end = monotonic() + timeout
-        changed = asyncio.Event()
-        unsubscribe = self.subscribe(lambda *_: changed.set())
-        try:
-            while not condition():
-                changed.clear()
-                try:
-                    await with_timeout(end - monotonic(), changed.wait())
-                except asyncio.TimeoutError:
-                    return bool(condition())
-            return True
-        finally:
-            unsubscribe()
+        """`until` of this session alone."""
+        return await until((self,), condition, timeout)
 
     def process(self, item: Item, now: float | None = None) -> Snapshot:
         """Update everything with one item; the snapshot after it. `now`: when it was received; None: read the clock."""
@@ -273,6 +261,22 @@ class HostSession:
         if parts[0] or age:
             parts += [self.status_text(now, interval), age]
         return " · ".join(part for part in parts if part)
+
+
+async def until(sessions: Iterable[HostSession], condition: Callable[[], object], timeout: float) -> bool:
+    """Wait until an item of one of the sessions makes `condition` true; False: none did within `timeout` seconds."""
+    end = monotonic() + timeout
+    changed = asyncio.Event()
+    with ExitStack() as subscriptions:
+        for session in sessions:
+            subscriptions.callback(session.subscribe(lambda *_: changed.set()))
+        while not condition():
+            changed.clear()
+            try:
+                await with_timeout(end - monotonic(), changed.wait())
+            except asyncio.TimeoutError:
+                return bool(condition())
+        return True
 
 
 @asynccontextmanager

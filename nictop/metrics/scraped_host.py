@@ -24,15 +24,15 @@ ReportStatus = Callable[[str], None]
 
 
 class ScrapedHost:
-    """`connect` creates its source, a new one after each failure; `say` is called with the state of the connection
-    whenever that changes."""
+    """`connect` creates its source, a new one after each failure; `report_status` is called with the state of the
+    connection whenever that changes."""
 
     def __init__(
         self,
         host: Host,
         connect: Connect,
         interval: float,
-        say: ReportStatus,
+        report_status: ReportStatus,
         *,
         retry_seconds: float = FAILED_RETRY_SECONDS,
     ) -> None:
@@ -40,7 +40,8 @@ class ScrapedHost:
         self.session.subscribe(self._receive)
         self.name = host.label
         self.collector = HostCollector(self.name)
-        self._connect, self._interval, self._say, self._retry_seconds = connect, interval, say, retry_seconds
+        self._connect, self._report_status = connect, report_status
+        self._interval, self._retry_seconds = interval, retry_seconds
         self._counters_at: float | None = None
         """When the newest counters were received, CLOCK_MONOTONIC of this machine."""
         self._reported = ("", "")
@@ -58,12 +59,12 @@ class ScrapedHost:
         """All samples of the host, or an exception and none; only valid while it is up."""
         return self.collector.samples(self.session.snapshot, self.age(now) or 0.0)
 
-    def say_failure(self, error: Exception) -> None:
+    def report_failure(self, error: Exception) -> None:
         """Report that its samples could not be made; once per error."""
         sentence = internal_error_text(error)
         if sentence != self._reported_failure:
             self._reported_failure = sentence
-            self._say(f"{self.name}: {sentence}")
+            self._report_status(f"{self.name}: {sentence}")
 
     async def run(self, delay: float = 0.0) -> None:
         """Process its items until cancelled; begins after `delay` seconds."""
@@ -92,4 +93,4 @@ class ScrapedHost:
         now = (snapshot.state, "" if snapshot.state == "live" else snapshot.message)
         if now != self._reported and snapshot.state != "connecting":
             self._reported = now
-            self._say(f"{self.name}: {': '.join(part for part in now if part)}")
+            self._report_status(f"{self.name}: {': '.join(part for part in now if part)}")

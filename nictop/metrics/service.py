@@ -42,8 +42,8 @@ RESPONSE_CACHE_SECONDS = 0.1
 class MetricsService:
     """The hosts, the newest diagnosis of all of them, and responses to scrapes."""
 
-    def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, say: ReportStatus) -> None:
-        self.hosts = tuple(ScrapedHost(host, connect, interval, say) for host in hosts)
+    def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, report_status: ReportStatus) -> None:
+        self.hosts = tuple(ScrapedHost(host, connect, interval, report_status) for host in hosts)
         self._diagnosis: Diagnosis | None = None
         self._diagnosed: tuple[str, ...] = ()
         """Names of the hosts in the diagnosis."""
@@ -117,7 +117,7 @@ class MetricsService:
                     yield from host.samples(now)
                 except Exception as error:  # the other hosts go on
                     up = False
-                    host.say_failure(error)
+                    host.report_failure(error)
             yield sample("nictop_host_up", (host.name,), int(up))
             if up and self._diagnosis is not None and host.name in self._diagnosed:
                 yield from finding_samples(host.name, self._diagnosis)
@@ -133,18 +133,18 @@ class MetricsService:
 
 
 async def serve(
-    hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, say: ReportStatus
+    hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, report_status: ReportStatus
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end everything that was started. Raises NictopError if the address cannot be
     used."""
-    service = MetricsService(hosts, connect, interval, say)
+    service = MetricsService(hosts, connect, interval, report_status)
     server = MetricsServer(service.answer)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     address = await server.listen(listening)
-    say(f"http://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})")
+    report_status(f"http://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})")
     running = asyncio.ensure_future(service.run())  # ends only by cancellation or an error
     stopped = asyncio.ensure_future(stop.wait())
     try:

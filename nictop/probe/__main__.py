@@ -58,10 +58,10 @@ class Probe:
         self._poll = select.poll()
         self._inventories = InventoryScheduler(
             self._poll,
-            say=self._send,
-            trouble=self._send_trouble,
-            learn=self._handle_inventory,
-            ahead=self._counters.find_physical_functions,
+            send=self._send,
+            send_trouble=self._send_trouble,
+            handle_inventory=self._handle_inventory,
+            prepare=self._counters.find_physical_functions,
             parts=options.parts,
             sys=sys,
             proc=proc,

@@ -34,7 +34,7 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
     recording."""
     runs: list[StoredRun] = []
     started = [marks for marks in run_marks(recording) if marks.begin <= until]
-    untold = (
+    problems = (
         [f"only the last {MAX_RECORDED_RUNS} of {len(started)} tests in the recording are shown"]
         if len(started) > MAX_RECORDED_RUNS
         else []
@@ -51,10 +51,10 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
                 )
             )
         else:
-            untold.append(_untold(recording, marks, run))
-    return RecordedResults(tuple(runs), tuple(untold))
+            problems.append(_no_result_text(recording, marks, run))
+    return RecordedResults(tuple(runs), tuple(problems))
 
 
-def _untold(recording: Recording, marks: RunMarks, run: RecordedRun) -> str:
+def _no_result_text(recording: Recording, marks: RunMarks, run: RecordedRun) -> str:
     why = run.problem or "still running at this time of the recording"
-    return f"no result of the test ({marks.hosts_words}) at {wall_clock_text(recording.wall_time(marks.begin))}: {why}"
+    return f"no result of the test ({marks.hosts_text}) at {wall_clock_text(recording.wall_time(marks.begin))}: {why}"

@@ -1,6 +1,6 @@
 """A traffic run in a recording, evaluated by the same code and from the same lines as a live run.
 
-`RecordedRun.advance` reads the items of all hosts up to a time; `picture` is the view of the run at that time, after
+`RecordedRun.advance` reads the items of all hosts up to a time; `view` is the view of the run at that time, after
 its end with the result. A run whose start is not in the recording cannot be shown: the arguments of its generators are
 not known.
 """
@@ -114,7 +114,7 @@ class RecordedRun:
             return
         self._requests[request.role] = request
         client, server = self._requests.get("client"), self._requests.get("server")
-        if client is None or server is None or not self.marks.is_whole:
+        if client is None or server is None or not self.marks.is_complete:
             return
         hosts: dict[Side, str] = {"client": self.marks.client, "server": self.marks.server}
         known = tuple(self._hosts[hosts[side]].snapshot for side in ("client", "server"))

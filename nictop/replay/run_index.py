@@ -27,12 +27,12 @@ class RunMarks:
     server: str = ""
 
     @property
-    def hosts_words(self) -> str:
+    def hosts_text(self) -> str:
         """Clean; who sends is in the options of the generators only."""
         return f"client {clean(self.client or '?')}, server {clean(self.server or '?')}"
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """The starts of both generators are in the recording."""
         return bool(self.client and self.server)
 

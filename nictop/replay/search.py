@@ -73,7 +73,7 @@ async def event_before(recording: Recording, moment: float, progress: ProgressCa
 
 
 def _runs(recording: Recording) -> list[RecordingEvent]:
-    return [RecordingEvent(run.begin, f"test starts: {run.hosts_words}") for run in run_marks(recording)]
+    return [RecordingEvent(run.begin, f"test starts: {run.hosts_text}") for run in run_marks(recording)]
 
 
 async def new_findings(

@@ -55,9 +55,9 @@ def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Un
     drivers = FAMILY_DRIVERS.get(family, ())
     if drivers and area != "links" and not any(link_driver(link) in (None, *drivers) for link in host.links):
         return
-    whole = _of_host(area, host)
-    if whole is not None:
-        yield "", whole
+    area_value = _of_host(area, host)
+    if area_value is not None:
+        yield "", area_value
         return
     for subject, why in _of_records(area, field, host, drivers):
         if why.reason in UNKNOWN_REASONS:

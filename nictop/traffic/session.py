@@ -11,11 +11,12 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import AsyncExitStack, ExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from nictop.errors import HostUnreachable
-from nictop.hosts.session import HostSession, running
+from nictop.hosts.session import HostSession, running, until
 from nictop.hosts.specification import LOCAL, Host
 from nictop.traffic.experiment.events import ExperimentEnded, ExperimentEvent, StepEnded
 from nictop.traffic.experiment.experiment import Change, Experiment, prepare_experiment, run_experiment
@@ -24,7 +25,6 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory, save_run
 from nictop.traffic.run.events import Stage
 from nictop.traffic.run.host import RunHost
-from nictop.wire.timeout import with_timeout
 
 
 @dataclass(frozen=True)
@@ -117,21 +117,21 @@ class RunSession:
         ends = (self.request.client, self.request.server)
         needed = [host.session for name, host in self.hosts.items() if self._timeout is not None or name in ends]
         fatal = ("failed",) if self._timeout is None else ("lost", "failed")
-        changed = asyncio.Event()
-        with ExitStack() as subscriptions:
-            for one in needed:
-                subscriptions.callback(one.subscribe(lambda *_: changed.set()))
-            while waiting := [one for one in needed if not one.has_readings]:
-                changed.clear()
-                for one in waiting:
-                    if one.snapshot.state in fatal:
-                        raise HostUnreachable(f"{one.name}: {one.snapshot.message}")
-                name, state = waiting[0].name, waiting[0].snapshot.state
-                yield Stage("waiting", f"waiting for {name}: {state}")
-                try:
-                    await with_timeout(end - time.monotonic(), changed.wait())
-                except asyncio.TimeoutError:
-                    raise HostUnreachable(f"{name}: no complete answer within {self._timeout:g} s") from None
+
+        def progress() -> list[tuple[str, bool]]:
+            return [(one.snapshot.state, one.has_readings) for one in needed]
+
+        def has_advanced(before: list[tuple[str, bool]]) -> bool:
+            return progress() != before
+
+        while waiting := [one for one in needed if not one.has_readings]:
+            for one in waiting:
+                if one.snapshot.state in fatal:
+                    raise HostUnreachable(f"{one.name}: {one.snapshot.message}")
+            name, advanced = waiting[0].name, partial(has_advanced, progress())
+            yield Stage("waiting", f"waiting for {name}: {waiting[0].snapshot.state}")
+            if not await until(needed, advanced, end - time.monotonic()):
+                raise HostUnreachable(f"{name}: no complete answer within {self._timeout:g} s")
 
 
 def _store(run: StoredRun) -> object:

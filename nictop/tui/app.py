@@ -458,9 +458,9 @@ def _hosts_screen() -> Screen[None]:
 
 
 def _results_screen() -> Screen[None]:
-    from nictop.tui.screens.traffic.results import KeptScreen
+    from nictop.tui.screens.traffic.results import ResultsScreen
 
-    return KeptScreen()
+    return ResultsScreen()
 
 
 def _greeting(hosts: Sequence[Host]) -> str:

@@ -296,7 +296,7 @@ RUN_PAGE_KEYS: list[BindingType] = [
     _bind("copy", "copy", "Copy", "copy the result as text"),
     _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),
     _hide("right", "cursor(1)", "Cursor to the right"),
-    _hide("end", "whole", "Newest values", "no cursor: the newest values"),
+    _hide("end", "newest", "Newest values", "no cursor: the newest values"),
     _hide("faster", "speed(1)", "Zoom in"),
     _hide("slower", "speed(-1)", "Zoom out"),
 ]
@@ -309,14 +309,14 @@ RUN_KEYS: list[BindingType] = [
     _bind("pause", "pause", "Pause", "pause the display; the test continues"),
 ]
 
-KEPT_KEYS: list[BindingType] = [
+RESULTS_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the result"),
     _bind("mark", "mark", "Mark A/B", "mark as A, then another one as B; both are compared"),
     _bind("options", "swap", "Swap A/B", "swap A and B"),
     _bind("back", "back", "Back", "back to Devices"),
 ]
 
-KEPT_RUN_KEYS: list[BindingType] = [
+STORED_RUN_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "to the list of results"),
     _bind("host-previous", "next(-1)", "Previous run", "previous run of the same test"),
     _bind("host-next", "next(1)", "Next run", "next run of the same test"),

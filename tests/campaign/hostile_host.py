@@ -82,7 +82,7 @@ def with_inventory(lines: Iterable[bytes], *links: Json, **more: Any) -> Iterato
     yield from lines
 
 
-def again(text: bytes) -> Iterator[bytes]:
+def endless(text: bytes) -> Iterator[bytes]:
     return itertools.repeat(text)
 
 
@@ -395,7 +395,7 @@ def flood_of_troubles() -> Iterator[bytes]:
 
 @kind
 def flood_of_large_troubles() -> Iterator[bytes]:
-    return with_inventory(again(line("trouble", time=1.0, message="x" * 1_000_000)))
+    return with_inventory(endless(line("trouble", time=1.0, message="x" * 1_000_000)))
 
 
 @kind
@@ -410,18 +410,20 @@ def flood_of_pongs() -> Iterator[bytes]:
 
 @kind
 def flood_of_unknown_records() -> Iterator[bytes]:
-    return with_inventory(again(b'{"later":{}}\n'))
+    return with_inventory(endless(b'{"later":{}}\n'))
 
 
 @kind
 def flood_of_output() -> Iterator[bytes]:
-    return with_inventory(again(line("traffic", time=1.0, id="run-1", kind="output", text="x" * 100, stream="stdout")))
+    return with_inventory(
+        endless(line("traffic", time=1.0, id="run-1", kind="output", text="x" * 100, stream="stdout"))
+    )
 
 
 @kind
 def flood_of_plans() -> Iterator[bytes]:
     action = {"words": ["ip"], "before": "", "after": "", "undo": [["ip"]], "subject": "ens2"}
-    return with_inventory(again(line("change", time=1.0, id="1", kind="prepared", plan=[action] * 5000)))
+    return with_inventory(endless(line("change", time=1.0, id="1", kind="prepared", plan=[action] * 5000)))
 
 
 @kind
@@ -441,12 +443,12 @@ def garbage() -> Iterator[bytes]:
 @kind
 def a_line_without_end() -> Iterator[bytes]:
     yield b'{"trouble":{"time":1,"message":"'
-    yield from again(b"x" * 65536)
+    yield from endless(b"x" * 65536)
 
 
 @kind
 def empty_lines() -> Iterator[bytes]:
-    return again(b"\n" * 65536)
+    return endless(b"\n" * 65536)
 
 
 @kind
@@ -468,7 +470,7 @@ def words_on_stderr() -> Iterator[bytes]:
 
 @kind
 def noise_before_the_mark() -> Iterator[bytes]:
-    return again(b"welcome\n" * 5000)
+    return endless(b"welcome\n" * 5000)
 
 
 @kind

@@ -22,7 +22,9 @@ FILES = sorted(path for path in CASES.glob("*/*.json") if path.parent.name != "b
 def hosts_of(path: Path) -> list[list[HostFacts]]:
     """Those of each case of a file."""
     cases: dict[str, Any] = json.loads(path.read_text())
-    return [[host_facts(said) for said in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case]
+    return [
+        [host_facts(found) for found in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case
+    ]
 
 
 def without_counters(host: HostFacts) -> HostFacts:
@@ -40,12 +42,12 @@ def test_what_is_believed_at_once_does_not_depend_on_counters() -> None:
     for path in FILES:
         rule = RULES[path.stem]
         for hosts in hosts_of(path):
-            said, counted = diagnose_tracked(hosts, [rule])
+            found, counted = diagnose_tracked(hosts, [rule])
             seen[counted] += 1
-            assert said.findings == diagnose(hosts, [rule]).findings
+            assert found.findings == diagnose(hosts, [rule]).findings
             if not counted:
                 blind = what_is_found([without_counters(host) for host in hosts], rule)
-                assert blind == [(one.host, one.subject) for one in said.findings], path.stem
+                assert blind == [(one.host, one.subject) for one in found.findings], path.stem
     assert seen[True] > 50 and seen[False] > 50, seen
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
-from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressRequest
+from nictop.changes.guided.address import AddressRequest
+from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeSpec
 from nictop.changes.script import script
 from nictop.changes.session import ChangeSession
@@ -113,8 +113,8 @@ def test_a_gateway_is_for_a_default_route() -> None:
     ],
 )
 def test_addresses_that_cannot_be(spec: AddressRequest, why: str) -> None:
-    said = refusal(give_address, *generated(), spec)
-    assert why in said and said.isprintable()
+    message = refusal(give_address, *generated(), spec)
+    assert why in message and message.isprintable()
 
 
 @given(st.text(max_size=30), st.text(max_size=20), st.booleans())

@@ -25,8 +25,8 @@ RECORD = '#!/bin/sh\nprintf "%s\\0" "${0##*/}" "$@" >>"$RECORD"\nprintf "\\n" >>
 
 
 def test_it_has_the_commands_and_the_rest_as_comments() -> None:
-    said = script("vm1", "ens4 uses one queue (multiqueue_is_not_used)", NOW, lasting=(LASTS,))
-    lines = said.splitlines()
+    text = script("vm1", "ens4 uses one queue (multiqueue_is_not_used)", NOW, lasting=(LASTS,))
+    lines = text.splitlines()
     assert lines[:3] == [
         "#!/bin/sh",
         "# ens4 uses one queue (multiqueue_is_not_used)",
@@ -58,10 +58,10 @@ def test_a_shell_runs_the_very_words(shell: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hostile", ["a\nreboot", "a\rreboot", "\x1b[2J", "\u2028reboot", "網", "'$(reboot)'"])
 def test_a_comment_stays_a_comment(hostile: str) -> None:
-    said = script(hostile, hostile, replace(NOW, note=hostile), lasting=(replace(LASTS, title=hostile),))
-    bare = [line for line in said.splitlines() if line and not line.startswith("#")]
+    text = script(hostile, hostile, replace(NOW, note=hostile), lasting=(replace(LASTS, title=hostile),))
+    bare = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert bare == ["set -eu", "ethtool -L ens4 combined 4"]
-    assert all(character == "\n" or character.isprintable() for character in said)
+    assert all(character == "\n" or character.isprintable() for character in text)
 
 
 @pytest.mark.parametrize(

@@ -344,11 +344,11 @@ def test_any_host_comes_to_an_end(
         if isinstance(event, (Applied, Undoing)) and decision:
             getattr(change, decision)()
 
-    async def whole() -> None:
+    async def run_change() -> None:
         carried = await carry(probe, decide, replace(SPEC, keep_within=5.0), limits=tiny)
         assert carried.end.outcome in ("kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown")
         assert "keep" not in probe.steps or decision == "keep"
         assert len(carried.log) == (2 if "apply" in probe.steps else 0)
         assert not carried.log or carried.log[-1].state == carried.end.outcome
 
-    asyncio.run(whole())
+    asyncio.run(run_change())

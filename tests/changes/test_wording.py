@@ -86,7 +86,7 @@ def test_events(event: Event, said: str) -> None:
 
 
 def test_changes_load_no_screen() -> None:
-    for module in ("nictop.changes.session", "nictop.changes.guided", "nictop.cli.change.run"):
+    for module in ("nictop.changes.session", "nictop.changes.guided.set_up", "nictop.cli.change.run"):
         assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "psutil"} == set()
     assert loaded_by("nictop.cli.commands.fix") & {"asyncio", "msgspec"} == set()
     assert loaded_by("nictop.cli.commands.changes") & {"asyncio", "msgspec"} == set()

@@ -95,9 +95,9 @@ def test_an_internal_error_of_a_command_has_its_own_exit_code(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "\x1b[31m"))
     monkeypatch.setattr(cli, "_run", fails)
     assert main(["check"]) == EXIT_FAULT
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("nictop: internal error: ZeroDivisionError\n")
-    assert "Traceback" not in said.err and "\x1b" not in said.err
+    streams = capsys.readouterr()
+    assert streams.out == "" and streams.err.startswith("nictop: internal error: ZeroDivisionError\n")
+    assert "Traceback" not in streams.err and "\x1b" not in streams.err
 
 
 def test_the_traceback_is_printed_if_no_file_can_be_written(
@@ -107,8 +107,8 @@ def test_the_traceback_is_printed_if_no_file_can_be_written(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(cli, "_run", lambda _: 1 // 0)
     assert main(["check"]) == EXIT_FAULT
-    said = capsys.readouterr().err
-    assert "please report it with these lines" in said and "ZeroDivisionError" in said.splitlines()[-1]
+    streams = capsys.readouterr().err
+    assert "please report it with these lines" in streams and "ZeroDivisionError" in streams.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ class Reading(TerminalDriver):
 
 @given(st.lists(st.text("\x1b[]?;:0123456789<>mMuRtcABCDFHIOPSyz~$\x07\\ é") | st.text(), max_size=8))
 def test_any_text_is_read_and_the_keys_after_it_too(texts: list[str]) -> None:
-    heard: list[Message] = []
-    driver = Reading(heard.append)
+    messages: list[Message] = []
+    driver = Reading(messages.append)
     parser = XTermParser(False)
     for text in texts:
         parser = driver._take(parser, text)
     parser = driver._take(XTermParser(False), "q")
-    assert getattr(heard[-1], "key", "") == "q"
+    assert getattr(messages[-1], "key", "") == "q"
 
 
 def test_the_application_uses_this_reader() -> None:

@@ -426,15 +426,15 @@ def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) ->
 async def test_rules_that_compare_hosts_need_the_others() -> None:
     """The other host is looked at, and only fixes of the one that is meant are carried out."""
     (case, *_) = json.loads((CASES_DIRECTORY / "path" / "mtu_differs_in_one_subnet.json").read_text())["fires"]
-    heard = []
+    sessions = []
     for said in case["hosts"]:
         snapshot = host_facts(said).snapshot
         host = session_of(ScriptedSource(snapshot.host))
         host.snapshot = snapshot
-        heard.append(host)
+        sessions.append(host)
     expected = case["findings"][0]
-    meant = next(one for one in heard if one.name == expected.get("host", heard[0].name))
-    others = [one for one in heard if one is not meant]
+    meant = next(one for one in sessions if one.name == expected.get("host", sessions[0].name))
+    others = [one for one in sessions if one is not meant]
     with pytest.raises(NictopError) as caught:
         one_finding(meant, [], "mtu_differs_in_one_subnet", None)
     assert "--with" in caught.value.hint
@@ -470,7 +470,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "expected"),
     [
         (("fix",), 2, "required"),
         (("fix", "local", "no_such_rule"), 2, "unknown rule: no_such_rule"),
@@ -486,12 +486,12 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_wrong_usage(
     words: tuple[str, ...],
     code: int,
-    said: str,
+    expected: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(words) == code
     captured = capsys.readouterr()
-    assert said in captured.err and not captured.out
+    assert expected in captured.err and not captured.out
 
 
 @pytest.mark.usefixtures("state")

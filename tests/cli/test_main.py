@@ -46,11 +46,11 @@ def call_main(*arguments: str, **environment: str) -> subprocess.CompletedProces
         for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
             patch.setattr(sys, name, stream)
         code = main(arguments)
-    said = []
+    output = []
     for stream in streams[1:]:
         stream.seek(0)
-        said.append(stream.read())
-    return subprocess.CompletedProcess(arguments, code, *said)
+        output.append(stream.read())
+    return subprocess.CompletedProcess(arguments, code, *output)
 
 
 # ------------------------------------------------------------------------------------------------ misspelt commands
@@ -185,7 +185,7 @@ def test_help_has_examples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("--interval", "0.05"), "'0.05' is not a number of seconds (0.1 to 60)"),
         (("--interval", "61"), "'61' is not a number of seconds (0.1 to 60)"),
@@ -198,11 +198,11 @@ def test_help_has_examples() -> None:
         (("--nonsense",), "unrecognized arguments: --nonsense"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     streams = capsys.readouterr()
     assert streams.out == ""
-    assert said in streams.err
+    assert expected in streams.err
     assert "Traceback" not in streams.err
 
 

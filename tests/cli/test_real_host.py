@@ -45,12 +45,12 @@ def tool(name: str, *arguments: str) -> str:
 
 
 def test_show_agrees_with_ip(inventory: Inventory) -> None:
-    said = {entry["ifindex"]: entry for entry in json.loads(tool("ip", "-j", "-s", "-d", "link"))}
+    by_ip = {entry["ifindex"]: entry for entry in json.loads(tool("ip", "-j", "-s", "-d", "link"))}
     links = {link.ifindex: link for link in inventory.links}
-    assert links.keys() == said.keys()
+    assert links.keys() == by_ip.keys()
     names = {ifindex: link.name for ifindex, link in links.items()}
     for ifindex, link in links.items():
-        assert_link(link, said[ifindex], names, exact_counters=False)
+        assert_link(link, by_ip[ifindex], names, exact_counters=False)
 
 
 def test_show_agrees_with_ethtool(inventory: Inventory) -> None:

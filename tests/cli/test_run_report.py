@@ -50,9 +50,9 @@ ASKED = Experiment("experiment", (), "sweep", "length", label="first", notes=("b
 VLAN_FAILED = PathProof("failed", "b: ens5 carried 0 B of it; ens4 (other) carried 5.82 GiB")
 
 
-def kept(made: Result, number: int = 1, **more: object) -> StoredRun:
-    whole = StoredRun(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
-    return replace(whole, **more)  # type: ignore[arg-type]
+def stored(made: Result, number: int = 1, **more: object) -> StoredRun:
+    run = StoredRun(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
+    return replace(run, **more)  # type: ignore[arg-type]
 
 
 def sweep() -> list[StoredRun]:
@@ -63,7 +63,7 @@ def sweep() -> list[StoredRun]:
         if number == 5:
             made = result(failure=Failure("stall", "no more data"), flows=())
         value = "4K" if number < 3 else "1M"
-        found.append(kept(made, number + 1, kind="sweep", group=value, variable="length", value=value))
+        found.append(stored(made, number + 1, kind="sweep", group=value, variable="length", value=value))
     return found
 
 
@@ -88,7 +88,7 @@ def hostile() -> Result:
 
 def hostile_comparison() -> list[StoredRun]:
     words = {"value": HOSTILE, "variable": "setup", "label": HOSTILE}
-    return [kept(hostile(), number, kind="compare", group="AB"[number % 2], **words) for number in range(4)]
+    return [stored(hostile(), number, kind="compare", group="AB"[number % 2], **words) for number in range(4)]
 
 
 # ------------------------------------------------------------------------------------------------------ the sentences
@@ -99,10 +99,10 @@ def test_singular_and_plural() -> None:
     figures = SocketFigures("a", None, None, 1, 0.0, 0.0)
     made = result(flows=(flow(1.0, received=lost, retransmits=1),), sockets=(figures,))
     made = replace(made, flows=(replace(made.flows[0], sent=Total(True, True, 10.0, 1e9, retransmits=1)),))
-    told = {one.kind: one.text for one in result_sentences(made)}
-    assert "1 of 1 datagram lost" in told["goodput"]
-    assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment")
-    assert stored_runs_text(StoredRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
+    sentences = {one.kind: one.text for one in result_sentences(made)}
+    assert "1 of 1 datagram lost" in sentences["goodput"]
+    assert sentences["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment")
+    assert stored_runs_text(StoredRuns(left_out=1, runs=((Path("/r/1.json"), stored(made)),)), 120).endswith(
         "not listed: 1 older result\n"
     )
 
@@ -111,8 +111,8 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
     sent = Total(True, True, 10.0, 5.01e9, retransmits=12)
     figures = SocketFigures("a", 312, 1448, 130, 0.0, 0.0, "cubic")
     made = result(flows=(flow(5.0, sent=sent, retransmits=12),), sockets=(figures,), bottleneck="the sender's core")
-    told = {one.kind: one.text for one in result_sentences(made)}
-    assert told == {
+    sentences = {one.kind: one.text for one in result_sentences(made)}
+    assert sentences == {
         "goodput": "5.00 Gb/s received by b, 53 % of line rate",
         "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 segments, MSS 1448, cubic",
@@ -127,20 +127,22 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
 
 def test_sentences_of_a_failed_run_begin_with_failure_and_commands() -> None:
     failed = Failure("timeout", "nothing answered at 192.0.2.2 port 5201", ("ufw allow 5201",), "b")
-    told = result_sentences(result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None))
-    assert [one.kind for one in told] == ["failed", "failed", "type"]
-    assert told[1].text.startswith("run this command on b") and told[2].text == "ufw allow 5201"
+    sentences = result_sentences(result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None))
+    assert [one.kind for one in sentences] == ["failed", "failed", "type"]
+    assert sentences[1].text.startswith("run this command on b") and sentences[2].text == "ufw allow 5201"
 
 
 def test_an_unproven_path_is_listed_once_and_is_the_reason() -> None:
-    told = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
-    assert [one.text for one in told] == [f"not verified: {VLAN_FAILED.sentence}", "path not verified"]
+    sentences = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
+    assert [one.text for one in sentences] == [f"not verified: {VLAN_FAILED.sentence}", "path not verified"]
 
 
 def test_both_directions_and_datagrams() -> None:
     lossy = Total(False, False, 10.0, 1e9, packets=1000, lost=10, jitter=0.05)
-    told = [one.text for one in result_sentences(result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a"))))]
-    assert told[:3] == [
+    sentences = [
+        one.text for one in result_sentences(result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a"))))
+    ]
+    assert sentences[:3] == [
         "5.00 Gb/s received by b, 53 % of line rate",
         "1.00 Gb/s received by a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
         "6.00 Gb/s total of both directions",
@@ -265,9 +267,9 @@ def test_ascii() -> None:
 def test_arbitrary_names_and_numbers_are_laid_out(name: str, number: float, columns: int) -> None:
     rates = flow(1.0, sender=name, received=Total(False, False, 1.0, number, packets=5, lost=2, jitter=number))
     made = result(flows=(rates,), hosts=(load(name, per_gigabit=abs(number)),), bottleneck=name, wall=number)
-    text = experiment_text([kept(made), kept(made, 2, group=name, value=name)], columns) + run_text(made, columns)
+    text = experiment_text([stored(made), stored(made, 2, group=name, value=name)], columns) + run_text(made, columns)
     assert all(character == "\n" or character.isprintable() for character in text)
-    json.loads(traffic_json(ASKED, [kept(made)]))
+    json.loads(traffic_json(ASKED, [stored(made)]))
 
 
 # ------------------------------------------------------------------------------------------- a comparison, and lists
@@ -318,14 +320,14 @@ def test_a_reason_of_several_runs_is_listed_once() -> None:
 
 
 def test_the_bottleneck_is_that_of_the_median_run() -> None:
-    runs = [kept(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat") for rate in (9.0, 2.0, 4.0)]
+    runs = [stored(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat") for rate in (9.0, 2.0, 4.0)]
     text = experiment_text(runs, 80)
     assert "bottleneck   cause 4\n" in text and "cause 9" not in text and "cause 2" not in text
 
 
 def test_the_list_names_files_without_results() -> None:
     assert stored_runs_text(StoredRuns(), 80) == "no stored results\n"
-    runs = StoredRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7)
+    runs = StoredRuns(((Path("/r/1.json"), stored(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
@@ -358,7 +360,7 @@ def test_markdown_of_a_sweep() -> None:
 
 
 def test_the_schemas_describe_the_documents() -> None:
-    odd = kept(hostile(), 7, kind="compare", group="A")
+    odd = stored(hostile(), 7, kind="compare", group="A")
     runs = [*sweep(), odd]
     versus = compare([one.result for one in sweep()[:3]], [result()] * 3)
     listed = StoredRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)
@@ -369,8 +371,8 @@ def test_the_schemas_describe_the_documents() -> None:
         (compare_json(versus, [("a", runs[:3]), ("b", runs)]), compare_schema()),
     ):
         assert text.isascii()
-        told = json.loads(schema)
-        matches_schema(json.loads(text), told, told["$defs"])
+        sentences = json.loads(schema)
+        matches_schema(json.loads(text), sentences, sentences["$defs"])
 
 
 def test_json_is_unchanged() -> None:
@@ -385,5 +387,5 @@ def test_json_is_unchanged() -> None:
 
 def test_infinite_numbers_become_valid_json() -> None:
     versus = Comparison("not settled", "x", ratio=Ratio(1.0, 0.0, math.inf))
-    told = json.loads(compare_json(versus, [("a", []), ("b", [])]))
-    assert told["comparison"]["ratio"]["high"] > 1e308
+    sentences = json.loads(compare_json(versus, [("a", []), ("b", [])]))
+    assert sentences["comparison"]["ratio"]["high"] > 1e308

@@ -15,7 +15,7 @@ import pytest
 
 from nictop.changes.actions import Actions, actions_of
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided import use_queues
+from nictop.changes.guided.set_up import use_queues
 from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
 from nictop.cli.change.dialog import ChangeDialog
@@ -100,8 +100,8 @@ async def test_what_is_not_proven_is_not_kept(
         options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
         change = ChangeSession(session, guided.spec(actions.actions, 5.0))
         assert await ChangeDialog(options, guided, change).run() == 1
-    said = capsys.readouterr().err
-    assert "not verified yet: nothing of the kind" in said and "rolled back" in said
+    errors = capsys.readouterr().err
+    assert "not verified yet: nothing of the kind" in errors and "rolled back" in errors
     assert queues(host) == before
 
 
@@ -129,7 +129,7 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ((), "required: HOST, JOB"),
         (("local", "dig-a-hole", NIC), "invalid choice"),
@@ -145,7 +145,7 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
 )
 def test_wrong_usage(
     words: tuple[str, ...],
-    said: str,
+    expected: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -154,4 +154,4 @@ def test_wrong_usage(
         monkeypatch.setenv(name, str(tmp_path))
     assert main(["setup", *words]) == 2
     captured = capsys.readouterr()
-    assert said in captured.err and not captured.out
+    assert expected in captured.err and not captured.out

@@ -116,8 +116,8 @@ def test_no_control_character_reaches_the_terminal() -> None:
 
 def test_check_lists_unreachable_hosts() -> None:
     hosts, diagnosis, silent = (HostFacts(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
-    said = "vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?"
-    assert said in check_text(hosts, diagnosis, 120, silent).splitlines()
+    expected = "vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?"
+    assert expected in check_text(hosts, diagnosis, 120, silent).splitlines()
     assert "- vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?" in check_markdown(
         hosts, diagnosis, silent
     )
@@ -228,10 +228,10 @@ def test_check_takes_several_hosts(user: User) -> None:
 
 @pytest.mark.parametrize("command", ["show", "check"])
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "expected"),
     [("a b", "is not a valid host name"), ("vm:x", "is not a valid port"), ("x=", "host name missing")],
 )
-def test_an_invalid_host_is_a_usage_error(command: str, word: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_host_is_a_usage_error(command: str, word: str, expected: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nictop", command, "local", word],
         capture_output=True,
@@ -242,7 +242,7 @@ def test_an_invalid_host_is_a_usage_error(command: str, word: str, said: str, tm
         env={**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert expected in done.stderr
 
 
 def test_the_schema_of_several_hosts_needs_no_connection() -> None:

@@ -47,16 +47,16 @@ def test_a_self_test_is_kept_listed_and_never_ranked(state: Path) -> None:
     done = traffic(state, *QUICK, "--format", "json", "--label", "a first try")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii()
-    told = json.loads(asked(state, "--schema").stdout)
-    matches_schema(json.loads(done.stdout), told, told["$defs"])
+    schema = json.loads(asked(state, "--schema").stdout)
+    matches_schema(json.loads(done.stdout), schema, schema["$defs"])
     document = msgspec.json.decode(done.stdout, type=TrafficDocument)
     (only,) = document.runs
     assert only.goodput is not None and only.goodput > 1e8 and not only.ranked
     assert only.kept.result.plan.client.host == "client" and only.kept.result.plan.server.address == "198.18.0.2"
     assert [one.verdict for one in only.kept.result.proof.hosts] == ["proven"] * 2 if only.kept.result.proof else False
-    said = done.stderr.splitlines()
-    assert said[0].endswith("joined by a veth pair: measures this machine, no NIC")
-    assert sum(" 1.0 s " in line or " 1.1 s " in line for line in said) >= 1, said
+    errors = done.stderr.splitlines()
+    assert errors[0].endswith("joined by a veth pair: measures this machine, no NIC")
+    assert sum(" 1.0 s " in line or " 1.1 s " in line for line in errors) >= 1, errors
 
     (file,) = state.glob("nictop/runs/*.json")
     assert msgspec.json.decode(file.read_bytes())["identity"] == only.kept.identity
@@ -64,8 +64,8 @@ def test_a_self_test_is_kept_listed_and_never_ranked(state: Path) -> None:
     assert listed.returncode == 0 and only.kept.identity in listed.stdout and "a first try" in listed.stdout
     document_of_list = msgspec.json.decode(asked(state, "--list", "--format", "json").stdout, type=KeptDocument)
     assert [one.run.kept.identity for one in document_of_list.runs] == [only.kept.identity]
-    told = json.loads(asked(state, "--list", "--schema").stdout)
-    assert "KeptDocument" in told["$ref"]
+    schema = json.loads(asked(state, "--list", "--schema").stdout)
+    assert "KeptDocument" in schema["$ref"]
 
 
 @needs_namespaces
@@ -104,9 +104,9 @@ def test_ipv6_reverse_and_datagrams(state: Path) -> None:
     assert (only.kept.result.flows[0].sender, only.kept.result.plan.ip_version) == ("server", 6)
     if shutil.which("iperf3") is not None:
         done = asked(state, "--self-test", "--plain", "--time", "1", "--udp", "--bitrate", "20M")
-        said = re.search(r"goodput +([\d.]+) Mb/s received by server; (\d+) of (\d+) datagrams lost", done.stdout)
-        assert said is not None, done.stdout + done.stderr
-        arrived, lost, sent = map(float, said.groups())
+        errors = re.search(r"goodput +([\d.]+) Mb/s received by server; (\d+) of (\d+) datagrams lost", done.stdout)
+        assert errors is not None, done.stdout + done.stderr
+        arrived, lost, sent = map(float, errors.groups())
         # iperf3 sends in bursts: a second ends between two of them, and a receiver that is not let run loses some
         assert arrived == pytest.approx(20.0 * (1 - lost / sent), rel=0.03)
         assert sent == pytest.approx(20e6 / 8 / 1448, rel=0.03)
@@ -154,7 +154,7 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ((), "CLIENT and SERVER are missing"),
         (("vm1",), "SERVER is missing"),
@@ -183,10 +183,10 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
         (("vm1", "vm2", "vm3"), "unrecognized arguments: vm3"),
     ],
 )
-def test_words_that_make_no_sense_give_a_sentence(state: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_words_that_make_no_sense_give_a_sentence(state: Path, arguments: tuple[str, ...], expected: str) -> None:
     done = asked(state, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr and "Traceback" not in done.stderr and "\x1b" not in done.stderr
+    assert expected in done.stderr and "Traceback" not in done.stderr and "\x1b" not in done.stderr
 
 
 def test_a_host_that_is_not_there_gives_3(state: Path) -> None:

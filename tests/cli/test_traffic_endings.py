@@ -35,7 +35,7 @@ def state(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begun(state: Path, mark: str, *arguments: str) -> subprocess.Popen[str]:
+def start_nictop(state: Path, mark: str, *arguments: str) -> subprocess.Popen[str]:
     """nictop, to be ended by the test; its children carry the mark."""
     return subprocess.Popen(
         [*NICTOP, "traffic", *arguments],
@@ -76,23 +76,23 @@ SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 def test_interrupted_run_leaves_nothing(state: Path, stage: str, kill: int, variant: str) -> None:
     number = SIGNALS[variant] if STAGES[stage] else signal.SIGTERM  # SIGINT means KeyboardInterrupt until it is handled
     mark = uuid.uuid4().hex
-    process = begun(state, mark, *QUICK, *LIMITED, "--repeat", "2", "--rest", "0.2", "--interval", "0.2")
+    process = start_nictop(state, mark, *QUICK, *LIMITED, "--repeat", "2", "--rest", "0.2", "--interval", "0.2")
     assert process.stderr is not None
-    said = [""]
-    while STAGES[stage] not in said[-1]:
-        said.append(process.stderr.readline())
-        assert said[-1], said
+    output = [""]
+    while STAGES[stage] not in output[-1]:
+        output.append(process.stderr.readline())
+        assert output[-1], output
     process.send_signal(number)
     _, rest = process.communicate(timeout=LIMIT)
-    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], []), said
+    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], []), output
     assert "Traceback" not in rest
     expected = {128 + number} if STAGES[stage] else {-signal.SIGTERM, 128 + signal.SIGTERM}
-    assert process.returncode in expected, (said, rest)
+    assert process.returncode in expected, (output, rest)
 
 
 @needs_namespaces
 def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> None:
-    process = begun(state, uuid.uuid4().hex, *QUICK, *LIMITED, "--repeat", "5", "--format", "json")
+    process = start_nictop(state, uuid.uuid4().hex, *QUICK, *LIMITED, "--repeat", "5", "--format", "json")
     assert process.stderr is not None
     while "run 2 of 5" not in (line := process.stderr.readline()):
         assert line
@@ -108,7 +108,7 @@ def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> No
 def test_a_run_that_is_interrupted_is_told_as_one_that_was_stopped(state: Path, number: signal.Signals) -> None:
     mark = uuid.uuid4().hex
     arguments = ("--self-test", "--time", "60", "--interval", "0.2", "--bitrate", "50M", "--format", "json")
-    process = begun(state, mark, *arguments)
+    process = start_nictop(state, mark, *arguments)
     assert process.stderr is not None
     while " Mb/s" not in (line := process.stderr.readline()):
         assert line
@@ -128,7 +128,7 @@ def test_a_run_that_is_interrupted_is_told_as_one_that_was_stopped(state: Path, 
 @needs_namespaces
 def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None:
     mark = uuid.uuid4().hex
-    process = begun(state, mark, *QUICK[:2], *LIMITED, "--time", "30")
+    process = start_nictop(state, mark, *QUICK[:2], *LIMITED, "--time", "30")
     assert process.stderr is not None
     while "waiting for the first byte" not in (line := process.stderr.readline()):
         assert line
@@ -144,7 +144,7 @@ def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None
 @needs_namespaces
 def test_nobody_reads_the_result(state: Path) -> None:
     """``nictop traffic … | true``"""
-    process = begun(state, uuid.uuid4().hex, *QUICK, *LIMITED)
+    process = start_nictop(state, uuid.uuid4().hex, *QUICK, *LIMITED)
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None

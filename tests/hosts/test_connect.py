@@ -194,8 +194,8 @@ async def test_another_machine(sshd: Sshd) -> None:
     source = connect(remote_host(sshd), 0.1)
     assert source.name == "there"
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
-        heard = await items_until(items, has_record("inventory"))
-        assert any(has_record("hello")(item) for item in heard)
+        received = await items_until(items, has_record("inventory"))
+        assert any(has_record("hello")(item) for item in received)
         await source.close()
 
 

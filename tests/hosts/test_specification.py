@@ -87,9 +87,9 @@ def test_changes_are_allowed_only_in_the_entry_of_a_host() -> None:
 def test_invalid_arguments_have_a_reason(word: str, why: str) -> None:
     with pytest.raises(NictopError) as caught:
         parse_host(word)
-    said = caught.value.message
+    message = caught.value.message
     assert caught.value.exit_code == 2
-    assert why in said
+    assert why in message
 
 
 @given(st.text(max_size=40))
@@ -203,7 +203,7 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "nictop" / "config.toml").write_text('[groups]\nlab = ["vm3", "root@pve"]\n')
     known = requested_hosts(["vm1", "here=local"], Configuration())
     assert [host.label for host in additional_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
-    for words, said in (
+    for words, message in (
         ("vm1", "a host with the label vm1 is already watched"),
         ("local", "local is already watched as here"),
         ("other=vm1", "vm1 is already watched as vm1"),
@@ -212,4 +212,4 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(NictopError) as error:
             additional_hosts(words, known, environment)
-        assert said in error.value.message
+        assert message in error.value.message

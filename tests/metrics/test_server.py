@@ -187,7 +187,7 @@ async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
     """Idle ones, ones with an incomplete request, and ones with endless headers, all kept open by the client."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     number = min(3000, soft - len(os.listdir("/proc/self/fd")) - 3 * server_module.MAX_CONNECTIONS)
-    begun = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MAX_HEAD_BYTES)
+    unfinished = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MAX_HEAD_BYTES)
     opened: list[socket.socket] = []
     async with serving() as server:
         try:
@@ -196,7 +196,7 @@ async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
                 opened.append(one)
                 one.setblocking(False)
                 with suppress(OSError):
-                    one.send(begun[turn % len(begun)])
+                    one.send(unfinished[turn % len(unfinished)])
                 await asyncio.sleep(0)
                 if turn % 500 == 0:
                     await request_until_served(server)

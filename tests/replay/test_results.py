@@ -17,7 +17,7 @@ from tests.cli.test_main import run
 
 
 @functools.cache
-def told(after_run: int | None = None, seconds: float = 0.0) -> RecordedResults:
+def results_until(after_run: int | None = None, seconds: float = 0.0) -> RecordedResults:
     """Until so long after the begin of a run; None: until the end."""
     with Recording.open(DEMO) as recording:
         until = recording.end if after_run is None else run_marks(recording)[after_run].begin + seconds
@@ -25,7 +25,7 @@ def told(after_run: int | None = None, seconds: float = 0.0) -> RecordedResults:
 
 
 def test_both_runs_have_their_charts_proof_and_bottleneck() -> None:
-    found = told()
+    found = results_until()
     assert found.missing == ()
     assert [round(one.result.goodput / 1e9, 2) for one in found.runs if one.result.goodput] == [0.1, 0.47]
     for one in found.runs:
@@ -39,7 +39,7 @@ def test_both_runs_have_their_charts_proof_and_bottleneck() -> None:
 
 @pytest.mark.parametrize(("after_run", "seconds", "whole", "untold"), [(0, -1, 0, 0), (0, 5, 0, 1), (1, 5, 1, 1)])
 def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, whole: int, untold: int) -> None:
-    found = told(after_run, seconds)
+    found = results_until(after_run, seconds)
     assert (len(found.runs), len(found.missing)) == (whole, untold)
     assert all(
         "(client alma-load-001, server alma-load-002)" in one and "still running at this time of the recording" in one
@@ -49,7 +49,7 @@ def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, w
 
 def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MAX_RECORDED_RUNS", 1)
-    found = told.__wrapped__()
+    found = results_until.__wrapped__()
     assert [one.result.plan.streams for one in found.runs] == [4]
     assert found.missing == ("only the last 1 of 2 tests in the recording are shown",)
 

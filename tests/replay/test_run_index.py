@@ -25,24 +25,24 @@ IPERF3 = TrafficTools(
 )
 
 
-def said(host: str, id: str, kind: str, time: float) -> TimedItem:
+def traffic_item(host: str, id: str, kind: str, time: float) -> TimedItem:
     return host, Line(traffic=TrafficLine(time, id, kind)), time  # type: ignore[arg-type]
 
 
 def test_runs_by_their_marks(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
-    told = [*host_items("a", 40), *host_items("b", 40)]
-    told += [said("b", "one-s", "started", 1010.0), said("a", "one-c", "started", 1010.5)]
-    told += [said("a", "one-c", "exit", 1020.0), said("b", "one-s", "exit", 1020.5)]
-    told += [said("b", "two-s2", "started", 1030.0), said("a", "two-c", "started", 1030.5)]
-    told += [said("a", "two-c", "exit", 1035.0), said("a", "somebody else's", "started", 1036.0)]
-    told.sort(key=lambda one: one[2])
-    write_recording(path, told)
+    items = [*host_items("a", 40), *host_items("b", 40)]
+    items += [traffic_item("b", "one-s", "started", 1010.0), traffic_item("a", "one-c", "started", 1010.5)]
+    items += [traffic_item("a", "one-c", "exit", 1020.0), traffic_item("b", "one-s", "exit", 1020.5)]
+    items += [traffic_item("b", "two-s2", "started", 1030.0), traffic_item("a", "two-c", "started", 1030.5)]
+    items += [traffic_item("a", "two-c", "exit", 1035.0), traffic_item("a", "somebody else's", "started", 1036.0)]
+    items.sort(key=lambda one: one[2])
+    write_recording(path, items)
     with Recording.open(str(path)) as recording:
         one, two = run_marks(recording)
     assert one == RunMarks("one", 1010.0, 1020.5, "a", "b")
     assert two == RunMarks("two", 1030.0, None, "a", "b")
-    assert one.is_whole
+    assert one.is_complete
     assert [run_at((one, two), moment) for moment in (0.0, 1010.0, 1025.0, 1030.0, 2000.0)] == [0, 0, 0, 1, 1]
     assert run_at((), 5.0) is None
 

@@ -26,16 +26,16 @@ def told_of(name: str, appears: float) -> list[TimedItem]:
     inventory = next(line.inventory for line in lines if line.inventory is not None)
     count = next(line.counters for line in reversed(lines) if line.counters is not None)
     healthy = replace(inventory, time=count.time, links=())
-    told: list[TimedItem] = [
+    items: list[TimedItem] = [
         (name, SourceState("live"), BEGIN),
         (name, Line(hello=hello), BEGIN),
         (name, Line(inventory=healthy), BEGIN),
     ]
     for second in range(LENGTH):
         if BEGIN + second == appears:
-            told.append((name, Line(inventory=replace(inventory, time=count.time + second)), appears))
-        told.append((name, Line(counters=replace(count, time=count.time + second)), BEGIN + second))
-    return told
+            items.append((name, Line(inventory=replace(inventory, time=count.time + second)), appears))
+        items.append((name, Line(counters=replace(count, time=count.time + second)), BEGIN + second))
+    return items
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ async def test_the_next_and_the_one_before(path: Path) -> None:
 
 
 async def test_it_says_how_far_it_is_and_can_be_ended(path: Path) -> None:
-    told: list[float] = []
+    items: list[float] = []
     with Recording.open(str(path)) as recording:
-        search = asyncio.ensure_future(event_after(recording, 1050.0, told.append))
-        while len(told) < 4:  # noqa: ASYNC110  (told by a plain function)
+        search = asyncio.ensure_future(event_after(recording, 1050.0, items.append))
+        while len(items) < 4:  # noqa: ASYNC110  (told by a plain function)
             await asyncio.sleep(0)
         search.cancel()
         with pytest.raises(asyncio.CancelledError):
             await search
-        assert told == sorted(told) and told[-1] < 1201.0
+        assert items == sorted(items) and items[-1] < 1201.0

@@ -102,8 +102,8 @@ def test_redacted(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]) 
     assert main(["report", "--redact", "--watch", "1", "-o", "-"]) == 0
     streams = capsys.readouterr()
     assert "198.51.100.11" not in streams.out and "77777777-7777" not in streams.out
-    for told in (streams.err, streams.out):
-        assert re.search(r"Redacted: \d host names?, ", told) is not None and "3 IPv4 addresses" in told
+    for text in (streams.err, streams.out):
+        assert re.search(r"Redacted: \d host names?, ", text) is not None and "3 IPv4 addresses" in text
 
 
 def test_an_unreachable_host_is_in_the_page(
@@ -139,7 +139,9 @@ def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
     found = classify_subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
     assert found.hosts == ("vm1", "root@vm2:2222", "local")
     assert [run.identity for run in found.runs] == ["one-1"] * 3
-    assert found.asks_hosts and not classify_subjects(["one"]).asks_hosts and classify_subjects([]).asks_hosts
+    assert (
+        found.observes_hosts and not classify_subjects(["one"]).observes_hosts and classify_subjects([]).observes_hosts
+    )
 
 
 def test_a_file_of_another_format_is_an_error(home: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.cpu_load import Busy, HostRole
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import Arrival, FlowView, SenderState
+from nictop.traffic.live.flow_view import FlowView, ReceivedInterval, SenderState
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.plan.plan import RunPlan
@@ -43,7 +43,7 @@ def flow(
         "b" if back else "a",
         "a" if back else "b",
         "server" if back else "client",
-        tuple(Arrival(end, interval, rate(end)) for end in ends),
+        tuple(ReceivedInterval(end, interval, rate(end)) for end in ends),
         tuple(SenderState(end, interval, 3, 310, 1_258_291) for end in ends),
     )
 

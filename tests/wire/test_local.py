@@ -65,13 +65,13 @@ async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch)
     as_any_source: Source = source
     assert as_any_source.name == os.uname().nodename and not as_any_source.pids
     async with following(source) as items:
-        heard = await items_until(items, has_record("inventory"))
-        assert heard[:2] == [SourceState("connecting"), SourceState("live")]
-        assert isinstance(heard[2], Line) and heard[2].hello is not None
+        received = await items_until(items, has_record("inventory"))
+        assert received[:2] == [SourceState("connecting"), SourceState("live")]
+        assert isinstance(received[2], Line) and received[2].hello is not None
         # the clock of this machine is one with ours
-        clock = next(item.clock for item in heard if isinstance(item, Line) and item.clock is not None)
+        clock = next(item.clock for item in received if isinstance(item, Line) and item.clock is not None)
         assert (clock.offset, clock.uncertainty) == (0.0, 0.0)
-        pid = heard[2].hello.pid
+        pid = received[2].hello.pid
         assert source.pids == (pid,)
         assert os.getsid(pid) == pid  # Ctrl-C in the terminal does not reach it
         await source.request(Request(watch=(2**30,)))
@@ -84,10 +84,10 @@ async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("python", interpreters(["python3.9"]) or [pytest.param("", marks=pytest.mark.skip("no 3.9"))])
 async def test_the_oldest_python(python: str) -> None:
     async with following(LocalSource(0.1, python=python)) as items:
-        heard = await items_until(items, has_record("inventory"))
-    greeting = next(item.hello for item in heard if isinstance(item, Line) and item.hello)
+        received = await items_until(items, has_record("inventory"))
+    greeting = next(item.hello for item in received if isinstance(item, Line) and item.hello)
     assert greeting.python.startswith("3.9.")
-    inventory = heard[-1]
+    inventory = received[-1]
     assert isinstance(inventory, Line) and inventory.inventory is not None and inventory.inventory.links
 
 
@@ -98,8 +98,8 @@ async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> N
         first = source.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        heard = await items_until(items, is_state("lost"))
-        lost = heard[-1]
+        received = await items_until(items, is_state("lost"))
+        lost = received[-1]
         assert isinstance(lost, SourceState)
         assert "SIGKILL" in lost.message and lost.retry_in is not None and 0 < lost.retry_in <= QUICK[1]
         again = await items_until(items, has_record("hello"))
@@ -127,10 +127,10 @@ async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> N
 )
 async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, sentence: str) -> None:
     async with following(source := LocalSource(0.1, command=program(code), retry=QUICK)) as items:
-        heard = await items_until(items, is_state("lost"))
-        assert isinstance(heard[-1], SourceState)
-        assert sentence in heard[-1].message
-        assert len(heard[-1].message) < 4000
+        received = await items_until(items, is_state("lost"))
+        assert isinstance(received[-1], SourceState)
+        assert sentence in received[-1].message
+        assert len(received[-1].message) < 4000
         assert source.pid is None
         await items_until(items, is_state("connecting"))
 
@@ -138,8 +138,8 @@ async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, 
 @pytest.mark.parametrize("code", ["time.sleep(60)", "greet(); time.sleep(60)", "sys.stdout.close(); time.sleep(60)"])
 async def test_a_child_that_hangs_is_ended(code: str) -> None:
     async with following(LocalSource(0.1, command=program(code), retry=QUICK, silence_timeout=0.5)) as items:
-        heard = await items_until(items, is_state("lost"))
-        assert isinstance(heard[-1], SourceState) and heard[-1].message
+        received = await items_until(items, is_state("lost"))
+        assert isinstance(received[-1], SourceState) and received[-1].message
 
 
 async def test_a_child_that_ignores_every_friendly_end() -> None:
@@ -155,25 +155,25 @@ async def test_a_child_that_ignores_every_friendly_end() -> None:
 
 async def test_another_protocol_is_not_tried_again() -> None:
     async with following(LocalSource(0.1, command=program("greet(protocol=99); time.sleep(60)"), retry=QUICK)) as items:
-        heard = await items_until(items, is_state("failed"))
-        assert isinstance(heard[-1], SourceState) and "protocol version 99" in heard[-1].message
+        received = await items_until(items, is_state("failed"))
+        assert isinstance(received[-1], SourceState) and "protocol version 99" in received[-1].message
         with pytest.raises(StopAsyncIteration):
             await anext(items)
 
 
 async def test_a_python_that_is_not_there() -> None:
     async with following(LocalSource(python="/nowhere/python3")) as items:
-        heard = await items_until(items, is_state("failed"))
-        assert isinstance(heard[-1], SourceState) and "/nowhere/python3" in heard[-1].message
+        received = await items_until(items, is_state("failed"))
+        assert isinstance(received[-1], SourceState) and "/nowhere/python3" in received[-1].message
 
 
 async def test_a_bad_line_now_and_then_is_said_and_survived() -> None:
     code = "greet()\nfor n in range(30): say('bad'); say(json.dumps({'trouble': {'time': n, 'message': 'm'}}))\n"
     async with following(LocalSource(0.1, command=program(code + "time.sleep(60)"))) as items:
-        heard = await items_until(
+        received = await items_until(
             items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == 29
         )
-    states = [item for item in heard if isinstance(item, SourceState)]
+    states = [item for item in received if isinstance(item, SourceState)]
     assert [item.state for item in states] == ["connecting"] + ["live"] * 31
     assert sum("malformed" in item.message for item in states) == 30
 
@@ -248,8 +248,8 @@ async def test_closing_while_the_process_is_being_made(monkeypatch: pytest.Monke
     monkeypatch.setattr(local._Run, "start", slow)
     source = LocalSource(0.1, command=program("greet()\nsys.stdin.read()"))
     async with aclosing(source.items()) as items:
-        heard = await asyncio.wait_for(collect(items), ITEM_TIMEOUT)
-    assert heard == [SourceState("connecting")]
+        received = await asyncio.wait_for(collect(items), ITEM_TIMEOUT)
+    assert received == [SourceState("connecting")]
     assert source.pid is None and gone(made[0])
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
-from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressRequest
+from nictop.changes.guided.address import AddressRequest
+from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession

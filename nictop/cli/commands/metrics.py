@@ -54,5 +54,5 @@ def run(options: argparse.Namespace) -> int:
     def connect_host(host: Host) -> Source:
         return connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
 
-    asyncio.run(serve(hosts, connect_host, listening, interval=options.interval, say=output.print_error))
+    asyncio.run(serve(hosts, connect_host, listening, interval=options.interval, report_status=output.print_error))
     return 0

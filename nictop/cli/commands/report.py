@@ -115,7 +115,7 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
     if at is not None and not named.recordings:
         raise NictopError("--at needs a recording", "nictop report FILE --at TIME")
     found = tuple(answer for path in named.recordings for answer in read_recorded_hosts(path, at))
-    if named.asks_hosts:
+    if named.observes_hosts:
         options.hosts, options.at = list(named.hosts), None
         found += observe_hosts(options, options.watch)
     return found
@@ -157,7 +157,7 @@ class Subjects:
     runs: tuple[StoredRun, ...] = ()
 
     @property
-    def asks_hosts(self) -> bool:
+    def observes_hosts(self) -> bool:
         """Hosts are observed: those that are named, or this one if there are no other subjects."""
         return bool(self.hosts) or not (self.recordings or self.runs)
 

@@ -44,7 +44,7 @@ class ProgressLines:
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
         """The lines for one event; none for most of them."""
         if isinstance(event, StepStarted):
-            yield from self._begun(event)
+            yield from self._start_lines(event)
         elif isinstance(event, Stage):
             if self._number == 1 or event.name not in REPEATED_STAGES:
                 yield f"  {clean(event.sentence)}"
@@ -64,7 +64,7 @@ class ProgressLines:
         elif isinstance(event, ExperimentEnded) and event.reason:
             yield f"ended early: {clean(event.reason)}"
 
-    def _begun(self, event: StepStarted) -> Iterator[str]:
+    def _start_lines(self, event: StepStarted) -> Iterator[str]:
         self._plan, self._number = event.step.plan, event.number
         self._before, self._newest = {}, {}
         plan = event.step.plan

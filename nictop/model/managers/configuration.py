@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nictop import wildcards
+from nictop.model.text import wildcards
 from nictop.probe.records import ConfigurationEntry, Inventory, Link
 
 ADDRESSING = ("netplan", "ifupdown", "networkd", "ifcfg", "cloud-init")

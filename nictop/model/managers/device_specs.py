@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nictop import wildcards
+from nictop.model.text import wildcards
 
 TYPES = {1: "ethernet", 2: "wifi", 9: "infiniband", 10: "bond", 11: "vlan", 13: "bridge", 14: "generic", 15: "team"}
 """NM_DEVICE_TYPE_* → value of ``type:``, as shown by ``nmcli device``."""

@@ -16,8 +16,8 @@ from typing import TypeVar
 from nictop.model.managers.configuration import kernel_driver
 from nictop.model.managers.networkmanager_states import DISCONNECTED, USER_REQUESTED
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.wildcards import matches
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
-from nictop.wildcards import matches
 
 Key = TypeVar("Key")
 

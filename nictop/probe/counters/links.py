@@ -189,8 +189,8 @@ def parse_stats(data: bytes, links: LinkCounters) -> int:
         layout = STATS_LAYOUTS[data[:4]] = StatsLayout(length)
     usual = len(data) - len(data) % layout.length
     head, attribute = layout.head, layout.attribute
-    whole = data if usual == len(data) else data[:usual]
-    for (start, ifindex, kind), numbers in zip(layout.heads(whole), layout.counters(whole)):
+    block = data if usual == len(data) else data[:usual]
+    for (start, ifindex, kind), numbers in zip(layout.heads(block), layout.counters(block)):
         if start != head or kind != attribute:
             return _parse_messages(data, links)
         links[ifindex] = numbers

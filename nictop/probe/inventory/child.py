@@ -113,8 +113,8 @@ class InventoryChild:
         self._close()
         status = self._reap(time.monotonic() + KILL_WAIT_SECONDS)
         end = output.find(b"\n") + 1
-        whole = output.startswith(b"{") and output.endswith(b"\n") and end < len(output) and not self._kill_reason
-        if whole and status in (0, None):  # None: on a slow host the child has not exited yet
+        is_complete = output.startswith(b"{") and output.endswith(b"\n") and end < len(output) and not self._kill_reason
+        if is_complete and status in (0, None):  # None: on a slow host the child has not exited yet
             self.targets = bytes(output[:end])
             del output[:end]
             return output, ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nictop.probe.records import (
     ConfigurationEntry,
@@ -98,6 +98,19 @@ class SourceReader:
         return processes
 
 
+@dataclass(frozen=True)
+class Roots:
+    """Roots of the file system."""
+
+    sys: str
+    proc: str
+    etc: str
+    dev: str
+    run: str
+    usr: str
+    var: str
+
+
 def take_inventory(
     reason: str,
     *,
@@ -117,46 +130,63 @@ def take_inventory(
     file system.
     """
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
-    sources = SourceReader()
-    call, read, failed = sources.call, sources.read, sources.failed
+    sources, roots = SourceReader(), Roots(sys, proc, etc, dev, run, usr, var)
     inventory = Inventory(
-        time=started, wall=wall, took=0.0, reason=reason, platform=NOTHING_KNOWN, pci=(), links=(), unreadable=failed
+        time=started,
+        wall=wall,
+        took=0.0,
+        reason=reason,
+        platform=NOTHING_KNOWN,
+        pci=(),
+        links=(),
+        unreadable=sources.failed,
     )
 
     def pass_on(*pending: str) -> None:
         if part is not None:
             unread = {source: Unreadable("failed", NOT_READ_YET) for source in pending}
             took = time.process_time() - cpu
-            part(replace(inventory, took=took, unreadable={**failed, **unread}, pending=pending))
+            part(replace(inventory, took=took, unreadable={**sources.failed, **unread}, pending=pending))
 
-    pci: tuple[PciFunction, ...] = read("read_pci", (), sys)
-    no_links: tuple[tuple[Link, ...], dict[str, Unreadable]] = ((), {})
-    links, failed_sources = call("read_links", no_links, sys)
-    failed.update(failed_sources)
     processes = sources.read_processes(proc)
-    threads: tuple[Thread, ...] = read("read_threads", (), links, proc, processes)
-    interrupts: tuple[Interrupt, ...] = read("read_interrupts", (), links, pci, sys, proc)
-    inventory = replace(inventory, pci=pci, links=links, interrupts=interrupts, threads=threads)
+    inventory = add_counted_devices(inventory, sources, roots, processes)
     pass_on(*MACHINE_SOURCES, *MANAGER_SOURCES)
+    inventory = add_settings(inventory, sources, roots, processes)
+    pass_on(*MANAGER_SOURCES)
+    inventory = add_managers(inventory, sources, roots, processes)
+    return replace(inventory, took=time.process_time() - cpu)
 
-    no_ethtool: dict[int, Ethtool] = {}
-    complete = read("read_queues", links, links, sys)
-    complete = read("with_qdiscs", complete, complete)
-    records = read("read_ethtool", no_ethtool, links)
-    links = tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
+
+def add_counted_devices(
+    inventory: Inventory, sources: SourceReader, roots: Roots, processes: dict[int, str]
+) -> Inventory:
+    """First step: links, PCI functions, threads and interrupts, which the counters need."""
+    pci: tuple[PciFunction, ...] = sources.read("read_pci", (), roots.sys)
+    no_links: tuple[tuple[Link, ...], dict[str, Unreadable]] = ((), {})
+    links, failed = sources.call("read_links", no_links, roots.sys)
+    sources.failed.update(failed)
+    threads: tuple[Thread, ...] = sources.read("read_threads", (), links, roots.proc, processes)
+    interrupts: tuple[Interrupt, ...] = sources.read("read_interrupts", (), links, pci, roots.sys, roots.proc)
+    return replace(inventory, pci=pci, links=links, interrupts=interrupts, threads=threads)
+
+
+def add_settings(inventory: Inventory, sources: SourceReader, roots: Roots, processes: dict[int, str]) -> Inventory:
+    """Second step (`MACHINE_SOURCES`): settings of links, of the kernel and of the machine."""
+    sys, proc = roots.sys, roots.proc
+    pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys)
     addresses = tuple(function.address for function in pci)
-    messages: tuple[KernelMessage, ...] | None = read("read_kernel_messages", None, addresses, dev)
+    messages: tuple[KernelMessage, ...] | None = sources.read("read_kernel_messages", None, addresses, roots.dev)
     if messages:
-        links, pci = call("with_ages", (links, pci), links, pci, messages, run)
-    services = call("read_services", Services(), processes, proc)
-    runs_machines = any(thread.machine is not None for thread in threads)
-    platform = call("read_platform", NOTHING_KNOWN, sys, proc, etc, dev, services=services, runs_machines=runs_machines)
-    settings = call("read_settings", Settings(), links, sys, proc)
+        links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run)
+    services = sources.call("read_services", Services(), processes, proc)
+    machine = {"services": services, "runs_machines": any(one.machine is not None for one in inventory.threads)}
+    platform = sources.call("read_platform", NOTHING_KNOWN, sys, proc, roots.etc, roots.dev, **machine)
+    settings = sources.call("read_settings", Settings(), links, sys, proc)
     if messages:
-        settings = replace(settings, tables=call("read_tables", settings.tables, messages, proc))
-    iommu: tuple[IommuGroup, ...] = read("read_iommu", (), pci, sys)
-    forwarding: tuple[ForwardingEntry, ...] = read("read_forwarding", (), links, pci)
-    inventory = replace(
+        settings = replace(settings, tables=sources.call("read_tables", settings.tables, messages, proc))
+    iommu: tuple[IommuGroup, ...] = sources.read("read_iommu", (), pci, sys)
+    forwarding: tuple[ForwardingEntry, ...] = sources.read("read_forwarding", (), links, pci)
+    return replace(
         inventory,
         platform=platform,
         pci=pci,
@@ -167,20 +197,32 @@ def take_inventory(
         forwarding=forwarding,
         messages=messages,
     )
-    pass_on(*MANAGER_SOURCES)
 
-    roots: dict[str, Any] = {"etc": etc, "run": run, "usr": usr}
-    networkmanager: NetworkManager | None = read("read_networkmanager", None, links, var=var, **roots)
-    networkd: dict[int, NetworkdLink] = read("read_networkd", {}, run)
-    configuration: tuple[ConfigurationEntry, ...] = read("read_link_configuration", (), var=var, **roots)
+
+def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str) -> tuple[Link, ...]:
+    """The links with queues, qdiscs and what ethtool shows."""
+    no_ethtool: dict[int, Ethtool] = {}
+    complete = sources.read("read_queues", links, links, sys)
+    complete = sources.read("with_qdiscs", complete, complete)
+    records = sources.read("read_ethtool", no_ethtool, links)
+    return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
+
+
+def add_managers(inventory: Inventory, sources: SourceReader, roots: Roots, processes: dict[int, str]) -> Inventory:
+    """Third step (`MANAGER_SOURCES`): network managers and their configuration files."""
+    files = {"etc": roots.etc, "run": roots.run, "usr": roots.usr}
+    networkmanager: NetworkManager | None = sources.read(
+        "read_networkmanager", None, inventory.links, var=roots.var, **files
+    )
+    networkd: dict[int, NetworkdLink] = sources.read("read_networkd", {}, roots.run)
+    configuration: tuple[ConfigurationEntry, ...] = sources.read("read_link_configuration", (), var=roots.var, **files)
     stopped: tuple[StoppedManager, ...] = ()
     if processes:  # otherwise it is not known which managers run
-        stopped = read("read_stopped_managers", (), frozenset(processes.values()), **roots)
+        stopped = sources.read("read_stopped_managers", (), frozenset(processes.values()), **files)
     return replace(
         inventory,
         networkmanager=networkmanager,
         networkd=networkd,
         configuration=configuration,
         stopped_managers=stopped,
-        took=time.process_time() - cpu,
     )

@@ -39,25 +39,26 @@ CHANGE_POLL_SECONDS = 1.0
 class InventoryScheduler:
     """The inventories of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
 
-    Callbacks: `say` writes a line (record name, fields); `trouble` a line with a sentence; `learn` takes the targets
-    line, the inventory line and the digest of an inventory that must not be passed on again, and returns the targets;
-    `ahead` is called before the child of each inventory but the first is started. `parts`: pass on the parts of the
-    first inventory as soon as they are read.
+    Callbacks: `send` writes a line (record name, fields); `send_trouble` a line with a sentence; `handle_inventory`
+    takes the targets line, the inventory line and the digest of an inventory that must not be passed on again, and
+    returns the targets; `prepare` is called before the child of each inventory but the first is started. `parts`: pass
+    on the parts of the first inventory as soon as they are read.
     """
 
     def __init__(
         self,
         poll: select.poll,
         *,
-        say: Callable[[str, dict[str, object]], None],
-        trouble: Callable[[str], None],
-        learn: Callable[[bytes, bytes | bytearray, int | None], Targets | None],
-        ahead: Callable[[], None],
+        send: Callable[[str, dict[str, object]], None],
+        send_trouble: Callable[[str], None],
+        handle_inventory: Callable[[bytes, bytes | bytearray, int | None], Targets | None],
+        prepare: Callable[[], None],
         parts: bool = False,
         sys: str = "/sys",
         proc: str = "/proc",
     ) -> None:
-        self._poll, self._say, self._trouble, self._learn, self._ahead = poll, say, trouble, learn, ahead
+        self._poll, self._send, self._send_trouble = poll, send, send_trouble
+        self._handle_inventory, self._prepare = handle_inventory, prepare
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
         self._debouncer = Debouncer()
@@ -81,7 +82,7 @@ class InventoryScheduler:
         for descriptor in self._events.sockets:
             self._poll.register(descriptor, select.POLLIN)
         for source, error in self._events.missing.items():
-            self._trouble(f"no events from {source}: {error.strerror or error}")
+            self._send_trouble(f"no events from {source}: {error.strerror or error}")
         self._signals = NetworkManagerSignals(bus_address())
         self._connect(self._signals, now)
 
@@ -105,7 +106,7 @@ class InventoryScheduler:
         if descriptor == self._child.descriptor:
             ended = self._child.read()
             while self._parts and (line := self._child.take_part()) is not None:
-                self._learn(self._child.targets, line, None)
+                self._handle_inventory(self._child.targets, line, None)
             if ended:
                 self._finish()
         elif self._signals is not None and descriptor == self._signals.descriptor:
@@ -147,12 +148,12 @@ class InventoryScheduler:
         reason = self._reason = self._debouncer.started()
         self._files.begin()
         if reason != "start":
-            self._ahead()
+            self._prepare()
         try:
             self._child.start(reason, now, parts=self._parts)
         except OSError as error:
             self._debouncer.finished(now, 1.0)
-            self._trouble(f"no inventory: {error.strerror}")
+            self._send_trouble(f"no inventory: {error.strerror}")
             self._debouncer.request(reason, now)
             return
         self._poll.register(self._child.descriptor, select.POLLIN)
@@ -168,7 +169,7 @@ class InventoryScheduler:
         now = time.monotonic()
         self._debouncer.finished(now, now - self._child.started)
         if problem:
-            self._trouble(problem)
+            self._send_trouble(problem)
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
             self._pass_on(line, now)
@@ -179,7 +180,7 @@ class InventoryScheduler:
     def _pass_on(self, line: bytes | bytearray, now: float) -> None:
         """Pass a new inventory on, unless it is a re-scan with the digest of the last one."""
         may_skip = self._reason == "re-scan" and now < self._passed_on + RESCAN_SECONDS
-        targets = self._learn(self._child.targets, line, self._digest if may_skip else None)
+        targets = self._handle_inventory(self._child.targets, line, self._digest if may_skip else None)
         if targets is None:
             self._digest = None
             return
@@ -203,7 +204,7 @@ class InventoryScheduler:
     def _read_events(self, events: Events, descriptor: int) -> None:
         changes, stale = events.read(descriptor)
         for change in changes:
-            self._say("link_change", change)
+            self._send("link_change", change)
         if stale:
             self._debouncer.request("event", time.monotonic())
 

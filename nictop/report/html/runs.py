@@ -37,10 +37,10 @@ def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
     )
 
 
-def _title(kept: StoredRun) -> Html:
-    name = " ".join(part for part in (kept.group, kept.variable, kept.value) if part)
-    title = f"Run {kept.number}" + (f": {name}" if name else "")
-    return join_html((element("bdi", title), element("span", f" · {wall_time_text(kept.result.wall)}", class_="dim")))
+def _title(run: StoredRun) -> Html:
+    name = " ".join(part for part in (run.group, run.variable, run.value) if part)
+    title = f"Run {run.number}" + (f": {name}" if name else "")
+    return join_html((element("bdi", title), element("span", f" · {wall_time_text(run.result.wall)}", class_="dim")))
 
 
 def _run(result: Result) -> Html:

@@ -131,19 +131,19 @@ class AddressAliases:
         head = plain[:1] + (b"\x00\x00" if made_up else plain[1:3]) + bytes(len(plain) - 6)
         first = 0x5E_5300
 
-        def taken(number: int) -> bool:
+        def is_taken(number: int) -> bool:
             return any((bytes([one]) + head[1:] + (first + number).to_bytes(3, "big")).hex(":") in self._macs_seen
                        for one in (plain[0], 0xFE))  # fmt: skip
 
-        number = self._number("MAC", plain[1:], taken)
+        number = self._number("MAC", plain[1:], is_taken)
         return head + ((first + number) & 0xFFFFFF).to_bytes(3, "big")
 
-    def _number(self, kind: str, original: object, taken: Callable[[int], bool] = lambda number: False) -> int:
-        """Numbers from 1, the same for the same original; numbers for which `taken` is true are skipped."""
+    def _number(self, kind: str, original: object, is_taken: Callable[[int], bool] = lambda number: False) -> int:
+        """Numbers from 1, the same for the same original; numbers for which `is_taken` is true are skipped."""
         key = (kind, original)
         if key not in self._numbers:
             number = self._used.get(kind, 0) + 1
-            while taken(number):
+            while is_taken(number):
                 number += 1
             self._used[kind] = self._numbers[key] = number
         return self._numbers[key]

@@ -185,8 +185,8 @@ def _schema(document: type) -> str:
 
 
 def _json(document: object) -> str:
-    whole = finite_numbers(msgspec.to_builtins(document, str_keys=True))
-    return json.dumps(whole, indent=2, allow_nan=False) + "\n"
+    content = finite_numbers(msgspec.to_builtins(document, str_keys=True))
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def finite_numbers(value: Any) -> Any:

@@ -123,23 +123,23 @@ def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[t
 # ------------------------------------------------------------------------------------------------------- several runs
 
 
-def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UNICODE) -> str:
+def experiment_text(runs: Sequence[StoredRun], columns: int, glyphs: Glyphs = UNICODE) -> str:
     """One line per set-up: median, lowest, highest, share of the ceiling, CPU cost of each host; then sentences about
     them. A single run as by `run_text`. With a final newline; "": there are no runs."""
-    if len(kept) == 1:
-        return run_text(kept[0].result, columns, glyphs)
-    found = set_up_points(kept)
+    if len(runs) == 1:
+        return run_text(runs[0].result, columns, glyphs)
+    found = set_up_points(runs)
     if not found:
         return ""
     room = layout_width(columns)
-    lines = [*wrap(experiment_summary(kept), room), ""]
-    lines += _point_lines(found, kept[0].variable, room)
+    lines = [*wrap(experiment_summary(runs), room), ""]
+    lines += _point_lines(found, runs[0].variable, room)
     lines += [*(wrap(CPU_COST_NOTE, room) if any(point.goodput for point in found) else ()), ""]
-    for result in (one.result for one in kept):
+    for result in (one.result for one in runs):
         if result.ceiling is not None:
             lines += labelled(KIND_LABELS["ceiling"], result.ceiling.sentence, room)
             break
-    lines += _common_lines(kept, found, room, glyphs)
+    lines += _common_lines(runs, found, room, glyphs)
     return _text(lines)
 
 
@@ -163,7 +163,7 @@ def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Seque
     return lines
 
 
-def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, glyphs: Glyphs) -> Iterator[str]:
+def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, glyphs: Glyphs) -> Iterator[str]:
     """Bottlenecks, notes, failures and reasons: each once, with the set-ups it applies to."""
     names_of: dict[ResultSentence, list[str]] = {}
     for point in found:
@@ -188,13 +188,13 @@ def stored_runs_text(runs: StoredRuns, columns: int) -> str:
     if not runs.runs and not runs.unreadable:
         return "no stored results\n"
     rows = [("written", "run", "experiment", "what", "goodput")]
-    for _, kept in runs.runs:
-        plan = kept.result.plan
-        varied = f"{kept.variable} {kept.value}".strip() if kept.value else ""
-        parts = (kept.label, kept.group if kept.group != kept.value else "", varied)
+    for _, run in runs.runs:
+        plan = run.result.plan
+        varied = f"{run.variable} {run.value}".strip() if run.value else ""
+        parts = (run.label, run.group if run.group != run.value else "", varied)
         what = " ".join((hosts_text(plan), plan.protocol.upper(), *filter(None, parts)))
-        arrived = "failed" if kept.result.failure is not None else units.bits_per_second(kept.result.goodput)
-        rows.append((wall_time_text(kept.written), kept.identity, kept.experiment, what, arrived))
+        arrived = "failed" if run.result.failure is not None else units.bits_per_second(run.result.goodput)
+        rows.append((wall_time_text(run.written), run.identity, run.experiment, what, arrived))
     lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
     if max_line_width(lines) > room:
         lines = [part for row in rows[1:] for part in labelled(row[1], " · ".join((row[0], *row[2:])), room)]

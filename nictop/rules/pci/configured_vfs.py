@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nictop.model.text.wildcards import matches
 from nictop.probe.records import ConfigurationEntry, Link, PciFunction, Profile
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts
-from nictop.wildcards import matches
 
 
 @dataclass(frozen=True)

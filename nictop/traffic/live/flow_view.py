@@ -26,7 +26,7 @@ MIN_SOCKET_INTERVAL = 0.05
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ReceivedInterval:
     """What arrived in one interval. Times are seconds on the axis of the run."""
 
     time: float
@@ -65,7 +65,7 @@ class FlowView:
     """Names of the hosts."""
     side: Side
     """The sending end."""
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[ReceivedInterval, ...] = ()
     """In order of time; omitted intervals end at 0 or before."""
     sender_states: tuple[SenderState, ...] = ()
     """In order of time."""
@@ -124,14 +124,14 @@ class FlowWatch:
 
     def __init__(self, sender: str, receiver: str, side: Side) -> None:
         self.sender, self.receiver, self.side = sender, receiver, side
-        self._arrived = SampleBuffer[Arrival]()
-        self._sent = SampleBuffer[Arrival]()
+        self._arrived = SampleBuffer[ReceivedInterval]()
+        self._sent = SampleBuffer[ReceivedInterval]()
         self._reported = SampleBuffer[SenderState]()
         self.discard_sockets()
 
     def discard_sockets(self) -> None:
         """Discard the samples of sockets, whose times are on a wrong axis."""
-        self._arrived_by_sockets = SampleBuffer[Arrival]()
+        self._arrived_by_sockets = SampleBuffer[ReceivedInterval]()
         self._from_sockets = SampleBuffer[SenderState]()
         self._last_samples: dict[Side, _SocketSample] = {}
 
@@ -190,8 +190,8 @@ def result_flow_view(flow: Flow, side: Side, figures: Iterable[SocketFigures] = 
     )
 
 
-def _arrival(time: float, one: Interval) -> Arrival:
-    return Arrival(time, one.seconds, one.bits_per_second, one.packets, one.lost, one.jitter)
+def _arrival(time: float, one: Interval) -> ReceivedInterval:
+    return ReceivedInterval(time, one.seconds, one.bits_per_second, one.packets, one.lost, one.jitter)
 
 
 def _sender_states(points: Iterable[IntervalPoint]) -> Iterable[SenderState]:
@@ -258,13 +258,13 @@ class _SocketSample:
         self.time = time
         self.by_inode = {one.inode: one for one in sockets}
 
-    def arrival_since(self, before: _SocketSample) -> Arrival:
+    def arrival_since(self, before: _SocketSample) -> ReceivedInterval:
         seconds = self.time - before.time
         size = 0
         for inode, one in self.by_inode.items():
             old = before.by_inode.get(inode)
             size += max(0, _moved(one, False) - (_moved(old, False) if old is not None else 0))
-        return Arrival(self.time, seconds, 8 * size / seconds)
+        return ReceivedInterval(self.time, seconds, 8 * size / seconds)
 
     def sender_state_since(self, before: _SocketSample | None) -> SenderState | None:
         """None if there is no connection with data. `before`: None for the first sample."""

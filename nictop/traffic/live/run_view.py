@@ -16,7 +16,15 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.assemble import host_roles, run_ceiling
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import BY_TIME, Arrival, FlowView, FlowWatch, SenderState, TimedT, result_flow_view
+from nictop.traffic.live.flow_view import (
+    BY_TIME,
+    FlowView,
+    FlowWatch,
+    ReceivedInterval,
+    SenderState,
+    TimedT,
+    result_flow_view,
+)
 from nictop.traffic.live.host_view import HostLoadView, HostWatch, result_host_view
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
@@ -64,7 +72,7 @@ class FlowSample:
     """One direction at one time. None: not reported."""
 
     flow: FlowView
-    arrival: Arrival | None
+    arrival: ReceivedInterval | None
     sending: SenderState | None
 
 
@@ -248,13 +256,13 @@ def run_totals(view: RunView) -> RunSample | None:
     return RunSample(view.seconds, flows, hosts)
 
 
-def _flow_total(one: FlowView, plan: RunPlan) -> tuple[Arrival | None, SenderState | None]:
+def _flow_total(one: FlowView, plan: RunPlan) -> tuple[ReceivedInterval | None, SenderState | None]:
     end, flow, figures = float(plan.time), one.flow, one.figures
     if flow is None:
         return None, None
     total = flow.received
     arrival = (
-        Arrival(end, total.seconds, total.bits_per_second, total.packets, total.lost, total.jitter)
+        ReceivedInterval(end, total.seconds, total.bits_per_second, total.packets, total.lost, total.jitter)
         if total is not None
         else None
     )

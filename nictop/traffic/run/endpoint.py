@@ -106,8 +106,8 @@ class RunEnd:
         return tuple(found)
 
     def _set_start(self, time: float, one: Interval) -> None:
-        begun = time - one.end - (0.0 if one.omitted else self.omitted)
-        self.run_start = begun if self.run_start is None else min(self.run_start, begun)
+        start = time - one.end - (0.0 if one.omitted else self.omitted)
+        self.run_start = start if self.run_start is None else min(self.run_start, start)
 
 
 def _exit_text(line: TrafficLine) -> str:

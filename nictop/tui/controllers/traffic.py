@@ -205,7 +205,7 @@ class TrafficController:
             self._answer, self.wanted = None, None
 
     @property
-    def asks(self) -> bool:
+    def awaits_answer(self) -> bool:
         """It waits for `answer`."""
         return self._answer is not None and not self._answer.done()
 

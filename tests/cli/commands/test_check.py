@@ -72,9 +72,9 @@ def test_text_of_a_healthy_host() -> None:
 
 
 def test_text_lists_skipped_checks_by_reason() -> None:
-    said = Diagnosis((), tuple(Skipped(rule, "guest", "", "needs root: /dev/kmsg") for rule in ("one", "two")))
-    assert "--skipped" in check_text(healthy(), said, 80)
-    text = check_text(healthy(), said, 80, skipped=True)
+    diagnosis = Diagnosis((), tuple(Skipped(rule, "guest", "", "needs root: /dev/kmsg") for rule in ("one", "two")))
+    assert "--skipped" in check_text(healthy(), diagnosis, 80)
+    text = check_text(healthy(), diagnosis, 80, skipped=True)
     assert "skipped: needs root: /dev/kmsg" in text
     assert text.split()[-2:] == ["one,", "two"]
     assert text.count("needs root: /dev/kmsg") == 1
@@ -83,8 +83,8 @@ def test_text_lists_skipped_checks_by_reason() -> None:
 @pytest.mark.parametrize("room", [-1, 40, 60, 80, 120, 200, 999])
 def test_text_fits_the_width(room: int) -> None:
     limit = max(40, min(200, room))
-    for hosts, said in ((sick(), diagnose(sick())), (healthy(), hostile()), ((*sick(), *healthy()), hostile())):
-        text = check_text(hosts, said, room, skipped=True)
+    for hosts, diagnosis in ((sick(), diagnose(sick())), (healthy(), hostile()), ((*sick(), *healthy()), hostile())):
+        text = check_text(hosts, diagnosis, room, skipped=True)
         lines = [line for line in text.splitlines() if width(line) > limit]
         assert all(" " not in line.strip().removesuffix(" \\") for line in lines), "single words of commands alone"
         assert room < 60 or lines == []
@@ -141,8 +141,8 @@ def test_json_matches_the_schema() -> None:
     schema = json.loads(check_schema())
     assert schema["$ref"] == "#/$defs/CheckDocument"
     assert set(schema["$defs"]["CheckDocument"]["properties"]) == set(CheckDocument.__dataclass_fields__)
-    for hosts, said in ((sick(), diagnose(sick())), (healthy(), hostile()), ((), Diagnosis((), ()))):
-        text = check_json(hosts, said)
+    for hosts, diagnosis in ((sick(), diagnose(sick())), (healthy(), hostile()), ((), Diagnosis((), ()))):
+        text = check_json(hosts, diagnosis)
         assert text.isascii()
         matches_schema(json.loads(text), schema, schema["$defs"])
 
@@ -165,8 +165,8 @@ def test_json_has_unchanged_names() -> None:
     [("critical", ("critical", "warning", "info")), ("warning", ("warning", "info")), ("info", ("info",))],
 )
 def test_the_threshold(severity: Severity, fails: tuple[str, ...]) -> None:
-    said = Diagnosis((finding(severity=severity),), ())
-    assert [one for one in ("critical", "warning", "info") if has_severity(said, one)] == list(fails)
+    diagnosis = Diagnosis((finding(severity=severity),), ())
+    assert [one for one in ("critical", "warning", "info") if has_severity(diagnosis, one)] == list(fails)
     assert not has_severity(Diagnosis((), ()), "info")
 
 
@@ -179,8 +179,8 @@ CAUSES = {"no_answer": (4, 4), "rights": (0, 4), "not_watched": (0, 4)}
 def test_skipped_checks_have_an_exit_code_of_their_own(
     scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, cause: Cause, strict: bool
 ) -> None:
-    said = Diagnosis((), (Skipped("a_rule", "guest", "", "it does not answer", cause),))
-    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: said)
+    diagnosis = Diagnosis((), (Skipped("a_rule", "guest", "", "it does not answer", cause),))
+    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: diagnosis)
     assert main(["check", *(["--strict"] if strict else [])]) == CAUSES[cause][strict]
 
 
@@ -188,8 +188,8 @@ def test_skipped_checks_have_an_exit_code_of_their_own(
 def test_findings_come_before_skipped_checks(
     scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, fail_on: str, code: int
 ) -> None:
-    said = Diagnosis((finding(severity="warning"),), (Skipped("a_rule", "guest", "", "it does not answer"),))
-    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: said)
+    diagnosis = Diagnosis((finding(severity="warning"),), (Skipped("a_rule", "guest", "", "it does not answer"),))
+    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: diagnosis)
     assert main(["check", "--fail-on", fail_on]) == code
 
 
@@ -250,7 +250,7 @@ def test_this_host_with_the_real_probe() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("check", "--watch", "0.5"), "'0.5' is not a number of seconds (1 to 60)"),
         (("check", "--format", "xml"), "invalid choice: 'xml'"),
@@ -259,11 +259,11 @@ def test_this_host_with_the_real_probe() -> None:
         (("check", "--explain", "\x1b[2Jzzzz"), "unknown rule"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     streams = capsys.readouterr()
     assert streams.out == ""
-    assert said in streams.err
+    assert expected in streams.err
     assert "\x1b" not in streams.err
 
 

@@ -59,7 +59,7 @@ def test_the_recording_has_data_for_every_screen() -> None:
 def test_it_starts_in_the_first_of_two_traffic_tests() -> None:
     with Recording.open(DEMO) as recording:
         first, second = run_marks(recording)
-        assert first.is_whole and first.end is not None and second.is_whole and second.end is not None
+        assert first.is_complete and first.end is not None and second.is_complete and second.end is not None
         assert first.begin + 2 < recording.begin + DEMO_START_SECONDS < first.end - 5
         assert second.end < recording.end
 
@@ -114,13 +114,13 @@ def test_the_nic_chosen_at_first_carries_the_traffic() -> None:
 
 def test_the_recording_contains_only_the_guests() -> None:
     """It contains nothing about the machine that recorded it, or about other networks than those of the guests."""
-    told = []
+    lines = []
     with Recording.open(DEMO) as recording:
         for name in recording.hosts:
             reader = recording.reader(name, recording.begin)
             while (heard := reader.next()) is not None:
-                told.append(repr(heard.item))
-    text = "\n".join(told)
+                lines.append(repr(heard.item))
+    text = "\n".join(lines)
     found = set(re.findall(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", text))
     own = ("10.0.2.", "10.78.0.", "127.0.0.", "0.0.0.0", "255.")
     assert [one for one in found if not one.startswith(own) and not _is_version(one, text)] == []

@@ -61,8 +61,8 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"{name} live · ") and done.stderr.count("\n") == 1
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == (name,) and recording.closed
-        heard = lines_of(read_all(recording, name))
-        times = [line.counters.time for line in heard if line.counters is not None]
+        lines = lines_of(read_all(recording, name))
+        times = [line.counters.time for line in lines if line.counters is not None]
         assert len(times) >= 5 and times == sorted(times)
         assert recording.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         assert recording.begin <= recording.end <= recording.begin + 10.0
@@ -107,17 +107,17 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--time", "2"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=inside) as process:
         os.close(inside)
-        said = b""
+        output = b""
         try:
             while part := os.read(outside, 4096):
-                said += part
+                output += part
         except OSError:  # the other side is closed
             pass
         finally:
             os.close(outside)
     assert process.returncode == 0
-    assert said.count(b"\n") == 1 and said.count(b"\r") >= 3
-    assert b"live" in said.rpartition(b"\r")[0]
+    assert output.count(b"\n") == 1 and output.count(b"\r") >= 3
+    assert b"live" in output.rpartition(b"\r")[0]
 
 
 def test_exit_code_3_without_a_reachable_host(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    told = host_items("a", 700)
+    items = host_items("a", 700)
     renamed = inventory(link(1, "lo"), link(2, "later"), time=1400.0)
-    told += [("a", renamed, 1400.5), ("b", hello(), 1200.0)]
-    write_recording(tmp_path / "r", sorted(told, key=lambda one: one[2]))
+    items += [("a", renamed, 1400.5), ("b", hello(), 1200.0)]
+    write_recording(tmp_path / "r", sorted(items, key=lambda one: one[2]))
     return tmp_path / "r"
 
 
@@ -208,7 +208,7 @@ def test_check_at_a_time_of_a_recording(file: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["--at", "+9999"], "+9999 is outside the recording"),
         (["--at", "yesterday"], "invalid time 'yesterday'"),
@@ -219,11 +219,11 @@ def test_check_at_a_time_of_a_recording(file: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_an_invalid_time_is_a_usage_error(
-    file: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    file: Path, words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", str(file), *words]) == 2
     captured = capsys.readouterr()
-    assert captured.out == "" and said in captured.err
+    assert captured.out == "" and expected in captured.err
 
 
 def test_a_time_without_a_recording_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,9 +237,9 @@ def test_a_time_without_a_recording_is_a_usage_error(tmp_path: Path, capsys: pyt
 
 
 def test_names_with_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[TimedItem] = [(HOSTILE, item, time) for _, item, time in host_items("a", 5)]
-    told.append((HOSTILE, inventory(link(2, HOSTILE), time=1006.0), 1006.0))
-    write_recording(tmp_path / HOSTILE, told)
+    items: list[TimedItem] = [(HOSTILE, item, time) for _, item, time in host_items("a", 5)]
+    items.append((HOSTILE, inventory(link(2, HOSTILE), time=1006.0), 1006.0))
+    write_recording(tmp_path / HOSTILE, items)
     for command in (["show"], ["check"], ["check", "--format", "markdown"]):
         main([*command, f"{tmp_path}/{HOSTILE}"])
         main([*command, f"{tmp_path}/{HOSTILE}", "--at", HOSTILE])

@@ -262,10 +262,10 @@ def test_the_schema_describes_what_surrounds_the_links() -> None:
     )
     schema, document = json.loads(show_schema()), json.loads(show_json(snapshot_of(HELLO, around)))
     check(document, schema, schema["$defs"])
-    said = document["inventory"]
-    assert said["iommu"][0]["members"] == [["0000:02:00.0", 0x020000, None]]
-    assert said["settings"]["frequencies"] == {"0": [800000, 3600000]}
-    assert said["messages"][0]["text"] == HOSTILE
+    document_inventory = document["inventory"]
+    assert document_inventory["iommu"][0]["members"] == [["0000:02:00.0", 0x020000, None]]
+    assert document_inventory["settings"]["frequencies"] == {"0": [800000, 3600000]}
+    assert document_inventory["messages"][0]["text"] == HOSTILE
     for part in (Services, Settings, IommuGroup, ForwardingEntry, KernelMessage, Platform, PciFunction):
         assert set(schema["$defs"][part.__name__]["properties"]) == set(part.__dataclass_fields__)
 

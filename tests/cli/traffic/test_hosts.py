@@ -34,8 +34,8 @@ def words(somebody: User, *more: str) -> tuple[str, ...]:
 def test_two_hosts_and_an_observer(user: User) -> None:
     done = user.nictop(*words(user, "--observe", "local", "--format", "json", "--generator", "builtin"))
     assert done.returncode == 0, done.stderr
-    said = done.stderr.splitlines()
-    assert said[0] == "connecting to one, two, local" and "from one 127.0.0.1 to two 127.0.0.1" in said
+    errors = done.stderr.splitlines()
+    assert errors[0] == "connecting to one, two, local" and "from one 127.0.0.1 to two 127.0.0.1" in errors
     (only,) = msgspec.json.decode(done.stdout, type=TrafficDocument).runs
     result = only.kept.result
     assert [(load.host, load.role) for load in result.hosts] == [

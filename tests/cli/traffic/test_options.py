@@ -23,7 +23,7 @@ from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.run.events import IntervalMeasured, RunEvent, SocketSample, Stage
 from nictop.traffic.run.failures import Failure
-from tests.cli.test_run_report import HOSTILE, kept
+from tests.cli.test_run_report import HOSTILE, stored
 from tests.traffic.plans import PLAN
 from tests.traffic.run.test_endpoint import socket
 from tests.traffic.runs import result
@@ -114,7 +114,7 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
 # -------------------------------------------------------------------------------------------------------- progress
 
 
-def said(*events: ExperimentEvent, steps: int = 2) -> list[str]:
+def progress_lines(*events: ExperimentEvent, steps: int = 2) -> list[str]:
     """Lines about these events of an experiment with so many steps."""
     progress = ProgressLines(Experiment("x", (ExperimentStep(PLAN, ""),) * steps))
     return [line for event in events for line in progress.lines(event)]
@@ -132,8 +132,8 @@ def test_a_line_per_interval_with_what_the_sender_lost() -> None:
     sends = IntervalMeasured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
     foreign = SocketSample("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
     later = [event for number in (1, 2, 3) for event in (lost[number], arrived(number))]
-    told = said(began, lost[0], sends, foreign, arrived(0), *later, steps=1)
-    assert told == [
+    lines = progress_lines(began, lost[0], sends, foreign, arrived(0), *later, steps=1)
+    assert lines == [
         "from a 192.0.2.1 to b 192.0.2.2",
         "      1.0 s  5.00 Gb/s  3 retransmits  rtt 312 µs",
         "      2.0 s  5.00 Gb/s  rtt 312 µs",
@@ -144,25 +144,25 @@ def test_a_line_per_interval_with_what_the_sender_lost() -> None:
 
 def test_datagrams_and_seconds_that_do_not_count() -> None:
     began = StepStarted(1, 1, ExperimentStep(PLAN, ""), 10.0)
-    *_, line = said(began, arrived(0, packets=1000, lost=12, omitted=True))
+    *_, line = progress_lines(began, arrived(0, packets=1000, lost=12, omitted=True))
     assert line == "      1.0 s  5.00 Gb/s  12 of 1000 lost  (omitted)"
 
 
 def test_steps_of_an_experiment() -> None:
     step = ExperimentStep(PLAN, "B: MSS 100, 2 of 3", change="x")
-    failed = kept(result(failure=Failure("stall", "nothing arrived")))
-    told = said(
+    failed = stored(result(failure=Failure("stall", "nothing arrived")))
+    lines = progress_lines(
         StepStarted(2, 2, step, 95.4),
         Stage("starting", "starting the server"),
         Stage("changing", "waiting until it is so"),
-        StepEnded(2, kept(result(5.0))),
+        StepEnded(2, stored(result(5.0))),
         StepEnded(2, failed),
         PauseStarted(2.0),
         ChangeRequired(step, "queues of ens4 on a: 4"),
         SaveFailed(2, "the disk is full"),
         ExperimentEnded((), "nobody makes the change"),
     )
-    assert told == [
+    assert lines == [
         "run 2 of 2: B: MSS 100, 2 of 3, about 1 min 35 s left",
         "  waiting until it is so",
         "  5.00 Gb/s, 53 % of line rate",
@@ -176,12 +176,12 @@ def test_steps_of_an_experiment() -> None:
 
 def test_nothing_hostile_is_said() -> None:
     step = ExperimentStep(PLAN, HOSTILE)
-    for line in said(
+    for line in progress_lines(
         StepStarted(1, 2, step, 1.0),
         Stage("x", HOSTILE),
         ChangeRequired(step, HOSTILE),
         SaveFailed(1, HOSTILE),
         ExperimentEnded((), HOSTILE),
-        StepEnded(1, kept(result(failure=Failure("other", HOSTILE)))),
+        StepEnded(1, stored(result(failure=Failure("other", HOSTILE)))),
     ):
         assert line.isprintable()

@@ -14,7 +14,7 @@ from tests.support.lines import change, hello
 from tests.support.rule_cases import host_facts, merge_patch
 
 
-def said(host: dict[str, Any], link: str) -> tuple[str, str]:
+def shown_name(host: dict[str, Any], link: str) -> tuple[str, str]:
     one = host_facts(host)
     return profile_name(one.links_by_name[link], one.snapshot)
 
@@ -62,11 +62,11 @@ def said(host: dict[str, Any], link: str) -> tuple[str, str]:
     ],
 )
 def test_who_runs_it(changes: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert said(merge_patch({"base": "kvm-guest"}, changes), "enp1s0") == expected
+    assert shown_name(merge_patch({"base": "kvm-guest"}, changes), "enp1s0") == expected
 
 
 def test_a_profile_that_networkmanager_made_up_stands_out() -> None:
-    assert said(host_of_case("profiles", "profile_is_generated"), "ens224") == ("Wired connection 1", "warn")
+    assert shown_name(host_of_case("profiles", "profile_is_generated"), "ens224") == ("Wired connection 1", "warn")
 
 
 def test_a_link_of_which_only_the_name_is_known() -> None:

@@ -652,14 +652,14 @@ def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark
 def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(iperf3_module, "EXTRA_DIRECTORIES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    heard: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
 
     def report(fields: dict[str, Any], *, droppable: bool = False) -> None:
-        heard.append(fields)
+        lines.append(fields)
 
     generators = Generators(report, select.poll())
     generators.handle_request(start_request("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
-    assert [(line["kind"], line["text"]) for line in heard] == [("failed", "iperf3 is not installed")]
+    assert [(line["kind"], line["text"]) for line in lines] == [("failed", "iperf3 is not installed")]
     assert generators.next_deadline(0.0) is None
 
 

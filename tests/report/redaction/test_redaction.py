@@ -72,11 +72,13 @@ def redacted_report() -> tuple[str, list[str]]:
     answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22: connection timed out: backup is down?"))
     run = full_result(5.0)
     plan = replace(run.plan, client=Endpoint("office-0", 4, "10.0.2.15"), server=Endpoint("office-1", 5, "10.0.2.16"))
-    said = replace(run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"})
-    runs = [*experiments(), stored_run(1, "own", said)]
+    redacted = replace(
+        run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"}
+    )
+    runs = [*experiments(), stored_run(1, "own", redacted)]
     before = [json.dumps(texts(one)) for one in (*answers, *runs)]
-    told, shown, hidden = redact(answers, runs)
-    report = report_of(told, shown, wall=WALL, hidden=hidden)
+    redacted_answers, shown, hidden = redact(answers, runs)
+    report = report_of(redacted_answers, shown, wall=WALL, hidden=hidden)
     return unescape(html_page(report)) + markdown_page(report), before
 
 
@@ -107,10 +109,10 @@ def test_no_hidden_value_is_in_the_page() -> None:
 
 def test_the_page_lists_what_was_hidden_and_what_was_not() -> None:
     page, _ = redacted_report()
-    said = re.search(r"Redacted: ([^.]*)\.", page)
-    assert said is not None
+    redacted = re.search(r"Redacted: ([^.]*)\.", page)
+    assert redacted is not None
     for kind in ("host names", "1 profile name", "UUIDs", "IPv4 addresses", "MAC addresses", "1 user name", "domain"):
-        assert kind in said[1], said[1]
+        assert kind in redacted[1], redacted[1]
     assert "Not redacted: interface names" in page
 
 
@@ -136,11 +138,11 @@ def test_the_findings_are_the_same(hosts: list[dict[str, Any]]) -> None:
     redaction = make_redaction([one.snapshot for one in before])
     after = [HostFacts(redaction.hidden(one.snapshot), one.window) for one in before]
     names = {one.name: other.name for one, other in zip(before, after, strict=True)}
-    expected, said = diagnose(before), diagnose(after)
+    expected, redacted = diagnose(before), diagnose(after)
     assert sorted((one.rule, names[one.host], one.severity, one.ifindex or 0) for one in expected.findings) == sorted(
-        (one.rule, one.host, one.severity, one.ifindex or 0) for one in said.findings
+        (one.rule, one.host, one.severity, one.ifindex or 0) for one in redacted.findings
     )
-    assert len(said.skipped) == len(expected.skipped)
+    assert len(redacted.skipped) == len(expected.skipped)
 
 
 # ------------------------------------------------------------------------------------------------------- addresses
@@ -273,8 +275,8 @@ def test_hosts_with_arbitrary_text_can_be_redacted_and_shown(seed: int, share: f
     inventory = mutated(snapshot.inventory, Inventory, Random(seed), share)
     links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
     changed = replace(snapshot, inventory=inventory, links=links)
-    told, _, hidden = redact([(changed, window)], ())
-    assert html_page(report_of(told, wall=WALL, hidden=hidden)).endswith("</html>\n")
+    redacted_answers, _, hidden = redact([(changed, window)], ())
+    assert html_page(report_of(redacted_answers, wall=WALL, hidden=hidden)).endswith("</html>\n")
 
 
 def test_the_tables_name_existing_records() -> None:

@@ -36,8 +36,8 @@ def test_vlan_and_bond_send_through_lower_links() -> None:
     vlan = make_link(9, "bond0.7", kind="vlan", lower=8, qdisc="noqueue")
     bond = make_link(8, "bond0", kind="bond", qdisc="noqueue")
     ports = [nic(number, f"ens{number}", master=8, qdisc=kind) for number, kind in ((4, "tbf"), (5, "mq"))]
-    told = (("bond0.7", "noqueue"), ("bond0", "noqueue"), ("ens4", "tbf"), ("ens5", "mq"))
-    assert kinds(vlan, bond, *ports) == told
+    qdiscs = (("bond0.7", "noqueue"), ("bond0", "noqueue"), ("ens4", "tbf"), ("ens5", "mq"))
+    assert kinds(vlan, bond, *ports) == qdiscs
 
 
 def test_bridge_sends_through_its_device_and_not_its_taps() -> None:

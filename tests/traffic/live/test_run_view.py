@@ -15,7 +15,7 @@ from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.nic_load import packets_between
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, Total
-from nictop.traffic.live.flow_view import Arrival
+from nictop.traffic.live.flow_view import ReceivedInterval
 from nictop.traffic.live.run_view import LiveRun, RunView, result_view, run_totals, sample_at
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
@@ -90,7 +90,7 @@ def test_goodput_is_reported_by_the_receiver() -> None:
     report(live, "a", interval(0.5, 2e9, sends=True))
     report(live, "b", interval(0.5, 1e9))
     view = live.view(AXIS_START + 0.6)
-    assert view.flows[0].arrivals == (Arrival(0.5, 0.5, 1e9),)
+    assert view.flows[0].arrivals == (ReceivedInterval(0.5, 0.5, 1e9),)
     assert view.flows[0].sender_states[0].retransmits == 2
     assert view.seconds == pytest.approx(0.6)
 
@@ -105,7 +105,7 @@ def test_axis_is_given_by_the_earliest_line() -> None:
 def test_intervals_of_the_sender_if_the_receiver_reports_none() -> None:
     live = live_run()
     report(live, "a", interval(0.5, 2e9, sends=True))
-    assert live.view(AXIS_START + 1).flows[0].arrivals == (Arrival(0.5, 0.5, 2e9),)
+    assert live.view(AXIS_START + 1).flows[0].arrivals == (ReceivedInterval(0.5, 0.5, 2e9),)
 
 
 def test_omitted_seconds_are_before_zero() -> None:

@@ -38,7 +38,7 @@ async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
     return screen.nictop.diagnosis.result
 
 
-async def say(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
+async def show(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
     """A diagnosis of one's own, in place of that of the rules."""
     await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
@@ -78,7 +78,7 @@ async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> 
 
 async def test_the_worst_is_in_the_line_and_the_others_are_counted() -> None:
     async with live_screen(WIDE) as screen:
-        await say(screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123"))
+        await show(screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123"))
         (line,) = screen.lines(FindingsPanel)
         assert line.startswith(" ✖ ens224: no address")
         assert line.endswith(" +3 (4) ")
@@ -103,7 +103,7 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
 
 async def test_freeze_keeps_the_findings_too() -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding())
+        await show(screen, finding())
         await screen.press("space")
         screen.nictop.diagnosis.publish(Diagnosis((), ()))
         await screen.settle()
@@ -121,13 +121,17 @@ async def test_the_page_has_the_fix_first_and_why_and_evidence(size: tuple[int, 
         diagnosis = await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         await screen.press("4")
         assert screen.app.screen.query_one(FindingList).has_focus
-        said = diagnosis.findings[0]
+        first = diagnosis.findings[0]
         labels = [line.split()[0] for line in screen.lines(FindingPage) if line[1:4].isupper()]
         assert list(dict.fromkeys(labels)) == ["FIX", "WHY", "EVIDENCE", "UNDO", "RULE"]
         squeezed = " ".join(" ".join(screen.lines(FindingPage)).split())
-        for text in (said.why, *(one.value for one in said.evidence), *(one.source for one in said.evidence)):
+        for text in (
+            first.why,
+            *(one.value for one in first.evidence),
+            *(one.source for one in first.evidence),
+        ):
             assert " ".join(text.split()) in squeezed
-        assert " ".join(RULES[said.rule].summary.split()) in squeezed
+        assert " ".join(RULES[first.rule].summary.split()) in squeezed
         assert any(f"nmcli con mod uuid {UUID}" in row for row in screen.drawn()), "without scrolling"
         assert any("checks ran" in row or " checks" in row for row in screen.drawn())
         await screen.press("escape")
@@ -137,7 +141,7 @@ async def test_the_page_has_the_fix_first_and_why_and_evidence(size: tuple[int, 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_list_and_page_keep_their_places_when_findings_come_and_go(size: tuple[int, int]) -> None:
     async with live_screen(size) as screen:
-        await say(screen)
+        await show(screen)
         await screen.press("4")
         views = [screen.app.screen.query_one(kind) for kind in (FindingList, FindingPage)]
         places = [view.region for view in views]
@@ -151,7 +155,7 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
     now = [1000.0]
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(subject="ens1"), finding(subject="ens2"))
+        await show(screen, finding(subject="ens1"), finding(subject="ens2"))
         rest = Diagnosis((finding(subject="ens2"),), ())
         screen.nictop.diagnosis.publish(rest)  # while another view is shown
         await screen.settle()
@@ -171,7 +175,7 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
 
 async def test_page_down_scrolls_the_page() -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(why="long " * 300), finding(subject="ens256"))
+        await show(screen, finding(why="long " * 300), finding(subject="ens256"))
         await screen.press("4")
         page = screen.app.screen.query_one(FindingPage)
         assert screen.drawn()[page.region.bottom - 1].rstrip().endswith("▾ PgDn")
@@ -186,7 +190,7 @@ async def test_page_down_scrolls_the_page() -> None:
 async def test_a_click_on_the_arrows_shows_another_fix() -> None:
     async with live_screen(NARROW) as screen:
         fixes = (RENAME, replace(RENAME, title="another"), replace(RENAME, title="a third"))
-        await say(screen, finding(title="has no address", fixes=fixes))
+        await show(screen, finding(title="has no address", fixes=fixes))
         await screen.press("4")
         head = screen.lines(FindingPage)[1]
         left, right = head.index("◂"), head.index("▸")
@@ -198,7 +202,7 @@ async def test_a_click_on_the_arrows_shows_another_fix() -> None:
 
 async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(), finding(subject="ens256"))
+        await show(screen, finding(), finding(subject="ens256"))
         await screen.press("4", "down", "enter")
         assert not screen.app.screen.query_one("#finding-column").display
         assert screen.app.screen.query_one(FindingPage).has_focus
@@ -214,7 +218,7 @@ async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
 async def test_the_cursor_stays_with_its_finding() -> None:
     async with live_screen(NARROW) as screen:
         first, second = finding(subject="ens1", severity="info"), finding(subject="ens2", severity="info")
-        await say(screen, first, second)
+        await show(screen, first, second)
         await screen.press("4", "down")
         screen.nictop.diagnosis.publish(
             Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
@@ -232,7 +236,7 @@ async def test_the_cursor_stays_with_its_finding() -> None:
 async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
     async with live_screen(NARROW) as screen:
         rule = next(iter(RULES))
-        await say(screen, skipped=(Skipped(rule, "alma-load-001", "", "needs root: /dev/kmsg"),))
+        await show(screen, skipped=(Skipped(rule, "alma-load-001", "", "needs root: /dev/kmsg"),))
         await screen.press("4")
         assert any("1 skipped" in row for row in screen.drawn())
         assert any("All checks that ran passed. Press o for skipped checks." in row for row in screen.drawn())
@@ -246,7 +250,7 @@ async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
 
 async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding())
+        await show(screen, finding())
         await screen.press("s")
         assert not screen.app.screen.query_one(FindingsView).skipped
         await screen.press("4", "o", "s", "m")
@@ -257,7 +261,7 @@ async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
 
 async def test_a_click_on_the_panel_opens_the_view() -> None:
     async with live_screen(WIDE) as screen:
-        await say(screen, finding())
+        await show(screen, finding())
         await screen.pilot.click(FindingsPanel)
         await screen.settle()
         assert screen.app.screen.query_one(FindingList).has_focus
@@ -268,7 +272,7 @@ async def test_a_click_on_the_panel_opens_the_view() -> None:
 
 async def test_copy_takes_the_command_that_the_panel_shows() -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(), finding(subject="ens256", fixes=()))
+        await show(screen, finding(), finding(subject="ens256", fixes=()))
         await screen.press("y")
         assert copied(screen) == "\n".join(step_texts(RENAME.commands))
         await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
@@ -279,7 +283,7 @@ async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
     long = replace(RENAME, commands=commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30))))
     by_hand = replace(RENAME, commands=(), note="Ask the network team.")
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(fixes=(by_hand, RENAME, long)))
+        await show(screen, finding(fixes=(by_hand, RENAME, long)))
         await screen.press("4", "right", "y")
         assert copied(screen) == str(long.commands[0])
         await screen.press("left", "y")
@@ -292,7 +296,7 @@ async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
 async def test_copy_says_what_has_to_be_filled_in() -> None:
     fix = replace(RENAME, commands=commands("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'"))
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(fixes=(fix,)))
+        await show(screen, finding(fixes=(fix,)))
         await screen.press("y")
         await wait_until(screen, lambda: any("fill in <ADDRESS/PREFIX>" in row for row in screen.drawn()))
         assert any("to be typed on alma-load-001" in row for row in screen.drawn())
@@ -300,7 +304,7 @@ async def test_copy_says_what_has_to_be_filled_in() -> None:
 
 async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding())
+        await show(screen, finding())
         written: list[str] = []
         assert screen.app._driver is not None
         monkeypatch.setattr(screen.app._driver, "write", written.append)
@@ -312,7 +316,7 @@ async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_screen(NARROW) as screen:
         screen.nictop._copy = None
-        await say(screen, finding())
+        await show(screen, finding())
         await screen.press("y")
         await wait_until(screen, lambda: any("No clipboard on this console" in row for row in screen.drawn()))
         assert copied(screen) == ""
@@ -320,7 +324,7 @@ async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.Monk
 
 async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:
     async with live_screen(NARROW) as screen:
-        await say(screen, finding(fixes=()))
+        await show(screen, finding(fixes=()))
         await screen.press("y", "4", "y", "right")
         assert copied(screen) == ""
 
@@ -334,7 +338,7 @@ async def test_any_size_draws(size: tuple[int, int]) -> None:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
         await screen.pilot.resize_terminal(*size)
         await screen.press("4", "enter", "right", "down", "escape", "o", "end", "y", "escape")
-        await say(screen, *(finding(subject=f"ens{n}", why="long " * 60) for n in range(30)))
+        await show(screen, *(finding(subject=f"ens{n}", why="long " * 60) for n in range(30)))
         await screen.press("4", "pagedown", "enter", "pagedown", "escape", "escape")
         assert screen.drawn()
 
@@ -366,7 +370,7 @@ async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
     fix = replace(RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),), undo=(stored_line(HOSTILE),), note=HOSTILE)
     hostile = finding(subject=HOSTILE, title=HOSTILE, why=HOSTILE, host=HOSTILE, fixes=(fix,))
     async with live_screen(size) as screen:
-        await say(screen, hostile, skipped=(Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
+        await show(screen, hostile, skipped=(Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
         for keys in (("y",), ("4",), ("y",), ("enter",), ("escape", "o", "end")):
             await screen.press(*keys)
             drawn = "".join(screen.drawn())
@@ -378,7 +382,7 @@ async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
 async def test_an_ascii_console_gets_only_ascii() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         fix = replace(RENAME, commands=(stored_line("nmcli con up 漢字"),), note="–…")
-        await say(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
+        await show(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
         for keys in (("y",), ("4",), ("o",), ("enter",), ("escape",), ("escape",)):
             await screen.press(*keys)
             assert [row for row in screen.drawn() if not row.isascii()] == []
@@ -396,7 +400,7 @@ async def test_the_facts_of_the_link_name_its_manager_and_profile() -> None:
 
 async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_screen() as screen:
-        await say(screen, finding())
+        await show(screen, finding())
         laid_out = []
         monkeypatch.setattr(LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1))
         screen.nictop.diagnosis.publish(Diagnosis((replace(finding(), why="now 2.00 k/s"),), ()))

@@ -20,7 +20,7 @@ from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
-from nictop.tui.screens.traffic.results import KeptScreen
+from nictop.tui.screens.traffic.results import ResultsScreen
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewView
@@ -39,7 +39,7 @@ from tests.support.replay_screen import screen_with_replay
 from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, live_screen, screen_with_hosts, wait_until
 
 SCREENS = {"1": LiveScreen, "2": LiveScreen, "3": LiveScreen, "4": LiveScreen, "5": HostsScreen, "6": TrafficScreen}
-SCREENS["7"] = KeptScreen
+SCREENS["7"] = ResultsScreen
 NAMES = {str(number): tab.name for number, tab in enumerate(TABS, 1)}
 ENDING = "? Help  q Quit "
 

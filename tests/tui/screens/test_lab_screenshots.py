@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nictop.traffic.results.selection import StoredRun, read_run, save_run
-from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
+from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 from tests.support.screen import WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.tui.screens.test_screenshots import compare, without_ids
@@ -22,7 +22,7 @@ RUNS = {"lab-ens224": "lab-igb", "lab-ens224v0": "lab-vf", "lab-ens256": "lab-vi
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[StoredRun]]:
+def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[StoredRun]]:
     """Label → the runs of its experiment."""
     place = tmp_path_factory.mktemp("runs")
     with tarfile.open(LAB) as archive:
@@ -41,7 +41,7 @@ def rows(runs: list[StoredRun]) -> list[ResultGroup]:
     return sorted(set_ups(runs), key=lambda row: row.first.group)
 
 
-async def picture(screen: Screen, hosts: ScriptedHosts, shown: KeptRunScreen, *keys: str) -> str:
+async def picture(screen: Screen, hosts: ScriptedHosts, shown: StoredRunScreen, *keys: str) -> str:
     await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     await screen.app.push_screen(shown)
     await screen.settle()
@@ -53,28 +53,28 @@ async def picture(screen: Screen, hosts: ScriptedHosts, shown: KeptRunScreen, *k
 
 @pytest.mark.parametrize("label", RUNS)
 async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
-    kept: dict[str, list[StoredRun]], label: str
+    stored_runs: dict[str, list[StoredRun]], label: str
 ) -> None:
-    (run,) = kept[label]
+    (run,) = stored_runs[label]
     assert run.result.proof is not None and run.result.proof.verdict == "proven"
     nic = label.removeprefix("lab-")
     assert all(f"{host}: {nic} carried" in run.result.proof.sentence for host in ("vm1", "vm2"))
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = KeptRunScreen(rows([run])[0])
+        shown = StoredRunScreen(rows([run])[0])
         compare(f"{RUNS[label]}-120x36", await picture(screen, hosts, shown))
 
 
 @pytest.mark.parametrize("label", ["queues", "mss"])
 async def test_a_comparison_between_guests_looks_like_its_picture(
-    kept: dict[str, list[StoredRun]], label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    stored_runs: dict[str, list[StoredRun]], label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The two set-ups of the chosen comparison are compared without a mark."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for run in kept[label]:
+    for run in stored_runs[label]:
         save_run(run, tmp_path / "nictop" / "runs")
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, _):
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
-        shown = KeptScreen()
+        shown = ResultsScreen()
         screen.app.push_screen(shown)
         await wait_until(screen, lambda: shown.is_mounted and shown.query_one(SetUpList).chosen is not None)
         await screen.settle()
@@ -85,7 +85,7 @@ async def test_a_comparison_between_guests_looks_like_its_picture(
         )
 
 
-async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]]) -> None:
+async def test_a_sweep_between_guests_looks_like_its_picture(stored_runs: dict[str, list[StoredRun]]) -> None:
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = KeptRunScreen(rows(kept["sweep"])[0])
+        shown = StoredRunScreen(rows(stored_runs["sweep"])[0])
         compare("lab-sweep-120x36", await picture(screen, hosts, shown, "o", "enter"))

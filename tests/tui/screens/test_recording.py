@@ -36,7 +36,7 @@ def status(screen: Screen) -> str:
     return "".join(text for text, _ in screen.app.screen.query_one(StatusLine).lines[0])
 
 
-def said(screen: Screen) -> str:
+def notification_text(screen: Screen) -> str:
     return "\n".join(f"{one.title}: {one.message}" for one in screen.app._notifications)
 
 
@@ -71,17 +71,17 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
         assert "● REC" in status(screen)
         last = await count_on(screen)
         await screen.press(*RECORD)
-        await wait_until(screen, lambda: "Recorded" in said(screen))
+        await wait_until(screen, lambda: "Recorded" in notification_text(screen))
         assert "REC" not in status(screen)
-        assert str(path) in said(screen)
+        assert str(path) in notification_text(screen)
         await count_on(screen)
     assert path.stat().st_mode & 0o777 == 0o600
     with Recording.open(str(path)) as recording:
         (name,) = recording.hosts
-        told = lines_of(read_all(recording, name))
-        times = [line.counters.time for line in told if line.counters is not None]
+        lines = lines_of(read_all(recording, name))
+        times = [line.counters.time for line in lines if line.counters is not None]
         assert times[-1] == last
-        assert sum(line.inventory is not None for line in told) == 1
+        assert sum(line.inventory is not None for line in lines) == 1
     async with screen_with_replay(path, size) as shown:
         shown.replay.edge()
         await shown.wait_until_shown()
@@ -109,7 +109,7 @@ async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path)
         await wait_until(screen, lambda: screen.nictop.recording.going)
         await screen.press(*RECORD)
         await wait_until(screen, lambda: not screen.nictop.recording.going)
-        await wait_until(screen, lambda: "Recorded" in said(screen))
+        await wait_until(screen, lambda: "Recorded" in notification_text(screen))
     assert path.read_text() == "mine"
     assert (tmp_path / "a.nictox").exists()
 
@@ -147,12 +147,12 @@ async def test_a_full_disk_is_said_and_the_watch_goes_on(small_disk: Path) -> No
         await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, RECORD, small_disk / "a.nictop")
         await screen.receive(*GUEST * 40)
-        await wait_until(screen, lambda: "No space left on device" in said(screen))
+        await wait_until(screen, lambda: "No space left on device" in notification_text(screen))
         assert "REC" in status(screen) and "!" in status(screen)
         await wait_until(screen, lambda: screen.source.is_drained)
         await count_on(screen)
         await screen.press(*RECORD)
-        await wait_until(screen, lambda: "Recording ended" in said(screen))
+        await wait_until(screen, lambda: "Recording ended" in notification_text(screen))
 
 
 async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path) -> None:
@@ -165,7 +165,9 @@ async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path)
         (folder / "a.nictop").unlink()
         folder.rmdir()
         await screen.receive(*GUEST)
-        await wait_until(screen, lambda: f"recording stopped: {folder}/a.nictop was removed" in said(screen))
+        await wait_until(
+            screen, lambda: f"recording stopped: {folder}/a.nictop was removed" in notification_text(screen)
+        )
         await wait_until(screen, lambda: "REC" not in status(screen))
         await name_it(screen, RECORD, folder / "a.nictop")
         # wrapped: the folder is long
@@ -215,8 +217,8 @@ async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) 
         hosts["pve"].send(SourceState("failed", "no Python on pve <b>"))
         await wait_until(screen, lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None)
         await name_it(screen, REPORT, path)
-        await wait_until(screen, lambda: "Report written" in said(screen))
-        assert str(path) in said(screen)
+        await wait_until(screen, lambda: "Report written" in notification_text(screen))
+        assert str(path) in notification_text(screen)
         await name_it(screen, REPORT, path)
         assert "is there already" in complaint(screen)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -230,7 +232,7 @@ async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> Non
         await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, RECORD, path)
         await screen.press(*RECORD)
-        await wait_until(screen, lambda: "Recorded" in said(screen))
+        await wait_until(screen, lambda: "Recorded" in notification_text(screen))
     async with screen_with_replay(path) as shown:
         shown.replay.edge()
         await shown.wait_until_shown()
@@ -245,10 +247,10 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing goes on of which nobody knows: no thread, no open file, no recording that the next r would end."""
-    begun, disk = threading.Event(), threading.Event()
+    started, disk = threading.Event(), threading.Event()
 
     def slow(path: str, *, force: bool = False) -> int:
-        begun.set()
+        started.set()
         assert disk.wait(SCREEN_TIMEOUT)
         return create_file(path, force=force)
 
@@ -258,7 +260,7 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
         await screen.press(*RECORD)
         screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
         await screen.press("enter")
-        await wait_until(screen, begun.is_set)
+        await wait_until(screen, started.is_set)
         recording = screen.nictop.recording
         assert await recording.start(str(tmp_path / "b.nictop")) == "a recording goes on already"
         if way == "the dialog is left":

@@ -21,7 +21,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
-from nictop.tui.screens.traffic.results import KeptRunScreen
+from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.status.replay_line import ReplayLine
@@ -178,9 +178,9 @@ def shown(screen: ScreenWithReplay) -> type[object]:
     return type(screen.app.screen)
 
 
-async def made(path: Path, told: list[TimedItem]) -> None:
+async def made(path: Path, times: list[TimedItem]) -> None:
     """A closed recording."""
-    await asyncio.to_thread(write_recording, path, told)
+    await asyncio.to_thread(write_recording, path, times)
 
 
 # ------------------------------------------------------------------------------------------------------- what is cut
@@ -189,12 +189,12 @@ async def made(path: Path, told: list[TimedItem]) -> None:
 async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     await made(path, host_items("vm1", 20))
-    whole = path.read_bytes()
+    data = path.read_bytes()
     with Recording.open(str(path)) as recording:
         frames = [offset for offset, header in recording.iter_frames(0) if header is not None]
         begin, last = recording.begin, frames[-1]
-    for cut in (last, (last + len(whole)) // 2, len(whole) - 1):
-        path.write_bytes(whole[:cut])
+    for cut in (last, (last + len(data)) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
         async with screen_with_replay(path, NARROW) as screen:
             await screen.seek(begin + 2.7)
             assert any("ens192" in row for row in screen.drawn()), cut
@@ -323,13 +323,13 @@ async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
 async def test_what_a_recording_cannot_do_is_said(key: str, words: str, one: Path) -> None:
     async with screen_with_replay(one) as screen:
         await screen.press(key)
-        assert any(words in said for said in screen.notifications())
+        assert any(words in text for text in screen.notifications())
 
 
 async def test_hosts_of_a_recording_are_what_they_are(one: Path) -> None:
     async with screen_with_replay(one) as screen:
         await screen.press("5", "e")
-        assert any("Not available in a recording" in said for said in screen.notifications())
+        assert any("Not available in a recording" in text for text in screen.notifications())
         assert list(screen.nictop.hosts.by_name) == ["vm1"]
 
 
@@ -348,21 +348,21 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
     path = tmp_path / "a.nictop"
     recorder = Recorder(str(path))
     begin = recorder.begin - 60.0  # in the past: frames are due by the clock of this machine
-    told = sorted(
+    times = sorted(
         [*host_items("vm1", 40, begin=begin), *host_items("vm2", 20, begin=begin + 20.0)], key=lambda one: one[2]
     )
     try:
-        for host, item, moment in told[:15]:
+        for host, item, moment in times[:15]:
             recorder.record(host, item, moment)
         while recorder.size < 500:  # noqa: ASYNC110  (a thread writes it)
             await asyncio.sleep(0)
         async with screen_with_replay(path) as screen:
-            await screen.until(lambda: screen.replay.playback.end > told[14][2])
+            await screen.until(lambda: screen.replay.playback.end > times[14][2])
             screen.replay.edge()
             await screen.wait_until_shown()
             assert "newest" in screen.text("#replay")
             assert list(screen.nictop.hosts.by_name) == ["vm1"]
-            for host, item, moment in told[15:]:
+            for host, item, moment in times[15:]:
                 recorder.record(host, item, moment)
             await recorder.close()
             await screen.until(lambda: list(screen.nictop.hosts.by_name) == ["vm1", "vm2"])
@@ -390,7 +390,7 @@ async def test_next_and_previous_run_of_the_demo() -> None:
             await screen.until(lambda: not screen.replay.searches)
             seen.append(screen.nictop.now())
         assert {run.begin for run in runs} <= set(seen)
-        assert any("There is no next one" in said for said in screen.notifications())
+        assert any("There is no next one" in text for text in screen.notifications())
         back = []
         for _ in range(8):
             await screen.press("N")
@@ -458,7 +458,7 @@ async def test_results_are_those_of_the_recording() -> None:
         await screen.press("m", "down", "m")
         assert any("A against B" in row for row in screen.drawn())
         await screen.press("enter")
-        assert isinstance(screen.app.screen, KeptRunScreen)
+        assert isinstance(screen.app.screen, StoredRunScreen)
         await screen.until(lambda: "104 Mb/s received by alma-load-002" in "\n".join(screen.drawn()))
 
 

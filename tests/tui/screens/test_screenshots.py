@@ -93,7 +93,7 @@ def without_ids(svg: str) -> str:
     return re.sub(r"terminal-\d+", "terminal", svg)
 
 
-def said(name: str) -> list[Line]:
+def lines_of(name: str) -> list[Line]:
     """What the probe of the host in the picture says."""
     family, slash, rule = name.partition("/")
     return lines_of_case(family, rule) if slash else captured_lines(name)
@@ -105,7 +105,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
     with frozen_clock():
         async with running(app, size, notifications=False) as pilot:
             screen = Screen(app, source, pilot)
-            await screen.receive(*said(recording))
+            await screen.receive(*lines_of(recording))
             await wait_until(screen, lambda: app.nictop.diagnosis.result is not None)
             if keys:
                 await pilot.press(*keys)
@@ -117,7 +117,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
 async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
     async with screen_with_hosts(*HOSTS, size=size) as (screen, hosts):
         for name, recording in HOSTS.items():
-            hosts[name].send(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
+            hosts[name].send(*(lines_of(recording) if recording else [SourceState("failed", REFUSED)]))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
         await wait_until(screen, lambda: "failed" in screen.drawn()[1])
         asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None

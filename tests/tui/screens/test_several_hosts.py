@@ -39,7 +39,7 @@ def nics(*names: str, address: str = "") -> Line:
     return inventory(link(1, "lo", type=772, flags=0x49), *links)
 
 
-async def hear(screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | SourceState) -> None:
+async def receive_from(screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | SourceState) -> None:
     """Let a host say something, and wait until it is in the picture."""
     hosts[name].send(*items)
     await wait_until(screen, lambda: hosts[name].is_drained)
@@ -49,10 +49,10 @@ async def hear(screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | S
 
 
 async def two(screen: Screen, hosts: ScriptedHosts) -> None:
-    await hear(screen, hosts, "vm1", hello(), nics("ens192", "ens224", address="192.0.2.1"))
-    await hear(screen, hosts, "vm2", hello(), nics("eth0", "eth1", "eth2", address="192.0.2.2"))
+    await receive_from(screen, hosts, "vm1", hello(), nics("ens192", "ens224", address="192.0.2.1"))
+    await receive_from(screen, hosts, "vm2", hello(), nics("eth0", "eth1", "eth2", address="192.0.2.2"))
     for name in ("vm1", "vm2"):
-        await hear(screen, hosts, name, counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await receive_from(screen, hosts, name, counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
 
 
 def hosts_line(screen: Screen) -> str:
@@ -109,7 +109,7 @@ async def test_a_frozen_picture_is_frozen_on_every_host() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("space")
-        await hear(screen, hosts, "vm2", counters(3.0, {2: (125_000_000, 0)}))
+        await receive_from(screen, hosts, "vm2", counters(3.0, {2: (125_000_000, 0)}))
         await screen.press("right_square_bracket")
         assert any("1.00 G" in line for line in screen.lines() if "eth0" in line)
         await screen.press("space")
@@ -118,7 +118,7 @@ async def test_a_frozen_picture_is_frozen_on_every_host() -> None:
 
 async def test_with_one_host_there_is_no_trace_of_others() -> None:
     async with screen_with_hosts("vm1") as (screen, hosts):
-        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
+        await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
         assert "[" not in hosts_line(screen)
         assert "5 Hosts 6" in screen.drawn()[0]
         await screen.press("right_square_bracket")
@@ -132,10 +132,10 @@ async def test_with_one_host_there_is_no_trace_of_others() -> None:
 
 async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
     async with screen_with_hosts("vm1", "pve") as (screen, hosts):
-        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
-        await hear(screen, hosts, "pve", SourceState("failed", "no python3 there; dnf install python3"))
+        await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
+        await receive_from(screen, hosts, "pve", SourceState("failed", "no python3 there; dnf install python3"))
         assert "✖ pve failed" in hosts_line(screen)
-        await hear(screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await receive_from(screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
         assert any("1.00 G" in line for line in screen.lines() if "ens192" in line)
         await screen.press("right_square_bracket")
         assert "dnf install python3" in screen.lines(FindingsPanel)[0]
@@ -146,7 +146,7 @@ async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
         await two(screen, hosts)
         hosts["vm2"].send(None)  # type: ignore[arg-type]  # as a bug of ours would
         await wait_until(screen, lambda: "✖ vm2 failed" in hosts_line(screen))
-        await hear(screen, hosts, "vm1", nics("ens300"))
+        await receive_from(screen, hosts, "vm1", nics("ens300"))
         assert any("ens300" in line for line in screen.lines())
 
 
@@ -154,7 +154,7 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         live = screen.app.screen
-        await hear(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0))
+        await receive_from(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0))
         notice = screen.lines(FindingsPanel)[0].strip()
         assert notice.startswith("▲ vm1: connection timed out; is it up? · reconnecting in ")
         assert re.search(r"no data for \d+ s +\(4\)$", notice)
@@ -164,7 +164,7 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
         await screen.press("right_square_bracket")
         assert not live.has_class("-stale")
         await screen.press("left_square_bracket")
-        await hear(screen, hosts, "vm1", hello())
+        await receive_from(screen, hosts, "vm1", hello())
         assert not live.has_class("-stale")
         assert "does not answer" not in screen.lines(FindingsPanel)[0]
 
@@ -172,7 +172,7 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
 async def test_many_hosts_have_the_chosen_one_in_sight() -> None:
     names = [f"host{number:02}" for number in range(40)]
     async with screen_with_hosts(*names, size=NARROW) as (screen, hosts):
-        await hear(screen, hosts, "host00", hello(), nics("ens192"))
+        await receive_from(screen, hosts, "host00", hello(), nics("ens192"))
         for _ in range(20):
             await screen.press("right_square_bracket")
         assert "host20" in hosts_line(screen)
@@ -186,8 +186,8 @@ HOSTILE = "[red]x[/]\x1b[2J\u202e漢"
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_no_text_of_a_host_is_obeyed(glyphs: Glyphs) -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
-        await hear(screen, hosts, "vm1", hello(), nics(HOSTILE))
-        await hear(screen, hosts, "vm2", SourceState("failed", HOSTILE))
+        await receive_from(screen, hosts, "vm1", hello(), nics(HOSTILE))
+        await receive_from(screen, hosts, "vm2", SourceState("failed", HOSTILE))
         for key in ("5", "right_square_bracket", "down", "escape"):
             await screen.press(key)
             drawn = "".join(screen.drawn())
@@ -223,7 +223,7 @@ async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(size: tu
     async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
         for name in ("vm1", "vm2"):
             links = inventory(link(1, "lo", type=772, flags=0x49), link(2, "veth0", kind="veth"))
-            await hear(screen, hosts, name, hello(), links)
+            await receive_from(screen, hosts, name, hello(), links)
         await screen.press("5")
         table = screen.app.screen.query_one(OverviewTable)
         assert table.border_title == "Interfaces (2) · 2 virtual hidden (o)"
@@ -274,7 +274,7 @@ async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
         while table.order.column != "in":
             await screen.press("s")
         order = [line.split()[:2] for line in screen.lines(OverviewTable)]
-        await hear(screen, hosts, "vm1", counters(3.0, {2: (125_000_000, 0), 3: (900_000_000, 0)}))
+        await receive_from(screen, hosts, "vm1", counters(3.0, {2: (125_000_000, 0), 3: (900_000_000, 0)}))
         assert [line.split()[:2] for line in screen.lines(OverviewTable)] == order
 
 
@@ -313,8 +313,8 @@ def facts(screen: Screen) -> str:
 
 async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
-        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
-        await hear(screen, hosts, "vm2", SourceState("failed", "no python3 there; dnf install python3"))
+        await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
+        await receive_from(screen, hosts, "vm2", SourceState("failed", "no python3 there; dnf install python3"))
         await screen.press("5")
         assert isinstance(screen.app.screen, HostsScreen)
         table = screen.lines(HostTable)
@@ -330,12 +330,12 @@ async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
 async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     async with screen_with_hosts("vm1") as (screen, hosts):
-        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
+        await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
         await screen.press("5", "e", "enter", *"pve=root@pve:x", "enter")
         assert any("'x' is not a valid port" in row for row in screen.drawn())
         await screen.press("backspace", *"22", "enter")
         assert [source.name for source in hosts.sources] == ["vm1", "pve"]
-        await hear(screen, hosts, "pve", hello(), nics("eno1"))
+        await receive_from(screen, hosts, "pve", hello(), nics("eno1"))
         await screen.press("e", "enter", *"vm1", "enter")
         assert any("a host with the label vm1 is already watched" in row for row in screen.drawn())
         await screen.press("escape", "escape", "right_square_bracket")
@@ -358,11 +358,11 @@ async def test_a_host_is_removed_and_the_last_one_stays() -> None:
 async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await hear(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out", 30.0))
+        await receive_from(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out", 30.0))
         await screen.press("5", "e", "down", "enter")
         await wait_until(screen, lambda: len([one for one in hosts.sources if one.name == "vm1"]) == 2)
         assert hosts.sources[0].closed
-        await hear(screen, hosts, "vm1", hello(), counters(9.0, {2: (125_000_000, 0)}))
+        await receive_from(screen, hosts, "vm1", hello(), counters(9.0, {2: (125_000_000, 0)}))
         await screen.press("escape")
         assert len(screen.nictop.hosts.session.history.series(("rx_bits", 2))) > 1
         assert "[● vm1]" in hosts_line(screen)
@@ -459,31 +459,31 @@ async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
         for name in names:
             hosts[name].send(hello(), nics("ens192"))
         await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-        told: list[float] = []
-        screen.nictop.hosts.changed.subscribe(lambda: told.append(time.monotonic()))
+        costs: list[float] = []
+        screen.nictop.hosts.changed.subscribe(lambda: costs.append(time.monotonic()))
         for name in names[1:]:
             for number in range(20):
                 hosts[name].send(counters(float(number), {2: (number, 0)}))
         await wait_until(
             screen, lambda: all(len(one.history.times()) == 20 for one in screen.nictop.hosts.sessions[1:])
         )
-        assert len(told) < 150 < 15 * 20
+        assert len(costs) < 150 < 15 * 20
 
 
 async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await hear(screen, hosts, "vm1", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
+        await receive_from(screen, hosts, "vm1", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
         assert "● vm1 overloaded" in hosts_line(screen) and "vm2 overloaded" not in hosts_line(screen)
         assert OVERLOADED_MESSAGE in " ".join(screen.drawn())
-        await hear(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
+        await receive_from(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
         assert "overloaded: the host sends more data" in " ".join(screen.drawn())
         await screen.press("5")
         await wait_until(screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn()))
         assert OVERLOADED_MESSAGE in facts(screen).replace("\n ", " ")
         await screen.press("escape")
-        await hear(screen, hosts, "vm1", SourceState("live", "", overloaded=False))
+        await receive_from(screen, hosts, "vm1", SourceState("live", "", overloaded=False))
         assert not [line for line in screen.drawn() if "overloaded" in line]
-        await hear(screen, hosts, "vm2", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
-        await hear(screen, hosts, "vm2", SourceState("lost", "gone", 60.0))
+        await receive_from(screen, hosts, "vm2", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
+        await receive_from(screen, hosts, "vm2", SourceState("lost", "gone", 60.0))
         assert "overloaded" not in hosts_line(screen)

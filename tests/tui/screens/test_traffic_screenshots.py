@@ -14,7 +14,7 @@ from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import StoredRun, save_run
-from nictop.tui.screens.traffic.results import KeptRunScreen
+from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
@@ -89,7 +89,7 @@ def measured(gigabits: float, busy: float) -> Result:
 
 
 @pytest.fixture
-def kept_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def stored_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Five runs of each of two set-ups."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for group, value, gigabits in (("A", "1", 5.7), ("B", "4", 9.3)):
@@ -118,14 +118,14 @@ async def test_the_form_looks_like_its_picture(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.usefixtures("kept_here")
+@pytest.mark.usefixtures("stored_results")
 async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> None:
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
         await both(screen, hosts)
         await screen.press("7")
         await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
         await screen.press("enter")
-        await wait_until(screen, lambda: isinstance(screen.app.screen, KeptRunScreen))
+        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
         await screen.settle()
         compare(f"traffic-run-{name}", picture(screen))
         await screen.press("escape", "m", "down", "m")

@@ -36,7 +36,7 @@ from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
-from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
+from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.devices.table import DeviceTable
@@ -94,7 +94,7 @@ class Typing:
         self.screen, self.app, self.nictop, self._hosts = screen, screen.app, screen.nictop, hosts
         self._numbers = count(2)
 
-    def news(self) -> None:
+    def send_changes(self) -> None:
         """Counters, a link that comes and goes, a new inventory, and a host that is away."""
         if self._hosts is None:
             return
@@ -117,9 +117,9 @@ class Typing:
 
     async def burst(self, *keys: str) -> None:
         """These keys at once, and news at every turn of the loop until what they do is done."""
-        self.news()
+        self.send_changes()
         self.type(*keys)
-        self.news()
+        self.send_changes()
         for turn in range(TURNS):
             if not self.app.is_running:
                 break
@@ -173,7 +173,7 @@ async def taken(text: str) -> str:
     return "" if text else "nothing was typed"
 
 
-def kept(label: str) -> ResultGroup:
+def stored_group(label: str) -> ResultGroup:
     """Two runs of one experiment."""
     made = result(4.0)
     runs = [StoredRun(f"{label}{n}", label, made, made.wall, "0", "repeat", label, number=n) for n in (1, 2)]
@@ -196,13 +196,13 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "hosts, filter": (HostsScreen, lambda one: press(one, "5", "slash")),
     "a menu": (MenuScreen, lambda one: press(one, "o")),
     "traffic": (TrafficScreen, lambda one: press(one, "6")),
-    "results": (KeptScreen, lambda one: press(one, "7")),
+    "results": (ResultsScreen, lambda one: press(one, "7")),
     "a run": (RunScreen, lambda one: push(one, RunScreen())),
     "a fix": (FixScreen, lambda one: press(one, "f")),
     "set up": (SetUpScreen, lambda one: press(one, "e")),
     "record": (LineEntry, lambda one: press(one, "r", "home", "enter")),
     "report": (LineEntry, lambda one: press(one, "r", "end", "enter")),
-    "a kept run": (KeptRunScreen, lambda one: push(one, KeptRunScreen(kept("before")))),
+    "a stored run": (StoredRunScreen, lambda one: push(one, StoredRunScreen(stored_group("before")))),
     "between two runs": (ChangeScreen, lambda one: push(one, ChangeScreen("plug it in"))),
     "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False))),
     "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question()))),

@@ -140,10 +140,10 @@ def test_ssh_keygen_finds_appended_names_and_prints_the_same_fingerprint(tmp_pat
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "k")], check=True)
     kind, data = (tmp_path / "k.pub").read_text().split()[:2]
     real = asyncssh.import_public_key(f"{kind} {data}")
-    said = subprocess.run(
+    done = subprocess.run(
         ["ssh-keygen", "-l", "-f", str(tmp_path / "k.pub")], check=True, capture_output=True, text=True
     )
-    assert said.stdout.split()[1] == real.get_fingerprint()
+    assert done.stdout.split()[1] == real.get_fingerprint()
     file = tmp_path / "known_hosts"
     for name in ("plain.example", "[10.0.0.1]:2222"):
         file.write_text(f"{hashed(name, os.urandom(20))} {public(real)}\n")

@@ -426,6 +426,28 @@ async def test_a_changed_host_key_is_always_rejected(sshd: Sshd, tmp_path: Path,
         assert not person.questions, policy
 
 
+@pytest.mark.parametrize(
+    ("client", "server", "cipher"),
+    [
+        ("", "", "aes128-gcm@openssh.com"),
+        ("Ciphers aes256-ctr\n", "", "aes256-ctr"),
+        ("", "Ciphers chacha20-poly1305@openssh.com", "chacha20-poly1305@openssh.com"),
+    ],
+)
+async def test_a_cipher_that_costs_little_is_preferred(tmp_path: Path, client: str, server: str, cipher: str) -> None:
+    """The user's configuration comes first, and a host without that cipher is reached."""
+    skip_without_sshd()
+    sshd = Sshd(tmp_path, options=[server] if server else [])
+    sshd.client_config.write_text(client + sshd.client_config.read_text())
+    connection = Connection()
+    try:
+        connection = await connect(sshd.target(), Credentials(None), "refuse")
+        assert connection.ssh.get_extra_info("send_cipher") == connection.ssh.get_extra_info("recv_cipher") == cipher
+    finally:
+        await connection.close()
+        sshd.stop()
+
+
 def run_openssh(sshd: Sshd) -> tuple[int, str]:
     """Exit code and output of OpenSSH's ssh with the same configuration."""
     way = ["-F", str(sshd.client_config), "-i", str(sshd.key), "-p", str(sshd.port), f"{sshd.user}@{sshd.address}"]

@@ -138,7 +138,7 @@ class NameLookup:
         if self._lines is None:
             self._lines = {}
             try:
-                self._lines = parse_names(read_whole(self._file).decode("utf-8", "replace"))
+                self._lines = parse_names(read_seq_file(self._file).decode("utf-8", "replace"))
             except FileNotFoundError:
                 pass  # no procfs, or an architecture without interrupts
             except OSError as error:
@@ -146,7 +146,7 @@ class NameLookup:
         return self._lines
 
 
-def read_whole(path: str) -> bytes:
+def read_seq_file(path: str) -> bytes:
     """Contents of a seq_file, which returns about one page per read. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     parts = []

@@ -78,8 +78,8 @@ def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMe
     """The records about problems of NICs in their order: the newest `MAX_MESSAGES`, `MAX_MESSAGES_PER_HINT` each."""
     functions = {address.encode() for address in addresses}
     records = tuple(records)
-    whole = b"".join(records)  # most hints do not occur: one search in all records is faster than one per record
-    present = [hint for hint in (*HINTS, *FUNCTION_HINTS, FIRMWARE_HINT) if hint in whole]
+    text = b"".join(records)  # most hints do not occur: one search in all records is faster than one per record
+    present = [hint for hint in (*HINTS, *FUNCTION_HINTS, FIRMWARE_HINT) if hint in text]
     selected: dict[bytes, deque[tuple[int, KernelMessage]]] = {}
     for number, record in enumerate(records):
         hint = hint_in(record, functions, present)

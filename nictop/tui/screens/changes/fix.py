@@ -69,7 +69,7 @@ class FixScreen(NictopScreen, Dialog[None]):
         return f"{self._job.host}: {self._job.title}"
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         applies = isinstance(self._actions, Actions) and self._is_allowed
         if applies:
             return "Tab Next · Enter Continue · Esc Cancel"
@@ -82,13 +82,13 @@ class FixScreen(NictopScreen, Dialog[None]):
     def show_buttons(self, row: ButtonRow) -> None:
         copy = Button("copy", "Copy", bool(self._job.fix.commands))
         if isinstance(self._actions, ManualOnly):
-            row.show((copy, Button("close", "Close")), stage="shown", chosen="copy")
+            row.show((copy, Button("cancel", "Close")), stage="shown", chosen="copy")
             return
         why_not = "" if self._is_allowed else "changes are disabled (add --allow-changes)"
         label, close = ("Continue", "Cancel") if self._is_allowed else ("Apply", "Close")
         chosen = "" if self._is_allowed else "copy"
         row.show(
-            (Button("continue", label, not why_not, why_not), copy, Button("close", close)), chosen=chosen, stage=1
+            (Button("continue", label, not why_not, why_not), copy, Button("cancel", close)), chosen=chosen, stage=1
         )
 
     def draw(self) -> None:
@@ -139,14 +139,6 @@ class FixScreen(NictopScreen, Dialog[None]):
     def on_form_changed(self) -> None:
         self._problems = {}
         self.draw()
-
-    def press(self, name: str) -> None:
-        if name == "continue":
-            self.action_continue()
-        elif name == "copy":
-            self.action_copy()
-        else:
-            self.dismiss()
 
     def action_continue(self) -> None:
         """Request the plan, once all blanks are filled in."""

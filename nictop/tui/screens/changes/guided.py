@@ -22,7 +22,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from nictop.changes.guided import GuidedChange
+from nictop.changes.guided.set_up import GuidedChange
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import HostFacts
@@ -58,7 +58,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         return f"{self._place.host.name}: set up {self._place.link.name}"
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         return "Tab Next · Enter Continue · Esc Cancel"
 
     def compose_fields(self) -> Iterable[Widget]:
@@ -102,14 +102,6 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         return lines
 
     # -------------------------------------------------------------------------------------------------- keys
-
-    def press(self, name: str) -> None:
-        if name == "continue":
-            self.action_continue()
-        elif name == "copy":
-            self.action_copy()
-        else:
-            self.dismiss()
 
     def action_continue(self) -> None:
         """Uses the newest snapshot of the host."""

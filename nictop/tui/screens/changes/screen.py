@@ -38,7 +38,7 @@ APPLY_ANSWER = "yes"
 CANCEL_KEYS = "Tab Next · Enter Confirm · Esc Cancel · y Copy"
 HIDE_KEYS = "Tab Next · Enter Confirm · Esc Hide (f: reopen)"
 CLOSE_KEYS = "Tab Next · Enter Confirm · Esc Close · y Copy"
-HIDE = Button("close", "Hide")
+HIDE = Button("cancel", "Hide")
 
 
 class HostChangeScreen(NictopScreen, Dialog[None]):
@@ -74,7 +74,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         return f"{found[0].host}: {found[0].title}" if found is not None else ""
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         progress = self.nictop.changes.progress
         if progress is None or progress.stage == "ended":
             return CLOSE_KEYS
@@ -98,16 +98,16 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     def _buttons(self, progress: ChangeProgress) -> Iterable[Button]:
         cancel = Button("cancel", "Cancel")
         if self._asks_twice:
-            yield from (Button("sure", "Continue"), cancel)
+            yield from (Button("confirm", "Continue"), cancel)
         elif progress.stage == "preparing" and progress.decision == "":
             yield cancel
         elif _is_undecided(progress):
             yield from (Button("apply", "Apply"), Button("copy", "Copy"), cancel)
-            yield from (Button("longer", "More time"), Button("shorter", "Less time"))
+            yield from (Button("wait(1)", "More time"), Button("wait(-1)", "Less time"))
         elif progress.stage == "ended":
             if self._can_last(progress):
-                yield Button("lasting", "Make persistent")
-            yield Button("close", "Close")
+                yield Button("make_persistent", "Make persistent")
+            yield Button("cancel", "Close")
         else:
             if progress.is_applied:
                 yield Button("keep", "Keep")
@@ -132,28 +132,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     # ----------------------------------------------------------------------------------------------- decisions
 
-    def press(self, name: str) -> None:
-        changes = self.nictop.changes
-        if name == "apply":
-            self._apply()
-        elif name == "sure":
-            self._answer(self.query_one(TextInput).value)
-        elif name == "keep":
-            changes.keep()
-        elif name == "undo":
-            changes.undo()
-        elif name in ("longer", "shorter"):
-            changes.wait(1 if name == "longer" else -1)
-        elif name == "copy":
-            self.action_copy()
-        elif name == "lasting":
-            self._make_persistent()
-        elif name == "cancel":
-            self.action_cancel()
-        else:
-            self._leave()
-
-    def _apply(self) -> None:
+    def action_apply(self) -> None:
         progress = self.nictop.changes.progress
         if progress is None or not progress.needs_second_yes:
             self.nictop.changes.apply()
@@ -163,6 +142,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         entry.display = True
         self.set_focus(entry)
         self.draw()
+
+    def action_confirm(self) -> None:
+        self._answer(self.query_one(TextInput).value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -182,6 +164,15 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             entry = self.query_one(TextInput)
             entry.value, entry.display = "", False
             self.set_focus(self.query_one(ButtonRow))
+
+    def action_keep(self) -> None:
+        self.nictop.changes.keep()
+
+    def action_undo(self) -> None:
+        self.nictop.changes.undo()
+
+    def action_wait(self, step: int) -> None:
+        self.nictop.changes.wait(step)
 
     def action_copy(self) -> None:
         found = self._shown
@@ -210,7 +201,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         job = self.nictop.changes.job
         return progress.outcome == "kept" and job is not None and bool(job.lasting)
 
-    def _make_persistent(self) -> None:
+    def action_make_persistent(self) -> None:
         """Open the first fix that does that."""
         job = self.nictop.changes.job
         if job is not None and job.lasting:

@@ -38,5 +38,5 @@ def end_text(progress: ChangeProgress) -> str:
     """The result, for a notice."""
     from nictop.changes.wording import OUTCOME_TEXTS
 
-    said = OUTCOME_TEXTS[progress.outcome or "unknown"]
-    return f"{said}: {progress.text}" if progress.text else said
+    outcome_text = OUTCOME_TEXTS[progress.outcome or "unknown"]
+    return f"{outcome_text}: {progress.text}" if progress.text else outcome_text

@@ -31,7 +31,7 @@ CHROME_ROWS = 7
 
 
 class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
-    """A subclass has the title, the text, the buttons, and what each of them does (`press`)."""
+    """A subclass has the title, the text, the buttons, and for each of them the action of its name."""
 
     BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
     is_tall = False
@@ -45,7 +45,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         raise NotImplementedError
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         """Keys and their actions, the most important first."""
         return "Tab Next · Enter Confirm · Esc Cancel"
 
@@ -58,11 +58,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         return ()
 
     def show_buttons(self, row: ButtonRow) -> None:
-        """Call `row.show` with the buttons of now."""
-        raise NotImplementedError
-
-    def press(self, name: str) -> None:
-        """A button was pressed."""
+        """Call `row.show` with the buttons of now; the name of each is an action of the dialog: ``cancel``."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -91,7 +87,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
         cells = self.app.size.width
         if box.border_title != (shown := box_title(self.dialog_title, cells, self.glyphs)):
             box.border_title = shown
-        if box.border_subtitle != (shown := box_keys(self.key_words, cells, self.glyphs)):
+        if box.border_subtitle != (shown := box_keys(self.key_hints, cells, self.glyphs)):
             box.border_subtitle = shown
         lines = self.text_lines(max(MIN_TEXT_CELLS, view.scrollable_content_region.width))
         if not self.is_tall:
@@ -106,9 +102,9 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def on_button_row_pressed(self, event: ButtonRow.Pressed) -> None:
+    async def on_button_row_pressed(self, event: ButtonRow.Pressed) -> None:
         event.stop()
-        self.press(event.name)
+        await self.run_action(event.name)
 
     def action_cancel(self) -> None:
         self.dismiss()

@@ -24,25 +24,25 @@ from nictop.tui.widgets.base.line_view import SpanLine
 class ConfirmDialog(Dialog["bool | None"]):
     """Text and two buttons; the result is whether the answer was yes."""
 
-    TITLE_WORDS = ""
+    DIALOG_TITLE = ""
     YES_LABEL, NO_LABEL = "OK", "Cancel"
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self._words = words
+        self._text = text
 
     @property
     def dialog_title(self) -> str:
-        return self.TITLE_WORDS
+        return self.DIALOG_TITLE
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        return [line for part in self._words.split("\n") for line in self.wrapped(part, cells)]
+        return [line for part in self._text.split("\n") for line in self.wrapped(part, cells)]
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("yes", self.YES_LABEL), Button("no", self.NO_LABEL)), stage="asked", chosen="yes")
+        row.show((Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)), stage="asked", chosen="yes")
 
-    def press(self, name: str) -> None:
-        self.dismiss(name == "yes")
+    def action_yes(self) -> None:
+        self.dismiss(True)
 
     def action_cancel(self) -> None:
         self.dismiss(False)
@@ -51,17 +51,17 @@ class ConfirmDialog(Dialog["bool | None"]):
 class LeaveScreen(ConfirmDialog):
     """Whether nictop quits."""
 
-    TITLE_WORDS, YES_LABEL = "Quit?", "Quit"
+    DIALOG_TITLE, YES_LABEL = "Quit?", "Quit"
 
     BINDINGS: ClassVar[list[BindingType]] = LEAVE_KEYS
 
     def __init__(self, *, run: bool = True, change: bool = False) -> None:
-        words = []
+        sentences = []
         if run:
-            words.append("A test is running. Quitting stops it; its results so far are saved.")
+            sentences.append("A test is running. Quitting stops it; its results so far are saved.")
         if change:
-            words.append("A change is not confirmed. If you quit, the host rolls it back.")
-        super().__init__("\n".join(words))
+            sentences.append("A change is not confirmed. If you quit, the host rolls it back.")
+        super().__init__("\n".join(sentences))
 
     def action_quit(self) -> None:
         """A second ctrl+c."""
@@ -71,4 +71,4 @@ class LeaveScreen(ConfirmDialog):
 class ChangeScreen(ConfirmDialog):
     """Whether the user has changed what the next run needs."""
 
-    TITLE_WORDS, YES_LABEL, NO_LABEL = "Change before the next run", "Continue", "Stop experiment"
+    DIALOG_TITLE, YES_LABEL, NO_LABEL = "Change before the next run", "Continue", "Stop experiment"

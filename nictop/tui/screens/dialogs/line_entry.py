@@ -31,10 +31,10 @@ class LineEntry(Dialog[None]):
     FIELD_ROWS = 1 + MAX_ERROR_ROWS
 
     def __init__(
-        self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]], *, button: str = "OK"
+        self, title: str, text: str, value: str, take: Callable[[str], Awaitable[str]], *, button: str = "OK"
     ) -> None:
         super().__init__()
-        self._title, self._words, self._value, self._take, self._button = title, words, value, take, button
+        self._title, self._text, self._value, self._take, self._button = title, text, value, take, button
         self._error = ""
         self._taking = False
 
@@ -43,11 +43,11 @@ class LineEntry(Dialog[None]):
         return self._title
 
     @property
-    def key_words(self) -> str:
+    def key_hints(self) -> str:
         return f"Tab Next · Enter {self._button} · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        return list(self.wrapped(self._words, cells))
+        return list(self.wrapped(self._text, cells))
 
     def compose_fields(self) -> Iterable[Widget]:
         yield TextInput(self._value, id="entry-line")
@@ -56,7 +56,7 @@ class LineEntry(Dialog[None]):
         yield error
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("take", self._button), Button("cancel", "Cancel")))
+        row.show((Button("submit", self._button), Button("cancel", "Cancel")))
 
     def draw(self) -> None:
         super().draw()
@@ -64,25 +64,22 @@ class LineEntry(Dialog[None]):
         view.take_rows(MAX_ERROR_ROWS)
         view.show_lines(list(self.wrapped(self._error, max(MIN_TEXT_CELLS, view.size.width), "bad")))
 
-    def press(self, name: str) -> None:
-        if name == "take":
-            self._submit(self.query_one(TextInput).value)
-        else:
-            self.dismiss()
+    def action_submit(self) -> None:
+        self._submit(self.query_one(TextInput).value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._submit(event.value)
 
     def _submit(self, value: str) -> None:
-        words = value.strip()
-        if words and not self._taking:
+        text = value.strip()
+        if text and not self._taking:
             self._taking = True
-            self.run_worker(self._give(words), name="take", group="take")
+            self.run_worker(self._give(text), name="take", group="take")
 
-    async def _give(self, words: str) -> None:
+    async def _give(self, text: str) -> None:
         try:
-            self._error = await self._take(words)
+            self._error = await self._take(text)
         finally:
             self._taking = False
         if not self.is_open:

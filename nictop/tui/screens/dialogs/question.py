@@ -64,8 +64,8 @@ class QuestionScreen(Dialog["str | None"]):
         return f"{self.question.host}: {TITLES[self.question.kind]}"
 
     @property
-    def key_words(self) -> str:
-        return super().key_words if self._is_host_key else "Tab Next · Enter OK · Esc Cancel"
+    def key_hints(self) -> str:
+        return super().key_hints if self._is_host_key else "Tab Next · Enter OK · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """Its text, the fingerprint on a line of its own, and what will be done with the answer."""
@@ -84,13 +84,10 @@ class QuestionScreen(Dialog["str | None"]):
     def show_buttons(self, row: ButtonRow) -> None:
         """No button is chosen at first: the dialog opens by itself, perhaps while Enter is pressed."""
         accept, refuse = ("Trust", "Reject") if self._is_host_key else ("OK", "Cancel")
-        row.show((Button("accept", accept), Button("refuse", refuse)))
+        row.show((Button("accept", accept), Button("cancel", refuse)))
 
-    def press(self, name: str) -> None:
-        if name == "refuse":
-            self.dismiss(None)
-        else:
-            self.dismiss(ACCEPTED if self._is_host_key else self.query_one(TextInput).value)
+    def action_accept(self) -> None:
+        self.dismiss(ACCEPTED if self._is_host_key else self.query_one(TextInput).value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

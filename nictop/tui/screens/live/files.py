@@ -80,18 +80,18 @@ def ask_report(screen: NictopScreen) -> None:
     nictop = screen.nictop
     report, moment = report_now(nictop), nictop.now()
 
-    def write(path: str, whole: Report) -> str:
+    def write(path: str, document: Report) -> str:
         path = os.path.abspath(os.path.expanduser(path))
-        write_new_file(path, html_page(whole))
+        write_new_file(path, html_page(document))
         return path
 
     async def take(path: str) -> str:
         try:
-            whole, untold = await _with_recorded_runs(nictop, report, moment)
-            path = await asyncio.to_thread(write, path, whole)
+            document, problems = await _with_recorded_runs(nictop, report, moment)
+            path = await asyncio.to_thread(write, path, document)
         except NictopError as error:
             return error.message
-        nictop.notify("\n".join((path, *untold)), "Report written")
+        nictop.notify("\n".join((path, *problems)), "Report written")
         return ""
 
     screen.app.push_screen(

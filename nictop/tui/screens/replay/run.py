@@ -80,11 +80,11 @@ class RecordedRunScreen(RunPage):
     def run_results(self) -> Sequence[StoredRun]:
         return ()
 
-    def title_parts(self, picture: RunView | None) -> Sequence[str]:
+    def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         runs = self._replay.runs
         place = f"run {self._index + 1} of {len(runs)}" if len(runs) > 1 else ""
-        goes_on = picture is not None and picture.result is None
-        return (place, time_text(picture) if picture is not None and goes_on else "")
+        goes_on = run_view is not None and run_view.result is None
+        return (place, time_text(run_view) if run_view is not None and goes_on else "")
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         run = self._run

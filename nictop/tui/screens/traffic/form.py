@@ -66,7 +66,7 @@ class TrafficScreen(FramedScreen):
         self._links: tuple[object, ...] = ()
         self._tools = RunTools()
         self._choice = Choice()
-        self._said = ""
+        self._form_error = ""
         """Why it was not started."""
         try:
             self._configuration = read_configuration(configuration_path(os.environ))
@@ -138,7 +138,7 @@ class TrafficScreen(FramedScreen):
         waiting = [one.name for one in unknown if one.snapshot.state not in ("lost", "failed")]
         if waiting:
             return (f"Reading interfaces of {', '.join(waiting[:MAX_NAMES])}…",)
-        hosts = [one for one in hosts if one not in unknown]
+        hosts = tuple(one for one in hosts if one not in unknown)
         if len(hosts) < 2:
             names = ", ".join(one.name for one in unknown[:MAX_NAMES])
             return (f"A test needs two connected hosts; not connected: {names}.", SELF_TEST_HINT)
@@ -185,8 +185,8 @@ class TrafficScreen(FramedScreen):
     def _draw_facts(self) -> None:
         view, row = self.query_one("#offer-facts", LineView), self.query_one(OfferTable).chosen
         cells = max(10, view.scrollable_content_region.width - 2)
-        facts: list[tuple[str, str]] = [(self._said, "bad")] if self._said else []
-        facts += [(said, "warn") for said in self._choice.complaints]
+        facts: list[tuple[str, str]] = [(self._form_error, "bad")] if self._form_error else []
+        facts += [(complaint, "warn") for complaint in self._choice.complaints]
         if row is not None:
             facts += [(self._tools.words(row), "dim")]
         facts += [(note, "warn") for note in self._choice.notes]
@@ -210,11 +210,11 @@ class TrafficScreen(FramedScreen):
         self.call_after_refresh(self._draw)
 
     def on_offer_table_chosen(self) -> None:
-        self._said = ""
+        self._form_error = ""
         self._check()
 
     def on_form_changed(self) -> None:
-        self._said = ""
+        self._form_error = ""
         self._check()
 
     # -------------------------------------------------------------------------------------------------- keys
@@ -223,10 +223,10 @@ class TrafficScreen(FramedScreen):
         """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
-            self._said = "Not started: no test path"
+            self._form_error = "Not started: no test path"
         elif self._choice.problems or self._choice.complaints or self._choice.request is None:
-            wrong = [f"{name}: {said}" for name, said in self._choice.problems.items()]
-            self._said = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
+            wrong = [f"{name}: {complaint}" for name, complaint in self._choice.problems.items()]
+            self._form_error = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
         else:
             self._begin(self_test=False)
             return
@@ -235,10 +235,10 @@ class TrafficScreen(FramedScreen):
     def _begin(self, *, self_test: bool) -> None:
         from nictop.tui.screens.traffic.run import RunScreen
 
-        self._said = ""
+        self._form_error = ""
         request = self._choice.request
         if request is not None and not self.nictop.traffic.start(request, self_test=self_test):
-            self._said = "A test is running already"
+            self._form_error = "A test is running already"
         self.set_focus(self.query_one(OfferTable))  # what is typed after the run is no text of a field
         self.app.push_screen(RunScreen())
 

@@ -22,7 +22,7 @@ from nictop.report.runs.points import median_run
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
-from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
+from nictop.tui.keys import RESULTS_KEYS, STORED_RUN_KEYS
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
@@ -43,11 +43,11 @@ MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
 
-class KeptScreen(FramedScreen):
+class ResultsScreen(FramedScreen):
     """The first screen of its tab."""
 
     TAB = "results"
-    BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = RESULTS_KEYS
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ class KeptScreen(FramedScreen):
         return {"": COLUMNS}
 
     def compose_body(self) -> Iterable[Widget]:
-        with Container(id="kept-body"):
-            yield SetUpList(id="kept-list")
-            yield ComparisonView(id="kept-comparison")
-        yield LineView(id="kept-trouble")
+        with Container(id="results-body"):
+            yield SetUpList(id="results-list")
+            yield ComparisonView(id="results-comparison")
+        yield LineView(id="results-message")
 
     def on_mount(self) -> None:
-        self.query_one("#kept-trouble").can_focus = False
+        self.query_one("#results-message").can_focus = False
         table = self.query_one(SetUpList)
         table.border_title = "Results"
         self.query_one(ComparisonView).border_title = "Result"
@@ -75,7 +75,7 @@ class KeptScreen(FramedScreen):
     def on_screen_resume(self) -> None:
         """Read them anew; what is shown stays meanwhile."""
         work: WorkType[None] = self._read
-        self.run_worker(work, name="kept runs", group="kept", exclusive=True)
+        self.run_worker(work, name="results", group="results", exclusive=True)
 
     async def _read(self) -> None:
         if self.nictop.replay is not None:
@@ -89,7 +89,7 @@ class KeptScreen(FramedScreen):
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
         said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []
-        self._show([kept for _, kept in found.runs], said, "No results yet. Press 6 to run a test.")
+        self._show([run for _, run in found.runs], said, "No results yet. Press 6 to run a test.")
 
     async def _read_recorded(self, replay: Replay) -> None:
         """All tests of the recording, whatever time of it is shown."""
@@ -105,11 +105,11 @@ class KeptScreen(FramedScreen):
         """`runs`: newest first. `said`: what is not among them, and why."""
         if self.is_open:
             self.query_one(SetUpList).show(set_ups(runs), (empty,))
-            self._say(said)
+            self._show_messages(said)
             self._compare()
 
-    def _say(self, sentences: Sequence[str]) -> None:
-        view = self.query_one("#kept-trouble", LineView)
+    def _show_messages(self, sentences: Sequence[str]) -> None:
+        view = self.query_one("#results-message", LineView)
         lines = [
             ((f" {self.glyphs.encode(part)}", "warn"),)
             for sentence in sentences
@@ -135,7 +135,7 @@ class KeptScreen(FramedScreen):
     def action_open(self) -> None:
         row = self.query_one(SetUpList).chosen
         if row is not None:
-            self.app.push_screen(KeptRunScreen(row))
+            self.app.push_screen(StoredRunScreen(row))
 
     def _compare(self) -> None:
         """A against B; without a pair the median run of the chosen set-up."""
@@ -149,11 +149,13 @@ class KeptScreen(FramedScreen):
         if row is None:
             return ()
         run = median_run(row.point) or row.first
-        said: list[tuple[str, str]] = [
+        messages: list[tuple[str, str]] = [
             (one.kind, one.text) for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS
         ]
-        said.append(("compare", MARK_HINT))
-        return sentence_lines(said, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs)
+        messages.append(("compare", MARK_HINT))
+        return sentence_lines(
+            messages, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs
+        )
 
     def on_set_up_list_chosen(self) -> None:
         self._compare()
@@ -176,11 +178,11 @@ class KeptScreen(FramedScreen):
         return super().check_action(action, parameters)
 
 
-class KeptRunScreen(RunPage):
+class StoredRunScreen(RunPage):
     """A stored run; a key goes to the others of its experiment."""
 
     TAB = "results"
-    BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = STORED_RUN_KEYS
 
     def __init__(self, row: ResultGroup) -> None:
         super().__init__()
@@ -197,11 +199,11 @@ class KeptRunScreen(RunPage):
     def run_results(self) -> Sequence[StoredRun]:
         return self._runs
 
-    def title_parts(self, picture: RunView | None) -> Sequence[str]:
-        kept = self._runs[self._index]
-        varied = f"{kept.variable} {kept.value}" if kept.value else ""
+    def title_parts(self, run_view: RunView | None) -> Sequence[str]:
+        run = self._runs[self._index]
+        varied = f"{run.variable} {run.value}" if run.value else ""
         place = f"run {self._index + 1} of {len(self._runs)}" if len(self._runs) > 1 else ""
-        return (kept.label, place, varied)
+        return (run.label, place, varied)
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         return ()

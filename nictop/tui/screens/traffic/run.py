@@ -31,7 +31,7 @@ RUN_COUNTDOWN_SECONDS = 1.0
 class StopScreen(ConfirmDialog):
     """Whether the run is stopped."""
 
-    TITLE_WORDS, YES_LABEL, NO_LABEL = "Stop the test?", "Stop", "Continue"
+    DIALOG_TITLE, YES_LABEL, NO_LABEL = "Stop the test?", "Stop", "Continue"
 
 
 class RunScreen(RunPage):
@@ -74,7 +74,7 @@ class RunScreen(RunPage):
     def _ask_for_change(self) -> None:
         """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
-        if traffic.asks and traffic.wanted is not None and traffic.wanted is not self._asked:
+        if traffic.awaits_answer and traffic.wanted is not None and traffic.wanted is not self._asked:
             self._asked = traffic.wanted
             words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
             self.app.push_screen(ChangeScreen(words), self._answer)
@@ -90,18 +90,18 @@ class RunScreen(RunPage):
     def run_results(self) -> Sequence[StoredRun]:
         return self.nictop.traffic.results
 
-    def title_parts(self, picture: RunView | None) -> Sequence[str]:
+    def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         traffic = self.nictop.traffic
-        time = time_text(picture) if picture is not None and traffic.running else ""
+        time = time_text(run_view) if run_view is not None and traffic.running else ""
         return (progress_text(traffic), time)
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         traffic = self.nictop.traffic
-        said = [("now", traffic.sentence)] if traffic.running and traffic.sentence else []
-        said += [("ended", traffic.trouble)] if traffic.trouble else []
+        sentences = [("now", traffic.sentence)] if traffic.running and traffic.sentence else []
+        sentences += [("ended", traffic.trouble)] if traffic.trouble else []
         verdict = None if traffic.running else verdict_of(traffic.results)
-        said += [("verdict", verdict.sentence)] if verdict is not None else []
-        return said
+        sentences += [("verdict", verdict.sentence)] if verdict is not None else []
+        return sentences
 
     def notes(self) -> Sequence[str]:
         return self.nictop.traffic.notes

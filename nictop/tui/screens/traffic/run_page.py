@@ -94,7 +94,7 @@ class RunPage(FramedScreen):
         """Runs that belong together, this one among them."""
         raise NotImplementedError
 
-    def title_parts(self, picture: RunView | None) -> Sequence[str]:
+    def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         """What the first line has after the ends."""
         raise NotImplementedError
 
@@ -111,16 +111,16 @@ class RunPage(FramedScreen):
         self._drawing = False
         if not self.query("#run-sentences"):
             return
-        picture = self.run_view()
+        run_view = self.run_view()
         chart = self.query_one(RunChart)
-        self._draw_sentences(picture)
-        chart.show(picture)
-        self._divide(len(picture.hosts) if picture is not None else 2)
+        self._draw_sentences(run_view)
+        chart.show(run_view)
+        self._divide(len(run_view.hosts) if run_view is not None else 2)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
         self.query_one(RunQueues).show(chart.shown)
         if self.query_one("#run-points").display:
             self.query_one(PointChart).show(set_up_points(self.run_results()))
-        self._draw_title(picture)
+        self._draw_title(run_view)
 
     def _divide(self, hosts: int) -> None:
         """Rows of the hosts: a chart each where there is room, at least a line."""
@@ -134,19 +134,19 @@ class RunPage(FramedScreen):
             self._drawing = True
             self.call_after_refresh(self.draw)
 
-    def _draw_title(self, picture: RunView | None) -> None:
+    def _draw_title(self, run_view: RunView | None) -> None:
         """Ends, progress and options from the left, as far as they fit; the goodput at the right."""
         view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
-        right = f" {goodput_text(picture)}" if picture is not None else ""
+        right = f" {goodput_text(run_view)}" if run_view is not None else ""
         badge = " PAUSED " if chart.frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
-        title = self.glyphs.text(ends_text(picture) if picture is not None else "Traffic test")
+        title = self.glyphs.text(ends_text(run_view) if run_view is not None else "Traffic test")
         shown = fit(title, min(width(title), room))
-        said = [part for part in self.title_parts(picture) if part]
-        bar = progress_bar(picture, self.glyphs) if picture is not None and picture.result is None else ""
-        options = options_text(picture).split(" · ") if picture is not None else []
+        texts = [part for part in self.title_parts(run_view) if part]
+        bar = progress_bar(run_view, self.glyphs) if run_view is not None and run_view.result is None else ""
+        options = options_text(run_view).split(" · ") if run_view is not None else []
         text, rest = "", room - width(shown)
-        for part in (*options[:2], *said, bar, *options[2:]):
+        for part in (*options[:2], *texts, bar, *options[2:]):
             more = self.glyphs.text(f" · {part}") if part is not bar else f" {bar}"
             if part and width(text + more) <= rest:
                 text += more
@@ -154,14 +154,14 @@ class RunPage(FramedScreen):
             [((f" {shown}", "title"), (fit(text, max(0, rest)), ""), (badge, "warn"), (f"{right} ", "title"))]
         )
 
-    def _draw_sentences(self, picture: RunView | None) -> None:
+    def _draw_sentences(self, run_view: RunView | None) -> None:
         """In the rows that they need, less than a third of the screen; the rest scrolls."""
         view = self.query_one("#run-sentences", LineView)
-        said = [*self.more_sentences()]
-        if picture is not None and picture.result is not None:
-            said += [(one.kind, one.text) for one in result_sentences(picture.result)]
-        said += [("note", note) for note in self.notes()]
-        lines = sentence_lines(said, self.size.width - 2, glyphs=self.glyphs)
+        texts = [*self.more_sentences()]
+        if run_view is not None and run_view.result is not None:
+            texts += [(one.kind, one.text) for one in result_sentences(run_view.result)]
+        texts += [("note", note) for note in self.notes()]
+        lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs)
         most = max(MIN_SENTENCE_ROWS, self.size.height // 3 - 2)
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
         view.show_lines(lines)
@@ -169,7 +169,7 @@ class RunPage(FramedScreen):
     def on_line_view_resized(self) -> None:
         self._draw_soon()
 
-    def on_run_chart_looked(self) -> None:
+    def on_run_chart_view_changed(self) -> None:
         chart = self.query_one(RunChart)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
 
@@ -183,7 +183,7 @@ class RunPage(FramedScreen):
     def action_cursor(self, columns: int) -> None:
         self.query_one(RunChart).move(columns)
 
-    def action_whole(self) -> None:
+    def action_newest(self) -> None:
         self.query_one(RunChart).leave()
 
     async def action_speed(self, step: int) -> None:

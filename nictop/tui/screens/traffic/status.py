@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 PROGRESS_CELLS = 10
 
 
-def goodput_text(picture: RunView) -> str:
+def goodput_text(run_view: RunView) -> str:
     """``3.21 Gb/s``: of the result, or received now; all directions together; "" before anything was."""
-    if picture.result is not None:
-        return units.bits_per_second(picture.result.goodput) if picture.result.goodput is not None else ""
-    newest = [flow.arrivals[-1].bits_per_second for flow in picture.flows if flow.arrivals]
+    if run_view.result is not None:
+        return units.bits_per_second(run_view.result.goodput) if run_view.result.goodput is not None else ""
+    newest = [flow.arrivals[-1].bits_per_second for flow in run_view.flows if flow.arrivals]
     return units.bits_per_second(sum(newest)) if newest else ""
 
 
-def time_text(picture: RunView) -> str:
+def time_text(run_view: RunView) -> str:
     """``7 of 20 s``; ``omitting 2 s`` before the measured seconds; "" before the first byte."""
-    if picture.seconds <= picture.start or not any(flow.arrivals for flow in picture.flows):
+    if run_view.seconds <= run_view.start or not any(flow.arrivals for flow in run_view.flows):
         return ""
-    if picture.seconds < 0:
-        return f"omitting, {-picture.seconds:.0f} s"
-    return f"{min(picture.seconds, picture.end):.0f} of {picture.plan.time} s"
+    if run_view.seconds < 0:
+        return f"omitting, {-run_view.seconds:.0f} s"
+    return f"{min(run_view.seconds, run_view.end):.0f} of {run_view.plan.time} s"
 
 
-def progress_bar(picture: RunView, glyphs: Glyphs) -> str:
+def progress_bar(run_view: RunView, glyphs: Glyphs) -> str:
     """The measured seconds that have passed, as a bar; "" before the first byte."""
-    if not time_text(picture):
+    if not time_text(run_view):
         return ""
     left, passed = glyphs.countdown[1], glyphs.countdown[0]
-    done = round(PROGRESS_CELLS * min(1.0, max(0.0, picture.seconds / picture.plan.time)))
+    done = round(PROGRESS_CELLS * min(1.0, max(0.0, run_view.seconds / run_view.plan.time)))
     return passed * done + left * (PROGRESS_CELLS - done)
 
 
@@ -45,11 +45,11 @@ def run_status(traffic: TrafficController) -> str:
     """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``; "" when no run is running."""
     if not traffic.running:
         return ""
-    if traffic.asks:
+    if traffic.awaits_answer:
         return "▶ waits for you"
-    picture = traffic.view()
-    said = " ".join(part for part in (goodput_text(picture), time_text(picture)) if part) if picture else ""
-    return f"▶ {said or 'test starting'}"
+    run_view = traffic.view()
+    parts = " ".join(part for part in (goodput_text(run_view), time_text(run_view)) if part) if run_view else ""
+    return f"▶ {parts or 'test starting'}"
 
 
 def progress_text(traffic: TrafficController) -> str:
@@ -57,24 +57,24 @@ def progress_text(traffic: TrafficController) -> str:
     began = traffic.began
     if began is None or began.total < 2:
         return ""
-    said = [f"run {began.number} of {began.total}"]
+    parts = [f"run {began.number} of {began.total}"]
     if began.step.label:
-        said.append(began.step.label)
+        parts.append(began.step.label)
     left = traffic.seconds_left
     if left is not None:
-        said.append(f"{units.duration(max(1, round(left)))} left")
-    return " · ".join(said)
+        parts.append(f"{units.duration(max(1, round(left)))} left")
+    return " · ".join(parts)
 
 
-def ends_text(picture: RunView) -> str:
+def ends_text(run_view: RunView) -> str:
     """``vm1:ens224 → vm2:ens224``, the sender first."""
-    nics = {host.host: host.nic for host in picture.hosts}
-    first, arrow, second = picture.plan.drawn_ends
+    nics = {host.host: host.nic for host in run_view.hosts}
+    first, arrow, second = run_view.plan.drawn_ends
     words = (f"{place.host}:{nics.get(place.host) or place.address}" for place in (first, second))
     return f" {arrow} ".join(words)
 
 
-def options_text(picture: RunView) -> str:
+def options_text(run_view: RunView) -> str:
     """``TCP ×4 · 10 s``, and the options that are not default."""
-    plan = picture.plan
+    plan = run_view.plan
     return " · ".join((f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)))

@@ -27,6 +27,7 @@ class Button:
     """One button."""
 
     name: str
+    """The action of the dialog that it runs: ``cancel``, ``wait(1)``."""
     label: str
     enabled: bool = True
     why_not: str = ""

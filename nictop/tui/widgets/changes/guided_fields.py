@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.guided_address import AddressRequest
+from nictop.changes.guided.address import AddressRequest
+from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
@@ -59,8 +59,8 @@ def fields_of(place: NicRef) -> Sequence[Field]:
         Field("default_route", "Default route", "", None, (NO, YES)),
         Field("gateway", "Gateway", "e.g. 192.0.2.1", empty="none"),
         Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
-        Field("queues", "Queues", _queue_words(place.link), empty=REQUIRED),
-        Field("vfs", "VFs", _vf_words(place.function), empty=REQUIRED),
+        Field("queues", "Queues", _queue_range_text(place.link), empty=REQUIRED),
+        Field("vfs", "VFs", _vf_range_text(place.function), empty=REQUIRED),
         Field("cpus", "CPUs", f"online: {online}", preset=online, empty=REQUIRED),
     )
     has_profiles = place.host.inventory.networkmanager is not None
@@ -116,7 +116,7 @@ def _number(text: str, what: str) -> int:
     return int(word)
 
 
-def _queue_words(link: Link) -> str:
+def _queue_range_text(link: Link) -> str:
     channels = link.ethtool.channels
     most = _most_queues(channels) if channels is not None else 0
     return f"1 to {most}, current {receive_queues(link)}" if most else "not supported by the driver"
@@ -126,7 +126,7 @@ def _most_queues(channels: Channels) -> int:
     return channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
 
 
-def _vf_words(function: PciFunction | None) -> str:
+def _vf_range_text(function: PciFunction | None) -> str:
     sriov = function.sriov if function is not None else None
     if sriov is None or not sriov.total_vfs:
         return "supported by physical functions only"

@@ -73,34 +73,34 @@ class ChangePage:
     def _head(self, now: float) -> Iterator[SpanLine]:
         host, progress = self._job.host, self._progress
         if progress.stage == "preparing":
-            yield from self._said("dim", f"Reading the current values on {host}")
+            yield from self._marked_lines("dim", f"Reading the current values on {host}")
         elif progress.stage == "prepared":
             yield from self._prepared()
         elif progress.stage == "applying":
-            told = "Applying" if progress.decision == "apply" else "Applying; it will be rolled back then"
-            yield from self._said("dim", told)
+            text = "Applying" if progress.decision == "apply" else "Applying; it will be rolled back then"
+            yield from self._marked_lines("dim", text)
         elif progress.stage == "applied":
-            yield from self._said("good", "Applied and verified")
+            yield from self._marked_lines("good", "Applied and verified")
             if progress.decision == "apply":
                 yield from self._countdown(now)
             else:
-                yield from self._said(
+                yield from self._marked_lines(
                     "dim", "Keeping the new values" if progress.decision == "keep" else "Rolling back"
                 )
         elif progress.stage == "undoing":
-            yield from self._said("warn", "Rolling back")
+            yield from self._marked_lines("warn", "Rolling back")
         elif progress.stage == "disconnected":
-            yield from self._said("warn", f"Connection to {host} lost; it rolls back automatically")
+            yield from self._marked_lines("warn", f"Connection to {host} lost; it rolls back automatically")
             yield from self._countdown(now)
         for trouble in progress.troubles if progress.stage != "ended" else ():
-            yield from self._said("warn", trouble)
+            yield from self._marked_lines("warn", trouble)
 
     def _prepared(self) -> Iterator[SpanLine]:
         finding = self._job.finding
         if finding is not None:
             yield from self._text(headline(finding, several_hosts=False), "title")
         for one in self._disturbed():
-            yield from self._said("warn", one)
+            yield from self._marked_lines("warn", one)
         wait = whole_seconds(self._progress.spec.keep_within)
         text = f"Not applied yet. {self._job.host} rolls back automatically after {wait} unless you confirm, or if the "
         yield from self._text(f"{text}connection drops.", "")
@@ -112,7 +112,7 @@ class ChangePage:
         return tuple(dict.fromkeys(text for action in self._progress.plan for text in action.disturbs))
 
     def _second_question(self) -> Iterator[SpanLine]:
-        yield from self._said("bad", f"This may disconnect {self._job.host}")
+        yield from self._marked_lines("bad", f"This may disconnect {self._job.host}")
         for one in self._disturbed():
             yield from self._text(one, "warn", "   ")
         text = f"If the connection drops, {self._job.host} rolls back automatically. Type yes to continue."
@@ -141,9 +141,9 @@ class ChangePage:
         progress = self._progress
         if progress.stage == "applied":
             if progress.read_back:
-                yield from self._said("good", "Host still reachable")
+                yield from self._marked_lines("good", "Host still reachable")
             else:
-                yield from self._said("dim", "Checking the connection")
+                yield from self._marked_lines("dim", "Checking the connection")
             yield from self._result()
         subjects = {one.subject for one in progress.plan} | {self._job.subject}
         links = [link for link in snapshot.links.values() if link.name in subjects]
@@ -165,26 +165,26 @@ class ChangePage:
         if self._job.proof is not None:
             proof = progress.proof
             if proof is None:
-                yield from self._said("dim", "Waiting for new values of the host")
+                yield from self._marked_lines("dim", "Waiting for new values of the host")
             else:
-                yield from self._said("good" if proof.proven else "warn", proof.text)
+                yield from self._marked_lines("good" if proof.proven else "warn", proof.text)
         elif self._job.finding is not None:
             verdict = progress.verdict
             if verdict is None:
-                yield from self._said("dim", "Waiting for new readings to check the finding again")
+                yield from self._marked_lines("dim", "Waiting for new readings to check the finding again")
             elif verdict.text:
-                yield from self._said("warn", f"Finding could not be checked again: {verdict.text}")
+                yield from self._marked_lines("warn", f"Finding could not be checked again: {verdict.text}")
             elif verdict.gone:
-                yield from self._said("good", "Finding resolved")
+                yield from self._marked_lines("good", "Finding resolved")
             else:
-                yield from self._said("warn", "Finding still present")
+                yield from self._marked_lines("warn", "Finding still present")
 
     # ------------------------------------------------------------------------------------------------------ its end
 
     def _ending(self) -> Iterator[SpanLine]:
         progress, job = self._progress, self._job
         outcome = progress.outcome or "unknown"
-        yield from self._said(
+        yield from self._marked_lines(
             OUTCOME_STYLES[outcome], sentence(OUTCOME_TEXTS[outcome] + (f": {progress.text}" if progress.text else ""))
         )
         for trouble in progress.troubles:
@@ -214,7 +214,7 @@ class ChangePage:
             lines.append(((f" {self._glyphs.text(text)}", style),))
         return lines
 
-    def _said(self, style: str, text: str) -> Iterator[SpanLine]:
+    def _marked_lines(self, style: str, text: str) -> Iterator[SpanLine]:
         """A sentence after the mark of its style."""
         glyphs = self._glyphs
         mark = {"good": glyphs.passed, "warn": glyphs.warning, "bad": glyphs.critical, "dim": glyphs.note}[style]

@@ -167,8 +167,8 @@ def _cost_line(words: str, known: Spread | None, frame: BarLayout, top: float) -
         )
     marks = max(1, min(frame.bar, round(known.median / top * frame.bar))) if known.median > 0 else 0
     bar: Span = ((frame.glyphs.cost * marks).ljust(frame.bar), COST_STYLE)
-    told = f"{units.significant(known.median)} cores" if known.median < 999 else units.quantity(known.median, "cores")
-    return frame.margin, bar, (drawn(f" {told:>10} {words}", frame.words, frame.glyphs), "dim")
+    text = f"{units.significant(known.median)} cores" if known.median < 999 else units.quantity(known.median, "cores")
+    return frame.margin, bar, (drawn(f" {text:>10} {words}", frame.words, frame.glyphs), "dim")
 
 
 def _axis(frame: BarLayout, width: int) -> SpanLine:

@@ -286,7 +286,7 @@ def time_ticks(begin: float, end: float, width: int, between: int = 9) -> list[f
     return [number * step for number in range(first, math.floor(end / step + 1e-9) + 1)]
 
 
-def time_words(time: float, span: float) -> str:
+def axis_time_text(time: float, span: float) -> str:
     """``7.5``, ``12``, ``1:30``, ``2:05:00``: as fine as a chart over `span` seconds needs it."""
     sign, rest = ("-", -time) if time < 0 else ("", time)
     if span <= 180:

@@ -6,10 +6,15 @@ The arrows do what the keys left and right do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
 
 from textual import events
 
 from nictop.model.facts import clean, driver_name, fit, value_or_reason, width
+from nictop.model.queues.heatmap import Heatmap
+from nictop.model.queues.trends import Key, Trends
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Channels, Link, Rings
 from nictop.tui.widgets.base.line_view import SpanLine, cut_spans
@@ -37,15 +42,15 @@ def driver_text(link: Link) -> str:
 def settings_texts(link: Link) -> list[str]:
     """Channels and rings of a link, or why they are not known."""
     ethtool, driver = link.ethtool, driver_name(link)
-    channels = channel_words(ethtool.channels) if ethtool.channels is not None else None
-    rings = ring_words(ethtool.rings) if ethtool.rings is not None else None
+    channels = channel_usage_text(ethtool.channels) if ethtool.channels is not None else None
+    rings = ring_usage_text(ethtool.rings) if ethtool.rings is not None else None
     return [
         channels or "channels " + value_or_reason(channels, ethtool.unreadable, "channels", driver),
         "ring " + value_or_reason(rings, ethtool.unreadable, "rings", driver),
     ]
 
 
-def channel_words(channels: Channels) -> str:
+def channel_usage_text(channels: Channels) -> str:
     """``4 of 4 combined``; kinds that the driver does not have are left out."""
     kinds = (
         ("combined", channels.combined, channels.max_combined),
@@ -56,7 +61,7 @@ def channel_words(channels: Channels) -> str:
     return " · ".join(parts)
 
 
-def ring_words(rings: Rings) -> str:
+def ring_usage_text(rings: Rings) -> str:
     """``rx 1024/1024 tx 1024/1024``: in use, and the maximum."""
     kinds = (("rx", rings.rx, rings.max_rx), ("tx", rings.tx, rings.max_tx))
     parts = [f"{name} {now if now is not None else '–'}/{most}" for name, now, most in kinds if most]
@@ -110,14 +115,46 @@ def minute_chart(
     return [*lines, ((f" {fit(label, CHART_SCALE_CELLS - 1)}", style), (axis, "dim"))]
 
 
-class NicView(ChoiceView):
-    """Lines of which some can be chosen; the first one names the NIC. A subclass shows the lines."""
+@dataclass(frozen=True, eq=False)
+class NicPage:
+    """All lines of a view."""
+
+    lines: list[SpanLine]
+    cursor: int | None
+    targets: dict[int, list[tuple[int, str]]]
+    heat: Heatmap | None
+
+
+class NicView(ChoiceView, Generic[Key]):
+    """Lines of which some can be chosen, each a queue or a CPU; the first line names the NIC. A subclass draws them."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._targets: Mapping[int, Sequence[tuple[int, str]]] = {}
         """Line → (first cell, key), of everything in it that a click chooses, from the left."""
         self._link: Link | None = None
+        self._snapshot: Snapshot | None = None
+        """None: nothing is drawn."""
+        self._heat: Heatmap | None = None
+        self._trends: Trends[Key] = Trends()
+        self._has_settled = False
+        """The first choice was made, and stays."""
+
+    @property
+    def _cells(self) -> int:
+        return self.scrollable_content_region.width
+
+    def draw_page(self, snapshot: Snapshot, selected: int | None) -> NicPage:
+        """`selected`: number of the chosen queue or CPU."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        if self._snapshot is None:
+            return
+        index = self.index
+        page = self.draw_page(self._snapshot, int(self._keys[index]) if index is not None else None)
+        self._heat, self._targets = page.heat, page.targets
+        self.show_lines(page.lines, cursor=page.cursor)
 
     def action_page(self, pages: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + pages * max(1, self.size.height - 1), animate=False)

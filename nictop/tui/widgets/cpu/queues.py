@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from nictop.model.columns.queues import moved_note
@@ -35,6 +34,7 @@ from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
     NO_LINK,
+    NicPage,
     NicView,
     beside,
     driver_text,
@@ -59,16 +59,6 @@ MIN_TABLE_ROWS = 4
 MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
 
 
-@dataclass(frozen=True, eq=False)
-class QueuePage:
-    """All lines of the view."""
-
-    lines: list[SpanLine]
-    cursor: int | None
-    targets: dict[int, list[tuple[int, str]]]
-    heat: Heatmap | None
-
-
 def draw_queues(
     link: Link,
     snapshot: Snapshot,
@@ -80,7 +70,7 @@ def draw_queues(
     unfold: bool = False,
     before: Heatmap | None = None,
     glyphs: Glyphs = UNICODE,
-) -> QueuePage:
+) -> NicPage:
     """Table and details of the selected queue in `height` rows, only so many rows of the table as fit; the matrix
     below them may go beyond."""
     plan = queue_map(link, snapshot)
@@ -88,7 +78,7 @@ def draw_queues(
     rows = shown_rows(plan, trends, unfold=unfold)
     if not rows:
         lines.append(one_line("no queues reported for this interface", width, "dim"))
-        return QueuePage(lines + draw_others(plan, width), None, {}, None)
+        return NicPage(lines + draw_others(plan, width), None, {}, None)
     index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
     chosen = rows[index]
     two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS
@@ -123,7 +113,7 @@ def draw_queues(
         lines += detail
     room = height - len(lines) - len(matrix) - len(others)
     lines += _charts(chosen, trends, width, room, glyphs=glyphs)
-    return QueuePage([*lines, *matrix, *others], None if two else 2 + index - first, targets, heat)
+    return NicPage([*lines, *matrix, *others], None if two else 2 + index - first, targets, heat)
 
 
 def _line_cells(line: SpanLine) -> int:
@@ -247,7 +237,7 @@ def _charts(row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyp
     return lines + (beside(blocks[0], blocks[1], half) if len(blocks) > 1 else blocks[0])
 
 
-class QueueView(NicView):
+class QueueView(NicView[QueueKey]):
     """`draw_queues` of the chosen link; up and down select a queue."""
 
     unfold = False
@@ -255,11 +245,7 @@ class QueueView(NicView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._shown: tuple[Link, Snapshot] | None = None
-        self._heat: Heatmap | None = None
-        self._trends: Trends[QueueKey] = Trends()
         self._busiest: int | None = None
-        self._has_settled = False
 
     def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
         """`parts`: the rates of the last minute, oldest first."""
@@ -268,18 +254,14 @@ class QueueView(NicView):
             self.begin(None)
         self._link = link
         if link is None:
-            self._shown, self._targets = None, {}
+            self._snapshot, self._targets = None, {}
             self.show_lines([nic_line(None, (), self._cells, self.glyphs), ((f" {NO_LINK}", "dim"),)])
             return
         plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
         self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
-        self._shown, self._busiest = (link, snapshot), found.busiest
+        self._snapshot, self._busiest = snapshot, found.busiest
         self.set_keys([str(row.queue) for row in shown_rows(found, self._trends, unfold=self.unfold)])
         self.redraw()
-
-    @property
-    def _cells(self) -> int:
-        return self.scrollable_content_region.width
 
     def first_choice(self) -> int:
         """The busiest queue when that is known for the first time; then it stays."""
@@ -288,21 +270,16 @@ class QueueView(NicView):
         self._has_settled = True
         return self._keys.index(str(self._busiest)) if str(self._busiest) in self._keys else 0
 
-    def redraw(self) -> None:
-        if self._shown is None:
-            return
-        link, snapshot = self._shown
-        index = self.index
-        page = draw_queues(
-            link,
+    def draw_page(self, snapshot: Snapshot, selected: int | None) -> NicPage:
+        assert self._link is not None
+        return draw_queues(
+            self._link,
             snapshot,
             self._cells,
             self.size.height,
             self._trends,
-            selected=int(self._keys[index]) if index is not None else None,
+            selected=selected,
             unfold=self.unfold,
             before=self._heat,
             glyphs=self.glyphs,
         )
-        self._heat, self._targets = page.heat, page.targets
-        self.show_lines(page.lines, cursor=page.cursor)

@@ -15,7 +15,6 @@ With more than `MAX_TABLE_CPUS` CPUs a heat map takes the place of the table: tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.style import Style
 
@@ -44,6 +43,7 @@ from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix, number_cells
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
     NO_LINK,
+    NicPage,
     NicView,
     bar,
     beside,
@@ -239,16 +239,6 @@ def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[Span
 # ------------------------------------------------------------------------------------------------------- the view
 
 
-@dataclass(frozen=True, eq=False)
-class CpuPage:
-    """All lines of the view."""
-
-    lines: list[SpanLine]
-    cursor: int | None
-    targets: dict[int, list[tuple[int, str]]]
-    heat: Heatmap | None
-
-
 def draw_cpus(
     link: Link | None,
     snapshot: Snapshot,
@@ -261,7 +251,7 @@ def draw_cpus(
     has_machine: bool = False,
     has_colors: bool = True,
     glyphs: Glyphs = UNICODE,
-) -> CpuPage:
+) -> NicPage:
     """All CPUs and the details of the selected one; the matrix and the interrupts of the host may go beyond
     `height`."""
     rates = snapshot.rates
@@ -306,7 +296,7 @@ def draw_cpus(
         lines += draw_charts(rates, trends, selected, width, height - len(lines) - len(matrix), glyphs=glyphs)
     if has_machine:
         lines += draw_machine(rates.machine if rates is not None else (), width)
-    return CpuPage([*lines, *matrix], cursor, targets, heat)
+    return NicPage([*lines, *matrix], cursor, targets, heat)
 
 
 def _nic_facts(
@@ -322,15 +312,11 @@ def _nic_facts(
     return [driver_text(link), counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
 
 
-class CpuView(NicView):
+class CpuView(NicView[int]):
     """`draw_cpus`; up and down select a CPU."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._shown: tuple[Link | None, Snapshot] | None = None
-        self._heat: Heatmap | None = None
-        self._trends: Trends[int] = Trends()
-        self._has_settled = False
         self.machine = False
         """Whether all interrupts of the host are listed too."""
 
@@ -338,41 +324,35 @@ class CpuView(NicView):
         """`parts`: the rates of the last minute, oldest first."""
         if (link and link.ifindex) != (self._link and self._link.ifindex):
             self._heat = None
-        self._link, self._shown = link, (link, snapshot)
+        self._link, self._snapshot = link, snapshot
         self._trends.update(parts, None, cpu_busy)
         self.set_keys([str(cpu) for cpu in sorted(snapshot.rates.cpus)] if snapshot.rates is not None else ())
         self.redraw()
 
     def first_choice(self) -> int:
         """The CPU that takes most interrupts of the NIC, when there are some for the first time; then it stays."""
-        if self._has_settled or self._shown is None or self._link is None:
+        if self._has_settled or self._snapshot is None or self._link is None:
             return super().first_choice()
-        by_cpu = interrupts_by_cpu(link_interrupts(queue_map(self._link, self._shown[1])))
+        by_cpu = interrupts_by_cpu(link_interrupts(queue_map(self._link, self._snapshot)))
         busiest = str(max(by_cpu, key=lambda cpu: by_cpu[cpu])) if by_cpu else ""
         if busiest not in self._keys:
             return super().first_choice()
         self._has_settled = True
         return self._keys.index(busiest)
 
-    def redraw(self) -> None:
-        if self._shown is None:
-            return
-        link, snapshot = self._shown
-        index = self.index
-        page = draw_cpus(
-            link,
+    def draw_page(self, snapshot: Snapshot, selected: int | None) -> NicPage:
+        return draw_cpus(
+            self._link,
             snapshot,
-            self.scrollable_content_region.width,
+            self._cells,
             self.size.height,
             self._trends,
-            selected=int(self._keys[index]) if index is not None else None,
+            selected=selected,
             before=self._heat,
             has_machine=self.machine,
             has_colors=not self.app.no_color,
             glyphs=self.glyphs,
         )
-        self._heat, self._targets = page.heat, page.targets
-        self.show_lines(page.lines, cursor=page.cursor)
 
     def _look_up(self, name: str) -> Style:
         """Also two styles in one cell: ``heat3 heat1`` is a half block of the one above the other."""

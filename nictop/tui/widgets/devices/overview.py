@@ -132,10 +132,12 @@ class OverviewView(WhileOpen, Container):
         view, row = self.query_one("#nic-facts", LineView), self.chosen
         cells = max(10, view.scrollable_content_region.width - 2)
         complaints = row_filter(self.query_one(FilterLine).value).errors
-        lines: list[SpanLine] = [((f" {part}", "warn"),) for said in complaints for part in self._wrapped(said, cells)]
+        lines: list[SpanLine] = [
+            ((f" {part}", "warn"),) for message in complaints for part in self._wrapped(message, cells)
+        ]
         if row is not None and row.end.ifindex == NO_NIC_IFINDEX:
-            said = row.snapshot.message or _why_no_nic(row.snapshot)
-            lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {said}", cells)]
+            message = row.snapshot.message or _why_no_nic(row.snapshot)
+            lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {message}", cells)]
         elif row is not None:
             lines += [
                 ((f" {part}", TONES[fact.tone]),)

@@ -35,7 +35,7 @@ MORE_RIGHTS = "run its probe as root: nictop --sudo, or sudo = true for the host
 CPU_BAR_CELLS = 5
 
 
-def address_words(host: Host) -> str:
+def host_address_text(host: Host) -> str:
     """``root@pve.example:2222``; ~/.ssh/config may add what is missing."""
     if host.is_local:
         return "this machine"
@@ -143,7 +143,7 @@ COLUMNS: tuple[Column[HostRow], ...] = (
         source="mark of the worst finding, and their number (rules of nictop)"),
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
         source="shortest round trip of the last pings (ping of the probe over its connection)"),
-    Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (address_words(row.host.host), "dim"),
+    Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (host_address_text(row.host.host), "dim"),
         source="user, address and port (command line or config.toml)"),
 )  # fmt: skip
 SIZED_COLUMNS = ("host", "state", "address")
@@ -245,7 +245,7 @@ def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:
     fit: ``Linux 6.18`` and ``Python 3.11``, then without Python."""
     snapshot, hello = host.snapshot, host.snapshot.hello
     if hello is None:
-        return address_words(host.host)
+        return host_address_text(host.host)
     machine = [hello.hostname] if hello.hostname not in ("", host.name) else []
     if has_platform(snapshot) and snapshot.inventory is not None:
         machine.append(platform_text(snapshot.inventory.platform))

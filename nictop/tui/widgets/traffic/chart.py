@@ -22,7 +22,7 @@ class RunChart(LineView):
 
     can_focus = False
 
-    class Looked(Message):
+    class ViewChanged(Message):
         """Something else is in sight: the cursor, the host or the part of the run. `RunChart.shown` and `RunChart.time`
         say what."""
 
@@ -49,71 +49,71 @@ class RunChart(LineView):
     def frozen(self) -> bool:
         return self._frozen is not None
 
-    def show(self, picture: RunView | None) -> None:
+    def show(self, run_view: RunView | None) -> None:
         """Draw this run; another run than before is shown whole, without a cursor."""
         before = self._newest.result if self._newest is not None else None
-        if picture is None or (before is not None and picture.result is not before):
+        if run_view is None or (before is not None and run_view.result is not before):
             self._frozen, self.view = None, replace(self.view, cursor=None, span=None)
-        self._newest = picture
+        self._newest = run_view
         if self._frozen is None:
             self._draw()
 
     def freeze(self, frozen: bool) -> None:
         """Stop at the present view, or continue with the newest one."""
         self._frozen = self._newest if frozen else None
-        self._look(self.view)
+        self._set_view(self.view)
 
     def move(self, columns: int) -> None:
         """Move the cursor by so many columns; without a cursor, set it to the newest value."""
-        picture = self.shown
-        arrivals = [flow.arrivals for flow in picture.flows if flow.arrivals] if picture is not None else []
-        if picture is None or not arrivals:
+        run_view = self.shown
+        arrivals = [flow.arrivals for flow in run_view.flows if flow.arrivals] if run_view is not None else []
+        if run_view is None or not arrivals:
             return
         first = min(some[0].time - some[0].seconds for some in arrivals)
         last = max(some[-1].time for some in arrivals)
-        step = sight_of(picture, self.view).span / layout_of(picture, *self._cells()).columns
+        step = sight_of(run_view, self.view).span / layout_of(run_view, *self._cells()).columns
         cursor = self.view.cursor
         moved = last - step / 2 if cursor is None else cursor + columns * step
-        self._look(replace(self.view, cursor=max(first + step / 2, min(last - step / 2, moved))))
+        self._set_view(replace(self.view, cursor=max(first + step / 2, min(last - step / 2, moved))))
 
     def leave(self) -> None:
         """Remove the cursor: the newest values are shown again."""
-        self._look(replace(self.view, cursor=None))
+        self._set_view(replace(self.view, cursor=None))
 
     def enlarge(self, steps: int) -> None:
         """Show half of the present time span for each step, or (below 0) twice as much."""
         if self.shown is not None:
-            self._look(replace(self.view, span=enlarged(self.shown, self.view, steps)))
+            self._set_view(replace(self.view, span=enlarged(self.shown, self.view, steps)))
 
     def next_cpu(self) -> None:
         """Next subject of the CPU line: all cores of a host, its busiest core, then the next host."""
-        picture = self.shown
-        host = chosen_host(picture, self.view) if picture is not None else None
-        if picture is None or host is None:
+        run_view = self.shown
+        host = chosen_host(run_view, self.view) if run_view is not None else None
+        if run_view is None or host is None:
             return
         if not self.view.hottest:
-            self._look(replace(self.view, host=host.host, hottest=True))
+            self._set_view(replace(self.view, host=host.host, hottest=True))
             return
-        names = [one.host for one in picture.hosts]
+        names = [one.host for one in run_view.hosts]
         after = names[(names.index(host.host) + 1) % len(names)]
-        self._look(replace(self.view, host=after, hottest=False))
+        self._set_view(replace(self.view, host=after, hottest=False))
 
     def on_resize(self) -> None:
         self._draw()
 
-    def _look(self, view: View) -> None:
+    def _set_view(self, view: View) -> None:
         self.view = view
         self._draw()
-        self.post_message(self.Looked())
+        self.post_message(self.ViewChanged())
 
     def _cells(self) -> tuple[int, int]:
         return self.size.width, self.size.height
 
     def _draw(self) -> None:
-        picture, cells = self.shown, self._cells()
-        of = (cells, *ingredients(picture, self.view)) if picture is not None else None
+        run_view, cells = self.shown, self._cells()
+        of = (cells, *ingredients(run_view, self.view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:
             return
         self._drawn_of = of
-        lines = draw_run(picture, self.view, *cells, glyphs=self.glyphs) if picture is not None else []
+        lines = draw_run(run_view, self.view, *cells, glyphs=self.glyphs) if run_view is not None else []
         self.show_lines(lines)

@@ -27,17 +27,17 @@ from nictop.tui.widgets.charts.plot import (
     Box,
     Canvas,
     along,
+    axis_time_text,
     draw_area,
     means,
     time_ticks,
-    time_words,
     value_ticks,
 )
 from nictop.tui.widgets.traffic.legend import (
     CEILING_STYLE,
     CPU_STYLE,
     FLOW_STYLES,
-    draw_ceiling_words,
+    draw_ceiling_text,
     draw_legend,
     shown,
 )
@@ -77,13 +77,13 @@ class ChartLayout:
         return Box(self.left, row, self.columns, rows)
 
 
-def layout_of(picture: RunView, width: int, height: int) -> ChartLayout:
+def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
-    flows = len(picture.flows)
+    flows = len(run_view.flows)
     heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    cpu_rows = CPU_ROWS if picture.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * flows) else 0
+    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * flows) else 0
     rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
     right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
@@ -97,48 +97,48 @@ def layout_of(picture: RunView, width: int, height: int) -> ChartLayout:
     return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), cpu, foot)
 
 
-def draw_run(picture: RunView, view: View, width: int, height: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """Exactly `height` lines, none wider than `width` cells."""
     if width < 1 or height < 1:
         return []
-    layout = layout_of(picture, width, height)
-    sight = sight_of(picture, view)
-    columns = columns_of(picture, sight, layout)
-    drawing = Drawing(picture, view, layout, sight, scale_of(picture, columns), Canvas(width, height), glyphs=glyphs)
+    layout = layout_of(run_view, width, height)
+    sight = sight_of(run_view, view)
+    columns = columns_of(run_view, sight, layout)
+    drawing = Drawing(run_view, view, layout, sight, scale_of(run_view, columns), Canvas(width, height), glyphs=glyphs)
     for number, values in enumerate(columns):
         drawing.draw_plot(number, values)
     drawing.draw_cpu()
     drawing.draw_cursor()
-    if not any(flow.arrivals for flow in picture.flows):
+    if not any(flow.arrivals for flow in run_view.flows):
         drawing.draw_waiting()
     if layout.foot:
         drawing.draw_times()
     return drawing.lines()
 
 
-def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
+def ingredients(run_view: RunView, view: View) -> tuple[object, ...]:
     """Everything that the drawing depends on: unless it changes, the chart need not be drawn again."""
-    host = chosen_host(picture, view)
+    host = chosen_host(run_view, view)
     return (
         view,
-        sight_of(picture, view),
-        picture.plan,
-        picture.stage if not any(flow.arrivals for flow in picture.flows) else "",
-        picture.ceiling,
-        picture.result,
+        sight_of(run_view, view),
+        run_view.plan,
+        run_view.stage if not any(flow.arrivals for flow in run_view.flows) else "",
+        run_view.ceiling,
+        run_view.result,
         (host.host, host.series) if host is not None else None,
-        *((flow.sender, flow.receiver, flow.arrivals) for flow in picture.flows),
+        *((flow.sender, flow.receiver, flow.arrivals) for flow in run_view.flows),
     )
 
 
-def columns_of(picture: RunView, sight: VisibleRange, layout: ChartLayout) -> list[list[float | None]]:
+def columns_of(run_view: RunView, sight: VisibleRange, layout: ChartLayout) -> list[list[float | None]]:
     """Bits per second of each plot; with fewer plots than directions, of all directions together."""
     step = sight.span / layout.columns
     found = [
         means(
             [(one.time, one.seconds, one.bits_per_second) for one in flow.arrivals], sight.begin, step, layout.columns
         )
-        for flow in picture.flows
+        for flow in run_view.flows
     ]
     if len(found) > len(layout.plots):
         sums = ([value for value in values if value is not None] for values in zip(*found, strict=True))
@@ -150,7 +150,7 @@ def columns_of(picture: RunView, sight: VisibleRange, layout: ChartLayout) -> li
 class Drawing:
     """A chart that is being drawn."""
 
-    picture: RunView
+    run_view: RunView
     view: View
     layout: ChartLayout
     sight: VisibleRange
@@ -174,7 +174,7 @@ class Drawing:
 
     def draw_cpu(self) -> None:
         """The CPU of one host as an area up to 100 %, with its axis at the right."""
-        host = chosen_host(self.picture, self.view)
+        host = chosen_host(self.run_view, self.view)
         if host is None or self.layout.cpu is None:
             return
         box, sight = self.layout.box(self.layout.cpu), self.sight
@@ -222,7 +222,7 @@ class Drawing:
         free = 0
         for time in ticks:
             unit = " s" if sight.span <= MAX_SECONDS_SCALE and time == ticks[-1] else ""
-            words = time_words(time, sight.span) + unit
+            words = axis_time_text(time, sight.span) + unit
             x = layout.left + min(layout.columns - 1, int((time - sight.begin) / sight.span * layout.columns))
             x = min(x, self.canvas.width - len(words))
             if x >= free:
@@ -234,19 +234,19 @@ class Drawing:
         lines = [self.canvas.row(row) for row in range(self.canvas.height)]
         width, margin, layout = self.canvas.width, self.layout.left, self.layout
         if layout.heads:
-            values = values_of(self.picture, self.view.cursor)
+            values = values_of(self.run_view, self.view.cursor)
             lines[0] = draw_legend(
-                self.picture, self.view, values, self.scale, width, margin=margin, glyphs=self.glyphs
+                self.run_view, self.view, values, self.scale, width, margin=margin, glyphs=self.glyphs
             )
         if layout.heads > 1:
-            lines[1] = draw_ceiling_words(self.picture, self.scale, width, margin=margin, glyphs=self.glyphs)
+            lines[1] = draw_ceiling_text(self.run_view, self.scale, width, margin=margin, glyphs=self.glyphs)
         return lines
 
     def draw_waiting(self) -> None:
         """Before the first value: what the run waits for, or why it failed, in the middle of the plots."""
-        result, layout = self.picture.result, self.layout
+        result, layout = self.run_view.result, self.layout
         failure = result.failure if result is not None else None
-        words = failure.sentence if failure is not None else self.picture.stage or "no data received"
+        words = failure.sentence if failure is not None else self.run_view.stage or "no data received"
         room = max(0, layout.columns - 2)
         text = shown(words, room, self.glyphs)[:room]
         row = layout.heads + max(0, self.canvas.height - layout.heads - layout.foot - 1) // 2
@@ -258,10 +258,10 @@ def _row_of(share: float, box: Box) -> int:
     return box.top + box.rows - 1 - round(share * (box.rows - 1))
 
 
-def values_of(picture: RunView, time: float | None) -> RunSample:
+def values_of(run_view: RunView, time: float | None) -> RunSample:
     """Values at `time`; without one, the results of a finished run or the newest values of an active one."""
     if time is None:
-        over = run_totals(picture)
+        over = run_totals(run_view)
         if over is not None:
             return over
-    return sample_at(picture, time)
+    return sample_at(run_view, time)

@@ -13,7 +13,7 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import Arrival, SenderState
+from nictop.traffic.live.flow_view import ReceivedInterval, SenderState
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import HostSample, RunSample
 from nictop.traffic.plan.plan import RunPlan
@@ -41,28 +41,28 @@ def host_label(one: HostLoadView, plan: RunPlan) -> str:
     return f"{'TX' if one.role in plan.sending else 'RX'} {name}"
 
 
-def cpu_words(busy: Busy | None) -> Part:
+def cpu_text(busy: Busy | None) -> Part:
     if busy is None:
         return (("CPU n/a", "dim"),)
     share = busy.total / busy.cores if busy.cores else 0.0
     return (("CPU ", "dim"), (f"{100 * share:3.0f} %", "title"), (f" of {busy.cores}", "dim"))
 
 
-def softirq_words(busy: Busy | None) -> Part:
+def softirq_text(busy: Busy | None) -> Part:
     """Interrupts and softirqs: of all cores."""
     if busy is None or not busy.cores:
         return ()
     return (("softirq ", "dim"), (f"{100 * (busy.irq + busy.softirq) / busy.cores:3.0f} %", ""))
 
 
-def steal_words(busy: Busy | None) -> Part:
+def steal_text(busy: Busy | None) -> Part:
     """Steal time, if it is so high that the run is not ranked."""
     if busy is None or busy.steal_share <= MAX_STEAL_SHARE:
         return ()
     return (("steal ", "dim"), (f"{100 * busy.steal_share:.0f} %", "warn"))
 
 
-def hottest_words(busy: Busy | None, *, brief: bool = False) -> Part:
+def hottest_text(busy: Busy | None, *, brief: bool = False) -> Part:
     """The busiest core, marked if it is full, and its share of softirq."""
     if busy is None:
         return ()
@@ -74,7 +74,7 @@ def hottest_words(busy: Busy | None, *, brief: bool = False) -> Part:
     return (("hottest ", "dim"), core, (softirq, tone or "dim"))
 
 
-def split_words(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Part:
+def split_text(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Part:
     """All kinds of work with their marks, per cent of all cores; brief: without those that are nothing."""
     if busy is None:
         return ()
@@ -92,13 +92,13 @@ def network_parts(one: HostSample, values: RunSample) -> list[Part]:
     """Sending connections, queue or vhost threads, and NIC: the most informative first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]
-    parts: list[Part] = [sending_words(known) for known in sending if known is not None]
-    parts += [datagram_words(known) for known in arrived if known is not None]
-    parts += [carrying_words(one.carrying), packet_words(one.packets)]
+    parts: list[Part] = [sending_text(known) for known in sending if known is not None]
+    parts += [datagram_text(known) for known in arrived if known is not None]
+    parts += [carrying_text(one.carrying), packet_text(one.packets)]
     return [part for part in parts if part] or [()]
 
 
-def sending_words(one: SenderState) -> Part:
+def sending_text(one: SenderState) -> Part:
     spans: list[Span] = []
     if one.retransmits is not None:
         spans += [("retransmits ", "dim"), (units.count(one.retransmits), "warn" if one.retransmits else "")]
@@ -109,7 +109,7 @@ def sending_words(one: SenderState) -> Part:
     return spans
 
 
-def datagram_words(one: Arrival) -> Part:
+def datagram_text(one: ReceivedInterval) -> Part:
     """Lost datagrams and jitter of UDP, as the receiver counted them."""
     if one.lost is None:
         return ()
@@ -120,7 +120,7 @@ def datagram_words(one: Arrival) -> Part:
     return spans
 
 
-def packet_words(one: Packets | None) -> Part:
+def packet_text(one: Packets | None) -> Part:
     """Packet rates and drops of the chosen NIC."""
     if one is None:
         return ()
@@ -133,7 +133,7 @@ def packet_words(one: Packets | None) -> Part:
     return spans
 
 
-def carrying_words(one: Carrying | None) -> Part:
+def carrying_text(one: Carrying | None) -> Part:
     """``queue 0 (of 4) 97 % CPU 2``; of a hypervisor what its vhost threads cost."""
     if one is None:
         return ()

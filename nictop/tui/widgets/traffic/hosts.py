@@ -26,13 +26,13 @@ from nictop.tui.widgets.traffic.chart_drawing import values_of
 from nictop.tui.widgets.traffic.host_text import (
     ROLE_STYLES,
     Part,
-    cpu_words,
+    cpu_text,
     host_label,
-    hottest_words,
+    hottest_text,
     network_parts,
-    softirq_words,
-    split_words,
-    steal_words,
+    softirq_text,
+    split_text,
+    steal_text,
 )
 from nictop.tui.widgets.traffic.legend import cut, shown
 from nictop.tui.widgets.traffic.viewport import View, sight_of
@@ -46,19 +46,19 @@ LONG_TEXT_CELLS = 100
 """Cells from which on a line has the softirq share of the busiest core."""
 
 
-def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+def draw_hosts(run_view: RunView, view: View, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """All hosts in order, each with as many of the rows as it can use, at least one; none wider than `width`."""
-    if width < 1 or not picture.hosts:
+    if width < 1 or not run_view.hosts:
         return []
-    values = values_of(picture, view.cursor)
-    each = min(MAX_HOST_ROWS, rows // len(picture.hosts))
-    label = min(max(cells(host_label(one.host, picture.plan)) for one in values.hosts), max(8, width // 3))
+    values = values_of(run_view, view.cursor)
+    each = min(MAX_HOST_ROWS, rows // len(run_view.hosts))
+    label = min(max(cells(host_label(one.host, run_view.plan)) for one in values.hosts), max(8, width // 3))
     lines: list[SpanLine] = []
     for one in values.hosts:
         if each >= MIN_HOST_CHART_ROWS and width >= MIN_HOST_CHART_CELLS:
-            lines += _block(picture, view, one, values, (label, width, each), glyphs=glyphs)
+            lines += _block(run_view, view, one, values, (label, width, each), glyphs=glyphs)
             continue
-        lines.append(_line(picture, view, one, values, (label, width), network=each == 1, glyphs=glyphs))
+        lines.append(_line(run_view, view, one, values, (label, width), network=each == 1, glyphs=glyphs))
         if each > 1:
             lead: Span = (" " * min(label + 2, width // 4), "")
             parts = [*network_parts(one, values), _split(one.busy, width - cells(lead[0]), glyphs)]
@@ -66,23 +66,23 @@ def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: G
     return lines
 
 
-def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
+def ingredients(run_view: RunView, view: View) -> tuple[object, ...]:
     """Everything that the drawing depends on: unless it changes, the hosts need not be drawn again."""
-    datagrams = picture.plan.protocol == "udp"
+    datagrams = run_view.plan.protocol == "udp"
     return (
         view,
-        sight_of(picture, view),
-        picture.result,
+        sight_of(run_view, view),
+        run_view.result,
         *(
             (flow.sender, flow.receiver, flow.sender_states, flow.arrivals if datagrams else ())
-            for flow in picture.flows
+            for flow in run_view.flows
         ),
-        *((one.role, one.host, one.nic, one.series, one.packets, one.carrying, one.load) for one in picture.hosts),
+        *((one.role, one.host, one.nic, one.series, one.packets, one.carrying, one.load) for one in run_view.hosts),
     )
 
 
 def _line(
-    picture: RunView,
+    run_view: RunView,
     view: View,
     one: HostSample,
     values: RunSample,
@@ -94,13 +94,13 @@ def _line(
     """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line;
     `network`: there is no second line for those of the NIC."""
     label, width = size
-    lead: Span = (f" {shown(host_label(one.host, picture.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
-    hottest = hottest_words(one.busy, brief=width < LONG_TEXT_CELLS)
+    lead: Span = (f" {shown(host_label(one.host, run_view.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
+    hottest = hottest_text(one.busy, brief=width < LONG_TEXT_CELLS)
     parts = [
-        cpu_words(one.busy),
+        cpu_text(one.busy),
         hottest,
-        softirq_words(one.busy),
-        steal_words(one.busy),
+        softirq_text(one.busy),
+        steal_text(one.busy),
         *(network_parts(one, values)[:1] if network else ()),
     ]
     line = _fitting(lead, parts, width - MIN_SPARK_CELLS - 1, glyphs)
@@ -109,27 +109,27 @@ def _line(
     if room < MIN_SPARK_CELLS or not parts[0]:
         return cut(line, width)
     busy = [
-        sum(stack) if stack is not None else None for stack in columns(one.host.series, sight_of(picture, view), room)
+        sum(stack) if stack is not None else None for stack in columns(one.host.series, sight_of(run_view, view), room)
     ]
     return cut((*line, (" ", ""), (spark(busy, room, 1.0, glyphs=glyphs), "user")), width)
 
 
 def _block(
-    picture: RunView, view: View, one: HostSample, values: RunSample, size: tuple[int, int, int], *, glyphs: Glyphs
+    run_view: RunView, view: View, one: HostSample, values: RunSample, size: tuple[int, int, int], *, glyphs: Glyphs
 ) -> list[SpanLine]:
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""
     label, width, rows = size
-    lead: Span = (f" {shown(host_label(one.host, picture.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {shown(host_label(one.host, run_view.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
     network = network_parts(one, values)
-    parts = [cpu_words(one.busy), hottest_words(one.busy), steal_words(one.busy)]
+    parts = [cpu_text(one.busy), hottest_text(one.busy), steal_text(one.busy)]
     head = _fitting(lead, parts, width, glyphs)
     longer = _fitting(lead, [*parts, *network[:1]], width, glyphs)
     if rows == MIN_HOST_CHART_ROWS and _cells(longer) > _cells(head):
         head, network = longer, network[1:]
     chart = int(width * CHART_SHARE)
     canvas = Canvas(chart, rows - 1)
-    draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(picture, view), glyphs=glyphs)
+    draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(run_view, view), glyphs=glyphs)
     split = _split(one.busy, width - chart - 2, glyphs)
     texts = [[split], network] if rows == MIN_HOST_CHART_ROWS else [[split], network[:-1], network[-1:]]
     if rows > MIN_HOST_CHART_ROWS + 1:
@@ -147,8 +147,8 @@ def _cells(line: SpanLine) -> int:
 
 def _split(busy: Busy | None, width: int, glyphs: Glyphs) -> Part:
     """All kinds of work; if they do not fit, only those with a share."""
-    words = split_words(busy, glyphs)
-    return words if _cells(tuple(words)) <= width else split_words(busy, glyphs, brief=True)
+    words = split_text(busy, glyphs)
+    return words if _cells(tuple(words)) <= width else split_text(busy, glyphs, brief=True)
 
 
 def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, glyphs: Glyphs) -> SpanLine:
@@ -176,18 +176,18 @@ class RunHosts(LineView):
         self._view = View()
         self._drawn_of: tuple[object, ...] | None = None
 
-    def show(self, picture: RunView | None, time: float | None = None, span: float | None = None) -> None:
+    def show(self, run_view: RunView | None, time: float | None = None, span: float | None = None) -> None:
         """`time` and `span`: the cursor and the seconds in sight of the chart, so that both show the same."""
-        self._picture, self._view = picture, View(cursor=time, span=span)
+        self._picture, self._view = run_view, View(cursor=time, span=span)
         self._draw()
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
-        cells, picture = (self.scrollable_content_region.width, self.size.height), self._picture
-        of = (cells, *ingredients(picture, self._view)) if picture is not None else None
+        cells, run_view = (self.scrollable_content_region.width, self.size.height), self._picture
+        of = (cells, *ingredients(run_view, self._view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:
             return
         self._drawn_of = of
-        self.show_lines(draw_hosts(picture, self._view, *cells, glyphs=self.glyphs) if picture is not None else [])
+        self.show_lines(draw_hosts(run_view, self._view, *cells, glyphs=self.glyphs) if run_view is not None else [])

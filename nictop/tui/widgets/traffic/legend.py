@@ -15,7 +15,7 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.words import count_noun
 from nictop.traffic.live.run_view import FlowSample, RunSample, RunView
 from nictop.tui.widgets.base.line_view import Span, SpanLine
-from nictop.tui.widgets.charts.plot import time_words
+from nictop.tui.widgets.charts.plot import axis_time_text
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
 
 FLOW_STYLES = ("in", "out")
@@ -24,16 +24,16 @@ CEILING_STYLE = "title"
 
 
 def draw_legend(
-    picture: RunView, view: View, values: RunSample, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
+    run_view: RunView, view: View, values: RunSample, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
 ) -> SpanLine:
     """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none."""
     unit = f"{scale.unit:>{max(0, margin - 1)}} " if margin else ""
     lead: list[Span] = [(unit, "dim")]
     if view.cursor is not None:
-        span = picture.end - picture.start
-        lead.append((f" at {time_words(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
+        span = run_view.end - run_view.start
+        lead.append((f" at {axis_time_text(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
     for shortness in range(3):
-        spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(picture, view, values, shortness)]
+        spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(run_view, view, values, shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
         if used <= width:
@@ -55,8 +55,8 @@ def _flows(flows: Sequence[FlowSample], shortness: int, glyphs: Glyphs) -> list[
     return spans
 
 
-def _cpu(picture: RunView, view: View, values: RunSample, shortness: int) -> list[Span]:
-    host = chosen_host(picture, view)
+def _cpu(run_view: RunView, view: View, values: RunSample, shortness: int) -> list[Span]:
+    host = chosen_host(run_view, view)
     if host is None:
         return []
     busy = next((one.busy for one in values.hosts if one.host.host == host.host), None)
@@ -76,9 +76,9 @@ def _cpu(picture: RunView, view: View, values: RunSample, shortness: int) -> lis
     return spans
 
 
-def draw_ceiling_words(picture: RunView, scale: Scale, width: int, *, margin: int, glyphs: Glyphs) -> SpanLine:
+def draw_ceiling_text(run_view: RunView, scale: Scale, width: int, *, margin: int, glyphs: Glyphs) -> SpanLine:
     """The line rate with its number, or why there is none."""
-    ceiling = picture.ceiling
+    ceiling = run_view.ceiling
     if ceiling is None:
         return ()
     mark = glyphs.ceiling * 2 if scale.ceiling is not None else "  "

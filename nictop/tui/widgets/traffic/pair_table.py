@@ -122,8 +122,8 @@ class OfferTable(ChoiceView):
     def redraw(self) -> None:
         if not self._rows:
             cells = max(10, self.scrollable_content_region.width - 2)
-            said = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
-            self.show_lines([((f" {part}", ""),) for part in said], ((" ", ""),))
+            texts = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
+            self.show_lines([((f" {part}", ""),) for part in texts], ((" ", ""),))
             return
         rows = self._rows
         columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width)

@@ -27,22 +27,22 @@ HOT_SHARE = 0.8
 """Share of all packets from which a queue of several is marked."""
 
 
-def draw_queue_bars(picture: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+def draw_queue_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """The queues of sender and receiver, at most `rows` lines; the queues that carried least are summed up."""
-    hosts = [one for one in picture.hosts if one.role != "observer" and one.nic]
+    hosts = [one for one in run_view.hosts if one.role != "observer" and one.nic]
     lines: list[SpanLine] = []
     for number, one in enumerate(hosts):
         room = (rows - len(lines)) // (len(hosts) - number)
         if room >= 2:
-            lines += _host_lines(picture, one, width, room, glyphs)
+            lines += _host_lines(run_view, one, width, room, glyphs)
     return lines
 
 
-def _host_lines(picture: RunView, one: HostLoadView, width: int, rows: int, glyphs: Glyphs) -> list[SpanLine]:
+def _host_lines(run_view: RunView, one: HostLoadView, width: int, rows: int, glyphs: Glyphs) -> list[SpanLine]:
     queues, others = _queues_of(one)
     count = len(queues) + others
     counted = f" · {count} {'queue' if count == 1 else 'queues'}" if count else ""
-    lines: list[SpanLine] = [((shown(f" {host_label(one, picture.plan)}{counted}", width, glyphs), "title"),)]
+    lines: list[SpanLine] = [((shown(f" {host_label(one, run_view.plan)}{counted}", width, glyphs), "title"),)]
     if not queues:
         return [*lines, ((shown("   no packets counted per queue", width, glyphs), "dim"),)]
     listed = queues if not others and len(queues) < rows else _busiest(queues, max(1, rows - 2))
@@ -106,18 +106,18 @@ class RunQueues(LineView):
         self._picture: RunView | None = None
         self._drawn_of: tuple[object, ...] | None = None
 
-    def show(self, picture: RunView | None) -> None:
-        self._picture = picture
+    def show(self, run_view: RunView | None) -> None:
+        self._picture = run_view
         self._draw()
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
-        cells, picture = (self.size.width, self.size.height), self._picture
-        hosts = picture.hosts if picture is not None else ()
-        of = (cells, picture is None, *((one.host, one.queues, one.carrying) for one in hosts))
+        cells, run_view = (self.size.width, self.size.height), self._picture
+        hosts = run_view.hosts if run_view is not None else ()
+        of = (cells, run_view is None, *((one.host, one.queues, one.carrying) for one in hosts))
         if of == self._drawn_of:
             return
         self._drawn_of = of
-        self.show_lines(draw_queue_bars(picture, *cells, glyphs=self.glyphs) if picture is not None else [])
+        self.show_lines(draw_queue_bars(run_view, *cells, glyphs=self.glyphs) if run_view is not None else [])

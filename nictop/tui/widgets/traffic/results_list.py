@@ -44,9 +44,9 @@ class ResultGroup:
     @property
     def name(self) -> str:
         """Its name in a comparison: label and varied value, or the number of its run."""
-        kept = self.first
-        varied = f"{kept.variable} {kept.value}" if kept.value else ""
-        return " ".join(part for part in (kept.label, varied) if part) or f"run {kept.identity}"
+        run = self.first
+        varied = f"{run.variable} {run.value}" if run.value else ""
+        return " ".join(part for part in (run.label, varied) if part) or f"run {run.identity}"
 
 
 def _runs(row: ResultGroup) -> str:
@@ -68,11 +68,11 @@ def _hosts(row: ResultGroup) -> str:
 
 def _test(row: ResultGroup) -> str:
     """Label, varied value, protocol and streams, seconds, MTU, tool, NICs."""
-    kept, plan, facts = row.first, row.first.result.plan, row.first.result.facts
+    run, plan, facts = row.first, row.first.result.plan, row.first.result.facts
     nics = dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic")))
     words = (
-        kept.label,
-        f"{kept.variable}={kept.value}" if kept.value else "",
+        run.label,
+        f"{run.variable}={run.value}" if run.value else "",
         f"{plan.protocol.upper()} ×{plan.streams} {plan.time} s",
         f"MTU {facts['mtu']}" if facts.get("mtu") else "",
         *plan_options(plan),

@@ -53,13 +53,13 @@ class VisibleRange:
         return self.begin + self.span
 
 
-def sight_of(picture: RunView, view: View) -> VisibleRange:
+def sight_of(run_view: RunView, view: View) -> VisibleRange:
     """The whole run as it is planned; or the newest part of it, or the part around the cursor."""
-    begin = picture.start
-    end = min(max(picture.end, begin + 1.0), begin + MAX_SPAN_SECONDS)
+    begin = run_view.start
+    end = min(max(run_view.end, begin + 1.0), begin + MAX_SPAN_SECONDS)
     if view.span is None or view.span >= end - begin:
         return VisibleRange(begin, end - begin)
-    newest = max((flow.arrivals[-1].time for flow in picture.flows if flow.arrivals), default=begin)
+    newest = max((flow.arrivals[-1].time for flow in run_view.flows if flow.arrivals), default=begin)
     last = max(newest, begin + view.span)
     if view.cursor is not None and view.cursor < last - view.span:
         last = max(view.cursor, begin) + 0.75 * view.span
@@ -67,9 +67,9 @@ def sight_of(picture: RunView, view: View) -> VisibleRange:
     return VisibleRange(last - view.span, view.span)
 
 
-def enlarged(picture: RunView, view: View, steps: int) -> float | None:
+def enlarged(run_view: RunView, view: View, steps: int) -> float | None:
     """Seconds in sight after so many steps in (above 0) or out: halves of the whole run; None: all of it."""
-    everything = sight_of(picture, View()).span
+    everything = sight_of(run_view, View()).span
     now = math.log2(everything / view.span) if view.span else 0.0
     wanted = everything / 2 ** max(0, min(20, round(now) + steps))
     return max(MIN_SPAN_SECONDS, wanted) if wanted < everything > MIN_SPAN_SECONDS else None
@@ -98,21 +98,21 @@ class Scale:
         return f"{value / 1000.0**self.power:g}"
 
 
-def scale_of(picture: RunView, columns: Sequence[Sequence[float | None]]) -> Scale:
+def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]]) -> Scale:
     """The ceiling is on it, unless the run is far below. `columns`: what is in sight of each direction."""
     most = max((value for one in columns for value in one if value is not None), default=0.0)
-    ceiling = picture.ceiling.goodput if picture.ceiling is not None else None
+    ceiling = run_view.ceiling.goodput if run_view.ceiling is not None else None
     if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < MIN_CEILING_SHARE * ceiling:
         return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))) if most > 0 else 1e9, None)
     return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(most, ceiling))), ceiling)
 
 
-def chosen_host(picture: RunView, view: View) -> HostLoadView | None:
+def chosen_host(run_view: RunView, view: View) -> HostLoadView | None:
     """The host whose CPU is drawn."""
-    receiver = picture.flows[0].receiver if picture.flows else None
-    by_name = {one.host: one for one in picture.hosts}
+    receiver = run_view.flows[0].receiver if run_view.flows else None
+    by_name = {one.host: one for one in run_view.hosts}
     found = by_name.get(view.host or "") or by_name.get(receiver or "")
-    return found or (picture.hosts[0] if picture.hosts else None)
+    return found or (run_view.hosts[0] if run_view.hosts else None)
 
 
 def cpu_share(busy: Busy, hottest: bool) -> float:

@@ -180,10 +180,10 @@ def test_the_buffer_of_this_machine_agrees_with_dmesg() -> None:
         os.close(descriptor)
     found = {message.text for message in map(parse_record, records) if message is not None}
     done = subprocess.run(["dmesg", "--kernel", "--notime"], capture_output=True, text=True, check=True)
-    said = {line for line in (" ".join(line.split())[:500] for line in done.stdout.splitlines()) if line}
-    assert len(said) > 0
-    whole = "\n".join(found)  # dmesg prints a text of several lines in several lines
-    assert {line for line in said if line not in whole} == set()
+    expected = {line for line in (" ".join(line.split())[:500] for line in done.stdout.splitlines()) if line}
+    assert len(expected) > 0
+    text = "\n".join(found)  # dmesg prints a text of several lines in several lines
+    assert {line for line in expected if line not in text} == set()
 
 
 @given(st.binary(), st.lists(st.text(max_size=20), max_size=3))

@@ -60,9 +60,9 @@ def test_this_machine_agrees_with_sysctl_and_ip() -> None:
     found = read_settings(read_links()[0])
     assert found.unreadable == {}
     for name, value in found.sysctl.items():
-        said = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
-        if said.returncode == 0:  # sysctl reads another path for a link with a dot in its name
-            assert str(value) == said.stdout.strip()
+        done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
+        if done.returncode == 0:  # sysctl reads another path for a link with a dot in its name
+            assert str(value) == done.stdout.strip()
     assert found.congestion_control == output_of("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
     rules = json.loads(output_of("ip", "-j", "-4", "rule"))
     assert found.policy_rules == len([rule for rule in rules if rule["priority"] not in (0, 32766, 32767)])

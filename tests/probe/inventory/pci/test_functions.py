@@ -116,17 +116,17 @@ def test_physical_function_and_number_of_virtual_functions(capture: Capture) -> 
 def test_this_machine_agrees_with_lspci() -> None:
     if shutil.which("lspci") is None or not os.path.isdir("/sys/bus/pci/devices"):
         pytest.skip("no lspci or no PCI bus here")
-    said = {}
+    from_lspci = {}
     for option in ("-Dvvv", "-Dnnk"):
         done = subprocess.run(["lspci", option], capture_output=True, text=True, check=True)
-        said[option] = blocks(done.stdout)
+        from_lspci[option] = blocks(done.stdout)
     functions, trouble = read_pci()
     assert trouble is None
-    expected = {address for address, block in said["-Dnnk"].items() if re.search(r" \[02[0-9a-f]{2}\]: ", block)}
+    expected = {address for address, block in from_lspci["-Dnnk"].items() if re.search(r" \[02[0-9a-f]{2}\]: ", block)}
     assert {function.address for function in functions} == expected
     for function in functions:
-        assert_lspci(function, said["-Dvvv"][function.address], said["-Dnnk"][function.address])
-        name = re.sub(r" \[[0-9a-f]{4}:.*", "", said["-Dnnk"][function.address].split("]: ", 1)[1].split("\n")[0])
+        assert_lspci(function, from_lspci["-Dvvv"][function.address], from_lspci["-Dnnk"][function.address])
+        name = re.sub(r" \[[0-9a-f]{4}:.*", "", from_lspci["-Dnnk"][function.address].split("]: ", 1)[1].split("\n")[0])
         if function.vendor_name and function.device_name:
             assert f"{function.vendor_name} {function.device_name}" == name
 

@@ -71,10 +71,10 @@ def test_groups_of_a_captured_guest(capture: Callable[[str], Path]) -> None:
     functions, _ = read_pci(str(root / "sys"), lambda wanted: {})
     found, trouble = read_iommu(functions, str(root / "sys"))
     assert trouble is None
-    said = {
+    expected = {
         int(match[1])
         for block in (root / "cmd/lspci-Dvvv").read_text().split("\n\n")
         if "Ethernet controller" in block and (match := re.search(r"IOMMU group: (\d+)", block))
     }
-    assert {group.number for group in found} == said
-    assert [group.number for group in found] == sorted(said)
+    assert {group.number for group in found} == expected
+    assert [group.number for group in found] == sorted(expected)

@@ -80,11 +80,11 @@ async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(si
         await with_finding(screen, JUMBO)
         await screen.press("f")
         assert shows(screen, FixScreen)
-        said = dialog_text(screen)
-        assert "Changes are disabled for alma-load-001." in said
-        assert "nictop --allow-changes" in said
-        assert "allow_changes = true below [hosts.alma-load-001]" in said
-        assert str(JUMBO.commands[0]) in said
+        text = dialog_text(screen)
+        assert "Changes are disabled for alma-load-001." in text
+        assert "nictop --allow-changes" in text
+        assert "allow_changes = true below [hosts.alma-load-001]" in text
+        assert str(JUMBO.commands[0]) in text
         await screen.press("y")
         assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
         await screen.press("escape")

@@ -84,8 +84,8 @@ async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(
 
 def queues(namespace: Namespace) -> list[str]:
     """Those in use now, as ethtool has it."""
-    said = namespace.run(["ethtool", "-l", LINK]).partition("Current hardware settings")[2]
-    return re.findall(r"^(?:RX|TX):\s+(\d+)$", said, re.MULTILINE)
+    current = namespace.run(["ethtool", "-l", LINK]).partition("Current hardware settings")[2]
+    return re.findall(r"^(?:RX|TX):\s+(\d+)$", current, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("namespaces")

@@ -414,9 +414,9 @@ async def test_idle_queues_fold_and_unfold() -> None:
         busy = [("rx", number, (900 * (number == 7), 0, None, None, 0, None)) for number in range(12)]
         await screen.receive(hello(), inventory(nic))
         for time, queues in ((1.0, quiet), (2.0, busy)):
-            heard = counters(time, {2: (0, 0)}).counters
-            assert heard is not None
-            await screen.receive(Line(counters=replace(heard, queues={2: tuple(queues)})))
+            record = counters(time, {2: (0, 0)}).counters
+            assert record is not None
+            await screen.receive(Line(counters=replace(record, queues={2: tuple(queues)})))
         await screen.press("2")
         assert any("11 idle queues: 0-6,8-11" in line for line in screen.lines(QueueView))
         rows = [line.split()[0] for line in screen.lines(QueueView) if "idle queues" not in line]

@@ -23,7 +23,7 @@ from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
-from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
+from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.status.status_line import StatusLine
@@ -41,7 +41,7 @@ real = pytest.mark.skipif(missing_requirement() is not None, reason=str(missing_
 
 
 @pytest.fixture(autouse=True)
-def kept_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def results_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Results are kept in a directory of the test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     yield tmp_path / "nictop" / "runs"
@@ -65,7 +65,7 @@ def title(runs: ScreenWithTraffic) -> str:
 @real
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_disk(
-    size: tuple[int, int], kept_here: Path
+    size: tuple[int, int], results_directory: Path
 ) -> None:
     async with two_hosts(size, rate="50mbit") as runs:
         await runs.start()
@@ -78,12 +78,12 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         assert "received by b" in runs.run_text()
         assert "verified" in runs.run_text()
         assert title(runs).startswith(" a:nictopt → b:nictopt")
-        assert [one.identity for _, one in stored_runs(kept_here).runs] == [kept.identity]
+        assert [one.identity for _, one in stored_runs(results_directory).runs] == [kept.identity]
         assert runs.generators() == []
 
 
 @real
-async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(kept_here: Path) -> None:
+async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(results_directory: Path) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
@@ -96,7 +96,7 @@ async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(kept_here: P
         assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
-        ((_, kept),) = stored_runs(kept_here).runs
+        ((_, kept),) = stored_runs(results_directory).runs
         assert kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
         await runs.press("escape")
         assert isinstance(runs.app.screen, TrafficScreen)
@@ -131,7 +131,7 @@ async def test_a_run_that_is_stopped_at_the_start_leaves_nothing(stage: str) -> 
 
 
 @real
-async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
+async def test_a_run_goes_on_when_its_screen_is_left(results_directory: Path) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
@@ -147,7 +147,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
         await runs.wait_until_finished()
         await runs.press("1")
         assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
-        assert len(stored_runs(kept_here).runs) == 1
+        assert len(stored_runs(results_directory).runs) == 1
 
 
 @real
@@ -306,7 +306,7 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
                 lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")  # type: ignore[misc]
             )
             await runs.press("enter")
-            await runs.until(lambda: not runs.nictop.traffic.asks)
+            await runs.until(lambda: not runs.nictop.traffic.awaits_answer)
         await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
@@ -322,10 +322,10 @@ async def test_change_is_asked_for_once_when_news_of_the_run_comes_as_the_dialog
         await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
         asked = runs.app.screen
         assert isinstance(asked, ChangeScreen)
-        asked.press("yes")
+        asked.action_yes()
         runs.nictop.traffic.publish()
         assert not any(isinstance(screen, ChangeScreen) for screen in runs.app.screen_stack)
-        await runs.until(lambda: not runs.nictop.traffic.asks)
+        await runs.until(lambda: not runs.nictop.traffic.awaits_answer)
         await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
         await runs.press("escape")
         await runs.wait_until_finished()
@@ -466,8 +466,8 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
             lines = form_screen.query_one("#run-command", LineView).lines[:-1]
             return " ".join("".join(text for text, _ in line).strip() for line in lines).removeprefix("= ")
 
-        hosts_words = "vm1.example=vm1.example.example vm2.example=vm2.example.example"
-        assert command() == f"nictop traffic {hosts_words}"
+        arguments = "vm1.example=vm1.example.example vm2.example=vm2.example.example"
+        assert command() == f"nictop traffic {arguments}"
         for word, value in (
             ("direction", "server → client"),
             ("streams", "4"),
@@ -476,8 +476,8 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
         ):
             form.set_word(word, value)
             await screen.settle()
-            program, *arguments = shlex.split(command())
-            options = parse(arguments)
+            program, *rest = shlex.split(command())
+            options = parse(rest)
             _, request = run_hosts(options, request_of(options, plain=False))
             assert program == "nictop"
             assert request == form_screen._choice.request, value
@@ -557,7 +557,7 @@ def write_set_up(directory: Path, experiment: str, label: str, gigabits: float, 
 
 async def open_kept(screen: Screen) -> SetUpList:
     await screen.press("7")
-    assert isinstance(screen.app.screen, KeptScreen)
+    assert isinstance(screen.app.screen, ResultsScreen)
     table = screen.app.screen.query_one(SetUpList)
     await wait_until(screen, lambda: "Reading" not in "".join(text for line in table.lines for text, _ in line))
     await screen.settle()
@@ -565,9 +565,9 @@ async def open_kept(screen: Screen) -> SetUpList:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: Path) -> None:
-    write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0)
-    write_set_up(kept_here, "b2b2b2b2b2", "passthrough[/b]", 8.0)
+async def test_two_kept_set_ups_are_compared(size: tuple[int, int], results_directory: Path) -> None:
+    write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0)
+    write_set_up(results_directory, "b2b2b2b2b2", "passthrough[/b]", 8.0)
     async with live_screen(size) as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         table = await open_kept(screen)
@@ -583,13 +583,13 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: P
         assert any("Worse: vswitch = " in line for line in screen.drawn())
 
 
-async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
-    write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=2)
+async def test_a_kept_run_is_drawn_as_it_was(results_directory: Path) -> None:
+    write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0, runs=2)
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
         await screen.press("enter")
-        assert shown(screen) is KeptRunScreen
+        assert shown(screen) is StoredRunScreen
         await screen.settle()
         assert any("4.00 Gb/s received by b" in row for row in screen.drawn())
         await screen.press("right_square_bracket")
@@ -598,9 +598,9 @@ async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
         assert "run 2 of 2" in screen.drawn()[2]
 
 
-async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_here: Path) -> None:
-    write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
-    (known,) = [path for path, _ in stored_runs(kept_here).runs]
+async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(results_directory: Path) -> None:
+    write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
+    (known,) = [path for path, _ in stored_runs(results_directory).runs]
     (known.parent / f"x{known.name[1:]}").write_text("{")
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))

@@ -48,7 +48,7 @@ def words(**typed: str) -> dict[str, str]:
     return {**presets(FIELDS.values()), **typed}
 
 
-def said(**typed: str) -> str:
+def error_text(**typed: str) -> str:
     """Why these words make no job; "": they make one."""
     try:
         set_up_of(words(**typed), PLACE)
@@ -89,7 +89,7 @@ def test_what_is_missing_is_no_mistake_yet() -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
-    assert said(job=QUEUES, queues="x") == '"x" is not an integer'
-    assert said(job=INTERRUPTS, cpus="3-1") == '"3-1" is not a CPU list'
-    assert said(address="192.0.2.0/24").endswith("not a host address")
-    assert said(address="192.0.2.10/24", default_route=YES, gateway="198.51.100.1").startswith("gateway")
+    assert error_text(job=QUEUES, queues="x") == '"x" is not an integer'
+    assert error_text(job=INTERRUPTS, cpus="3-1") == '"3-1" is not a CPU list'
+    assert error_text(address="192.0.2.0/24").endswith("not a host address")
+    assert error_text(address="192.0.2.10/24", default_route=YES, gateway="198.51.100.1").startswith("gateway")

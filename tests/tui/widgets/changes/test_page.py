@@ -105,11 +105,11 @@ def test_every_sequence_of_events_is_drawn(
 
 
 def test_the_plan_is_shown_before_anything_is_done() -> None:
-    said = words(after(Prepared(PLAN, False), decision=""))
-    assert "Not applied yet. vm1 rolls back automatically after 30 s unless you confirm, or if the" in said
-    assert "▲  resets ens4" in said
-    assert "current      mtu 1500" in said
-    assert "new          mtu 9000" in said
+    text = words(after(Prepared(PLAN, False), decision=""))
+    assert "Not applied yet. vm1 rolls back automatically after 30 s unless you confirm, or if the" in text
+    assert "▲  resets ens4" in text
+    assert "current      mtu 1500" in text
+    assert "new          mtu 9000" in text
     assert change_status(after(Prepared(PLAN, False), decision=""), 0.0) == ""
     assert "This may disconnect vm1" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
 
@@ -141,10 +141,10 @@ def test_whether_it_has_helped() -> None:
 
 @pytest.mark.parametrize("outcome", sorted(OUTCOME_STYLES))
 def test_its_end_is_said(outcome: Outcome) -> None:
-    said = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
-    assert "for this reason" in said
-    assert ("Logged: see nictop changes" in said) == (outcome in ("kept", "undone", "failed", "unknown"))
-    assert ("to make it persistent" in said) == (outcome == "kept")
+    text = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
+    assert "for this reason" in text
+    assert ("Logged: see nictop changes" in text) == (outcome in ("kept", "undone", "failed", "unknown"))
+    assert ("to make it persistent" in text) == (outcome == "kept")
 
 
 def test_why_it_is_undone_is_said_once() -> None:

@@ -23,7 +23,7 @@ from tests.support.screen import running
 from tests.traffic.runs import load, result
 
 
-def kept(value: str, *gigabits: float, cost: float = 0.2, **more: object) -> list[StoredRun]:
+def swept(value: str, *gigabits: float, cost: float = 0.2, **more: object) -> list[StoredRun]:
     """Runs of one value of a sweep; the server pays twice as much as the client."""
     hosts = (load("a", per_gigabit=cost), load("b", "server", per_gigabit=2 * cost))
     return [
@@ -35,7 +35,7 @@ def kept(value: str, *gigabits: float, cost: float = 0.2, **more: object) -> lis
 
 
 def sweep() -> tuple[SetUpPoint, ...]:
-    return set_up_points([*kept("512", 1.8, 2.0, 2.5, cost=0.4), *kept("8K", 5.0, 5.0, 5.0, cost=0.1)])
+    return set_up_points([*swept("512", 1.8, 2.0, 2.5, cost=0.4), *swept("8K", 5.0, 5.0, 5.0, cost=0.1)])
 
 
 def text(lines: Iterable[SpanLine]) -> list[str]:
@@ -87,15 +87,15 @@ def test_the_ceiling_stands_in_its_cell() -> None:
     columns = len(draw_points(sweep(), 80, 4)[2][1][0]) + len(draw_points(sweep(), 80, 4)[2][3][0]) + 1
     assert bar.index("┊") == int(0.941 * columns)
     assert bar.count("█") == columns // 2
-    far = [replace(one, result=replace(one.result, ceiling=Ceiling(1e12, 1.0, "far"))) for one in kept("1", 5.0)]
+    far = [replace(one, result=replace(one.result, ceiling=Ceiling(1e12, 1.0, "far"))) for one in swept("1", 5.0)]
     assert not any("┊" in line for line in text(draw_points(set_up_points(far), 80, 4)))
 
 
 def test_failed_runs_are_said_and_have_no_bar() -> None:
     failure = Failure("refused", "nobody listens")
-    lines = text(draw_points(set_up_points([*kept("512", 2.0), *kept("8K", 3.0, 3.0, failure=failure)]), 80, 4))
+    lines = text(draw_points(set_up_points([*swept("512", 2.0), *swept("8K", 3.0, 3.0, failure=failure)]), 80, 4))
     assert "no result: 2 of 2 runs failed" in lines[2] and "█" not in lines[2]
-    mixed = set_up_points([*kept("512", 2.0), *kept("512", 3.0, failure=failure)])
+    mixed = set_up_points([*swept("512", 2.0), *swept("512", 3.0, failure=failure)])
     assert "1 failed" in text(draw_points(mixed, 120, 4))[1]
 
 
@@ -115,7 +115,7 @@ RATES = st.lists(st.floats(0, 1e6), min_size=1, max_size=3)
 def test_any_points_fit_any_size(
     groups: list[tuple[str, list[float], float]], size: tuple[int, int], glyphs: Glyphs
 ) -> None:
-    runs = [one for value, rates, cost in groups for one in kept(value, *rates, cost=cost)]
+    runs = [one for value, rates, cost in groups for one in swept(value, *rates, cost=cost)]
     lines = text(draw_points(set_up_points(runs), *size, glyphs=glyphs))
     assert bool(lines) == bool(runs)
     assert all(cells(line) <= size[0] for line in lines)

@@ -15,6 +15,7 @@ from nictop.tui.widgets.charts.plot import (
     Canvas,
     ColumnCache,
     along,
+    axis_time_text,
     column_means,
     draw_area,
     means,
@@ -23,7 +24,6 @@ from nictop.tui.widgets.charts.plot import (
     time_axis,
     time_chart,
     time_ticks,
-    time_words,
     value_ticks,
 )
 
@@ -187,7 +187,7 @@ def test_times_are_round_and_have_room() -> None:
     ],
 )  # fmt: skip
 def test_times_are_as_fine_as_the_span_needs(time: float, span: float, words: str) -> None:
-    assert time_words(time, span) == words
+    assert axis_time_text(time, span) == words
 
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)

@@ -15,9 +15,9 @@ from nictop.model.rates.load import ThreadShare
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.widgets.cpu.cpu_block import draw_cpu_map, draw_cpu_table
+from nictop.tui.widgets.cpu.nic_view import NicPage
 from nictop.tui.widgets.cpu.strip import SATURATED
 from nictop.tui.widgets.cpu.view import (
-    CpuPage,
     CpuView,
     draw_cpus,
     draw_machine,
@@ -32,7 +32,7 @@ from tests.tui.widgets.cpu.guest import big_host, cpu_trends, link_of, loaded_gu
 SIZES = [(80, 18), (120, 28), (200, 42), (60, 12), (40, 6)]
 
 
-def drawn(width: int, height: int, *, selected: int = 3, glyphs: Glyphs = UNICODE) -> CpuPage:
+def drawn(width: int, height: int, *, selected: int = 3, glyphs: Glyphs = UNICODE) -> NicPage:
     guest, parts = loaded_guest()
     return draw_cpus(link_of(guest), guest, width, height, cpu_trends(parts), selected=selected, glyphs=glyphs)
 

@@ -9,8 +9,9 @@ import pytest
 from nictop.model.queues.map import queue_map
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Queue
+from nictop.tui.widgets.cpu.nic_view import NicPage
 from nictop.tui.widgets.cpu.queue_table import table_columns
-from nictop.tui.widgets.cpu.queues import QueuePage, QueueView, draw_queues
+from nictop.tui.widgets.cpu.queues import QueueView, draw_queues
 from tests.support.captured import captured_lines
 from tests.support.screen import live_screen
 from tests.tui.widgets.cpu.guest import big_host, link_of, loaded_guest, queue_trends, text
@@ -18,7 +19,7 @@ from tests.tui.widgets.cpu.guest import big_host, link_of, loaded_guest, queue_t
 SIZES = [(80, 18), (120, 28), (200, 42), (60, 12), (40, 6)]
 
 
-def drawn(width: int, height: int, name: str = "ens256", selected: int = 3, glyphs: Glyphs = UNICODE) -> QueuePage:
+def drawn(width: int, height: int, name: str = "ens256", selected: int = 3, glyphs: Glyphs = UNICODE) -> NicPage:
     guest, parts = loaded_guest()
     link = link_of(guest, name)
     return draw_queues(link, guest, width, height, queue_trends(link, guest, parts), selected=selected, glyphs=glyphs)

@@ -71,8 +71,8 @@ def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
 
 def test_the_fix_of_the_panel_is_the_first_one_with_commands() -> None:
     by_hand = Fix("firmware", "switch SR-IOV on", ())
-    said = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
-    assert worst_fix(said) == (said.findings[0], RENAME)
+    diagnosis = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
+    assert worst_fix(diagnosis) == (diagnosis.findings[0], RENAME)
     assert worst_fix(Diagnosis((finding(fixes=(by_hand,)),), ())) is None
     assert worst_fix(Diagnosis((), ())) is None
     assert worst_fix(None) is None

@@ -14,7 +14,7 @@ from textual.app import App, ComposeResult
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.traffic.live.flow_view import Arrival, FlowView
+from nictop.traffic.live.flow_view import FlowView, ReceivedInterval
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.base.line_view import SpanLine
@@ -229,7 +229,7 @@ def test_without_block_characters_everything_is_ascii() -> None:
 
 
 def arbitrary_flow(values: list[tuple[float, float, float]], back: bool) -> FlowView:
-    arrivals = sorted((Arrival(*one) for one in values), key=lambda one: one.time)
+    arrivals = sorted((ReceivedInterval(*one) for one in values), key=lambda one: one.time)
     return replace(flow(steady(0), until=0, back=back), arrivals=tuple(arrivals))
 
 
@@ -281,7 +281,7 @@ class Chart(App[None]):
     def compose(self) -> ComposeResult:
         yield RunChart()
 
-    def on_run_chart_looked(self) -> None:
+    def on_run_chart_view_changed(self) -> None:
         self.looks += 1
 
 

@@ -14,13 +14,13 @@ from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import Arrival
+from nictop.traffic.live.flow_view import ReceivedInterval
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.stacked_chart import columns, draw_split, shares, stack_cells
-from nictop.tui.widgets.traffic.host_text import carrying_words, datagram_words, hottest_words, packet_words
+from nictop.tui.widgets.traffic.host_text import carrying_text, datagram_text, hottest_text, packet_text
 from nictop.tui.widgets.traffic.hosts import RunHosts, draw_hosts
 from nictop.tui.widgets.traffic.viewport import View, VisibleRange
 from tests.support.screen import running
@@ -92,24 +92,24 @@ def test_a_run_that_is_over_is_told_by_what_counts_of_it() -> None:
 
 
 def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
-    assert hottest_words(FULL)[1] == ("CPU1 100 % ▲", "bad")
-    assert hottest_words(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
-    assert hottest_words(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == ("CPU1  60 %  ", "")
+    assert hottest_text(FULL)[1] == ("CPU1 100 % ▲", "bad")
+    assert hottest_text(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
+    assert hottest_text(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == ("CPU1  60 %  ", "")
     taken = replace(FULL, steal=0.3)
     lines = draw_hosts(run_view(flow(steady(1e9)), hosts=(HostLoadView("client", "a", "", (taken,)),)), View(), 120, 1)
     assert styles(lines, "15 %") == {"warn"}
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert not packet_words(None) and not carrying_words(None) and not datagram_words(Arrival(1, 1, 1e9))
-    assert "".join(part for part, _ in packet_words(Packets(1, 1, None, 5000.0, None))) == "TX 5.00 kpps"
-    assert "".join(part for part, _ in carrying_words(Carrying(1, 0, 1.0, 1, (3, 1)))) == "queue 0 CPU 1,3"
-    assert carrying_words(Carrying(1)) == []
+    assert not packet_text(None) and not carrying_text(None) and not datagram_text(ReceivedInterval(1, 1, 1e9))
+    assert "".join(part for part, _ in packet_text(Packets(1, 1, None, 5000.0, None))) == "TX 5.00 kpps"
+    assert "".join(part for part, _ in carrying_text(Carrying(1, 0, 1.0, 1, (3, 1)))) == "queue 0 CPU 1,3"
+    assert carrying_text(Carrying(1)) == []
 
 
 def test_lost_packets_are_bad() -> None:
-    assert ("11", "bad") in packet_words(Packets(1, 1, 1.0, 1.0, 11))
-    lost = datagram_words(Arrival(1, 1, 1e9, packets=1000, lost=12, jitter=0.25))
+    assert ("11", "bad") in packet_text(Packets(1, 1, 1.0, 1.0, 11))
+    lost = datagram_text(ReceivedInterval(1, 1, 1e9, packets=1000, lost=12, jitter=0.25))
     assert "".join(part for part, _ in lost) == "lost 12 of 1000 jitter 250 µs"
     assert ("12 of 1000", "bad") in lost
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided_address import AddressRequest, address_fix, check_address
-from nictop.changes.guided_address_files import address_files, address_now
+from nictop.changes.guided.address import AddressRequest, address_fix, check_address
+from nictop.changes.guided.address_files import address_files, address_now
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list

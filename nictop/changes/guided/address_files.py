@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from nictop.changes.guided_address import AddressRequest
+from nictop.changes.guided.address import AddressRequest
 from nictop.probe.records import Link
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import Command, command, print_lines

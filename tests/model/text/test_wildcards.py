@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.wildcards import MAX_PATTERN_CHARS, matches
+from nictop.model.text.wildcards import MAX_PATTERN_CHARS, matches
 
 ALPHABET = st.sampled_from("ab*?[]!-c")
 
