@@ -466,8 +466,8 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
             lines = form_screen.query_one("#run-command", LineView).lines[:-1]
             return " ".join("".join(text for text, _ in line).strip() for line in lines).removeprefix("= ")
 
-        arguments = "vm1.example=vm1.example.example vm2.example=vm2.example.example"
-        assert command() == f"nictop traffic {arguments}"
+        host_words = "vm1.example=vm1.example.example vm2.example=vm2.example.example"
+        assert command() == f"nictop traffic {host_words}"
         for word, value in (
             ("direction", "server → client"),
             ("streams", "4"),
