@@ -19,6 +19,7 @@ import nictop.tui.controllers.nictop
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Line
+from nictop.rules import Diagnosis
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.base import Opener
 from nictop.tui.widgets.base.line_view import LineView
@@ -130,6 +131,15 @@ class Screen:
 
     async def settle(self) -> None:
         await settle(self.app)
+
+    async def show_diagnosis(self, result: Diagnosis) -> None:
+        """Show it in place of that of the rules, which have been run on all that is known by then."""
+        rules, hosts = self.nictop.diagnosis, self.nictop.hosts
+        await wait_until(
+            self, lambda: not rules._running and rules._diagnosed == tuple(one.snapshot for one in hosts.sessions)
+        )
+        rules.publish(result)
+        await self.settle()
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

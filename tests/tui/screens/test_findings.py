@@ -41,9 +41,7 @@ async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
 async def show(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
     """A diagnosis of one's own, in place of that of the rules."""
     await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
-    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
-    screen.nictop.diagnosis.publish(Diagnosis(findings, skipped))
-    await screen.settle()
+    await screen.show_diagnosis(Diagnosis(findings, skipped))
 
 
 def copied(screen: Screen) -> str:

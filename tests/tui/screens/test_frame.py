@@ -55,8 +55,7 @@ async def two(screen: Screen, hosts: ScriptedHosts) -> None:
         lines = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
         hosts[name].send(SourceState("live"), hello(), inventory(*lines), counters(1.0, {2: (0, 0)}))
     await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-    screen.nictop.diagnosis.publish(Diagnosis((finding(host="vm1"), finding(host="vm1", severity="info")), ()))
-    await screen.settle()
+    await screen.show_diagnosis(Diagnosis((finding(host="vm1"), finding(host="vm1", severity="info")), ()))
 
 
 def tab(screen: Screen) -> str:
@@ -169,7 +168,8 @@ async def test_badges() -> None:
         await two(screen, hosts)
         assert "4 Findings ▲1 5 Hosts 2 6 Traffic 7" in screen.drawn()[0]
         hosts["vm2"].send(SourceState("failed", "no python3"))
-        screen.nictop.diagnosis.publish(Diagnosis((finding(severity="critical"), finding()), ()))
+        await wait_until(screen, lambda: screen.nictop.hosts.by_name["vm2"].snapshot.state == "failed")
+        await screen.show_diagnosis(Diagnosis((finding(severity="critical"), finding()), ()))
         await wait_until(screen, lambda: "4 Findings ✖2 5 Hosts 2 ✖ 6 Traffic" in screen.drawn()[0])
 
 

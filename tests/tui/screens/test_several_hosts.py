@@ -243,7 +243,7 @@ async def test_the_overview_marks_the_worst_finding_of_each_nic() -> None:
         )
         ifindexes = {"eth1": 3, "ens192": 2}
         about_links = tuple(replace(one, ifindex=ifindexes[one.subject]) for one in findings)
-        screen.nictop.diagnosis.publish(Diagnosis(about_links, ()))
+        await screen.show_diagnosis(Diagnosis(about_links, ()))
         await screen.press("5")
         lines = screen.lines(OverviewTable)
         assert [line[1] for line in lines] == ["·", " ", " ", "✖", " "]

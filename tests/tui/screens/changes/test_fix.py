@@ -65,9 +65,7 @@ def shows(screen: Screen, kind: type[object]) -> bool:
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
     """The live screen of a scripted host with one finding."""
     await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
-    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
-    screen.nictop.diagnosis.publish(Diagnosis((finding(subject=subject, fixes=(fix,)),), ()))
-    await screen.settle()
+    await screen.show_diagnosis(Diagnosis((finding(subject=subject, fixes=(fix,)),), ()))
 
 
 # ---------------------------------------------------------------------------------------------- what is not done

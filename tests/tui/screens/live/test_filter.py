@@ -154,10 +154,8 @@ async def test_the_filter_in_a_recording() -> None:
 async def test_filter_of_the_findings() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         found = (finding(subject="ens192", title="is slow"), finding(subject="ens224", title="is down"))
-        screen.nictop.diagnosis.publish(Diagnosis(found, ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis(found, ()))
         await screen.press("4", "slash", *"DOWN 224")
         listed = screen.app.screen.query_one(FindingList)
         assert [entry.about for entry in listed.entries] == [found[1]]

@@ -14,7 +14,7 @@ from nictop.tui.widgets.devices.table import DeviceTable, device_findings, layou
 from tests.model.hosts import live_host
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen
 
 NICS = (
     link(1, "lo", type=772, flags=0x49),
@@ -78,9 +78,7 @@ def test_findings_by_device() -> None:
 
 async def publish(screen: Screen, *findings: Finding) -> None:
     await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
-    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
-    screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
-    await screen.settle()
+    await screen.show_diagnosis(Diagnosis(findings, ()))
 
 
 def row_with(screen: Screen, name: str) -> str:
