@@ -107,6 +107,12 @@ def test_singular_and_plural() -> None:
     )
 
 
+def test_seconds_of_both_ends_are_named_if_they_differ() -> None:
+    ends = flow(1.0, sent=Total(True, True, 11.0, 0.95e9), received=Total(False, False, 10.0, 1e9))
+    (text,) = [one.text for one in result_sentences(result(flows=(ends,))) if one.kind == "sender"]
+    assert text == "950 Mb/s sent by a in 11.0 s (received in 10.0 s), 0 retransmits"
+
+
 def test_sentences_of_a_run_that_may_be_ranked() -> None:
     sent = Total(True, True, 10.0, 5.01e9, retransmits=12)
     figures = SocketFigures("a", 312, 1448, 130, 0.0, 0.0, "cubic")

@@ -37,6 +37,8 @@ DIRECTION_TEXTS = {
     "bidirectional": "both directions",
 }
 PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "not verified", "unknown": "not verified"}
+MAX_SECONDS_APART = 0.02
+"""Share by which the seconds of both ends differ before they are named: then the rates cannot be compared."""
 
 
 class ResultSentence(NamedTuple):
@@ -173,6 +175,9 @@ def _goodput_text(result: Result, flow: Flow) -> str:
 def _sent_text(result: Result, flow: Flow) -> str:
     assert flow.sent is not None
     parts = [f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"]
+    received = flow.received
+    if received is not None and abs(flow.sent.seconds - received.seconds) > MAX_SECONDS_APART * received.seconds:
+        parts[0] += f" in {units.duration(flow.sent.seconds)} (received in {units.duration(received.seconds)})"
     if flow.retransmits is not None:
         each = flow.retransmits_per_gigabyte
         more = f" ({units.significant(each)} per GB)" if flow.retransmits and each is not None and each < 999.5 else ""
