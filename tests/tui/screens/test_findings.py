@@ -26,6 +26,7 @@ from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
+INTERFACES = ((2, "ens192"), (3, "ens256"))
 UUID = "77777777-7777-3777-8777-777777777777"
 
 
@@ -276,6 +277,47 @@ async def test_copy_takes_the_command_that_the_panel_shows() -> None:
         await screen.press("y")
         assert copied(screen) == "\n".join(step_texts(RENAME.commands))
         await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
+
+
+async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
+    """The worst of all findings, in the line below the view, is of another interface."""
+    own = replace(RENAME, commands=commands("ip link set ens256 up"))
+    async with live_screen(NARROW) as screen:
+        await show(screen)
+        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
+        findings = (worst, replace(finding(subject="ens256", fixes=(own,)), ifindex=3))
+        screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
+        await screen.settle()
+        for keys in ((), ("2",), ("3",)):
+            await screen.press("1", "home", "down", *keys, "y")
+            assert screen.chosen() == "ens256"
+            assert copied(screen) == "ip link set ens256 up"
+            await screen.press("1", "home", *keys, "y")
+            assert copied(screen) == "\n".join(step_texts(RENAME.commands))
+        screen.nictop.diagnosis.publish(Diagnosis((worst, replace(findings[1], fixes=())), ()))
+        await screen.press("1", "home", "down")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+
+
+async def test_only_the_details_of_an_interface_do_not_offer_the_fix_of_another() -> None:
+    async with live_screen(NARROW) as screen:
+        await show(screen)
+        screen.nictop.diagnosis.publish(Diagnosis((replace(finding(subject="ens256"), ifindex=9),), ()))
+        await screen.press("enter")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+        await screen.press("escape")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [True, True]
+
+
+async def test_the_fix_of_another_host_is_not_offered() -> None:
+    """The line below the view has the worst finding of all hosts."""
+    async with live_screen(NARROW) as screen:
+        await show(screen, finding(host="another"))
+        assert any("Wired connection 1" in line for line in screen.lines(FindingsPanel))
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+        await screen.press("4")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [True, True]
 
 
 async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
