@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual.geometry import Size
@@ -14,12 +15,15 @@ from nictop.probe.records import Line
 from nictop.rules import RULES, Diagnosis, Finding, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.tui.app import NictopApp
+from nictop.tui.screens.dialogs.no_clipboard import NoClipboardScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.detail import FactsView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.page import FindingPage
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from tests.support.dialogs import dialog_lines, press_button
 from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
@@ -355,13 +359,41 @@ async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None
         assert written == [f"\x1b]52;c;{expected}\a"]
 
 
-async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live_screen(NARROW) as screen:
+async def test_a_console_without_a_clipboard_shows_all_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In full, however long they are, and a file takes them; one that exists is not replaced."""
+    monkeypatch.chdir(tmp_path)
+    long = commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(60)), "nmcli con up <NAME>")
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         screen.nictop._copy = None
-        await show(screen, finding())
+        await show(screen, finding(fixes=(replace(RENAME, commands=long),)))
         await screen.press("y")
-        await wait_until(screen, lambda: any("No clipboard on this console" in row for row in screen.drawn()))
         assert copied(screen) == ""
+        assert "No clipboard on this console" in "".join(screen.drawn())
+        lines = dialog_lines(screen).splitlines()
+        assert lines[:2] == [" to be typed on alma-load-001", " fill in <NAME>"]
+        assert all(line.endswith(" \\") for line in lines[2:-2])
+        shown = " ".join(" ".join(line.removesuffix("\\").split()) for line in lines[2:])
+        assert shown == " ".join(step_texts(long))
+        assert not any("nmcli con up" in row for row in screen.drawn())
+        await screen.press(*("pagedown",) * 9)
+        assert any("nmcli con up '<NAME>'" in row for row in screen.drawn())
+        await press_button(screen, "Save to file…")
+        name = screen.app.screen.query_one(TextInput).value
+        await screen.press("enter")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, NoClipboardScreen))
+        path = tmp_path / name
+        assert path.read_text() == "".join(f"{line}\n" for line in step_texts(long))
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.write_text("mine")
+        await press_button(screen, "Save to file…")
+        screen.app.screen.query_one(TextInput).value = name
+        await screen.press("enter")
+        await wait_until(screen, lambda: any("is there already" in row for row in screen.drawn()))
+        assert path.read_text() == "mine"
+        await screen.press("escape", "escape")
+        assert isinstance(screen.app.screen, LiveScreen)
 
 
 async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:
