@@ -339,6 +339,27 @@ async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
         assert screen.app.screen.check_action("copy", ()) is False, "it has no commands"
 
 
+async def test_the_chosen_fix_stays_chosen_while_its_finding_changes() -> None:
+    """As while NetworkManager retries DHCP: title and severity change, the order of findings and of fixes too."""
+    second = replace(RENAME, title="Set a static address", commands=commands("nmcli con up two"))
+    first = finding(fixes=(RENAME, second), title="no DHCP reply yet")
+    failed = replace(first, severity="critical", title="DHCP failed", fixes=(second, RENAME))
+    other = finding(subject="ens256", fixes=(RENAME,))
+    async with live_screen(NARROW) as screen:
+        await show(screen, first, other)
+        await screen.press("4", "right")
+        for findings in ((failed, other), (other, first), (other,), (failed, other), (replace(other, why=""), first)):
+            screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
+            await screen.settle()
+            page = screen.lines(FindingPage)
+            assert " ens224: " in page[0]
+            assert "Set a static address" in page[1]
+        await screen.press("y")
+        assert copied(screen) == "nmcli con up two"
+        await screen.press("up", "down")
+        assert "Rename the profile" in screen.lines(FindingPage)[1], "another finding was chosen meanwhile"
+
+
 async def test_copy_says_what_has_to_be_filled_in() -> None:
     fix = replace(RENAME, commands=commands("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'"))
     async with live_screen(NARROW) as screen:
