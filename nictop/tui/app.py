@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
     from nictop.rules import Finding, Fix
+    from nictop.rules.finding import WhereToType
+    from nictop.rules.fixes.commands import Step
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Connect
@@ -89,6 +91,7 @@ class NictopApp(App[None]):
             self,
             self.show_notice,
             self.copy_to_clipboard if has_clipboard else None,
+            show_lines=self._show_lines,
             interval=interval,
             allow_changes=allow_changes,
         )
@@ -406,6 +409,12 @@ class NictopApp(App[None]):
         """For some seconds; names in it are no markup."""
         shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
+
+    def _show_lines(self, lines: Sequence[Step | str], notes: Sequence[str], where: WhereToType) -> None:
+        """Of what cannot be copied."""
+        from nictop.tui.screens.dialogs.no_clipboard import NoClipboardScreen
+
+        self.push_screen(NoClipboardScreen(lines, notes, where))
 
     def _show_end_of_change(self) -> None:
         """Unless its dialog is open, which shows it."""

@@ -254,8 +254,8 @@ TIMELINE_KEYS: list[BindingType] = [
 
 LIVE_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the chosen interface or finding on the whole screen"),
-    _bind("copy", "copy", "Copy fix", "copy the commands of the fix that is shown"),
-    _bind("fix", "fix", "Apply fix", "apply the fix that is shown, with automatic rollback"),
+    _bind("copy", "copy", "Copy fix", "copy the fix that is shown, or that of the interface's worst finding"),
+    _bind("fix", "fix", "Apply fix", "apply that fix, with automatic rollback"),
     _bind("edit", "set_up", "Set up", "set up the chosen interface: IP address, queues, VFs, IRQ affinity"),
     _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),

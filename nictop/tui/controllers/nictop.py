@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
     from nictop.recording.playback import Playback
     from nictop.rules import Finding, Fix
+    from nictop.rules.finding import WhereToType
+    from nictop.rules.fixes.commands import Step
     from nictop.tui.controllers.replay import Replay
     from nictop.tui.controllers.scheduler import Notify, Scheduler
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
 
     Connect = Callable[[Host, Ask], Source]
+    ShowLines = Callable[[Sequence[Step | str], Sequence[str], WhereToType], None]
+    """Given the lines, what is said about them, and where to type them."""
 
 HOST_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while a host is not live: its age and the next attempt are counted in seconds."""
@@ -32,7 +36,7 @@ HOST_COUNTDOWN_SECONDS = 1.0
 
 class Nictop:
     """`connect` makes the source of a host; it is given `ask`, which asks the user. `copy` puts text into the
-    clipboard, and is None if the terminal has none."""
+    clipboard, and is None if the terminal has none: `show_lines` shows the lines then."""
 
     def __init__(
         self,
@@ -42,10 +46,12 @@ class Nictop:
         notify: Notify,
         copy: Callable[[str], None] | None,
         *,
+        show_lines: ShowLines,
         interval: float,
         allow_changes: bool,
     ) -> None:
-        self._scheduler, self.notify, self._copy = scheduler, notify, copy
+        self._scheduler, self.notify = scheduler, notify
+        self._copy, self._show_lines = copy, show_lines
         self.replay: Replay | None = None
         """None: the hosts are live."""
         sessions: dict[str, HostSession] = {}
@@ -109,19 +115,20 @@ class Nictop:
         """Copy the commands of `fix`, and show a notice of what was copied."""
         from nictop.rules.wording import place_text, placeholders
 
-        lines = [str(step) for step in fix.commands]
-        notes = [lines[0] if len(lines) == 1 else f"{lines[0]} …"]
-        notes.append(f"to be typed {place_text(finding, fix).partition(',')[0]}")
-        fill_in = placeholders(lines)
+        first, *others = map(str, fix.commands)
+        notes = [f"to be typed {place_text(finding, fix).partition(',')[0]}"]
+        fill_in = placeholders(fix.commands)
         if fill_in:
             notes.append(f"fill in {', '.join(fill_in)}")
-        self.copy_lines(lines, notes)
+        self.copy_lines(fix.commands, notes, summary=f"{first} …" if others else first, where=fix.where)
 
-    def copy_lines(self, lines: Sequence[str], notes: Sequence[str]) -> None:
-        """The same with any lines. `notes`: text of the notice."""
+    def copy_lines(
+        self, lines: Sequence[Step | str], notes: Sequence[str], *, summary: str = "", where: WhereToType = "here"
+    ) -> None:
+        """The same with any lines. `notes`: what is said about them. `summary`: of the lines, in the notice."""
+        if self._copy is None:
+            self._show_lines(lines, notes, where)
+            return
+        self._copy("\n".join(map(str, lines)))
         number = "one line" if len(lines) == 1 else f"{len(lines)} lines"
-        if self._copy is not None:
-            self._copy("\n".join(lines))
-            self.notify("\n".join(notes), f"Copied {number}")
-        else:
-            self.notify("\n".join(notes), "No clipboard on this console: to be typed by hand")
+        self.notify("\n".join([summary, *notes] if summary else notes), f"Copied {number}")

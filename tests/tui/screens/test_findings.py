@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual.geometry import Size
@@ -14,18 +15,22 @@ from nictop.probe.records import Line
 from nictop.rules import RULES, Diagnosis, Finding, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.tui.app import NictopApp
+from nictop.tui.screens.dialogs.no_clipboard import NoClipboardScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.detail import FactsView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.page import FindingPage
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from tests.support.dialogs import dialog_lines, press_button
 from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
+INTERFACES = ((2, "ens192"), (3, "ens256"))
 UUID = "77777777-7777-3777-8777-777777777777"
 
 
@@ -276,6 +281,47 @@ async def test_copy_takes_the_command_that_the_panel_shows() -> None:
         await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
 
 
+async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
+    """The worst of all findings, in the line below the view, is of another interface."""
+    own = replace(RENAME, commands=commands("ip link set ens256 up"))
+    async with live_screen(NARROW) as screen:
+        await show(screen)
+        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
+        findings = (worst, replace(finding(subject="ens256", fixes=(own,)), ifindex=3))
+        screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
+        await screen.settle()
+        for keys in ((), ("2",), ("3",)):
+            await screen.press("1", "home", "down", *keys, "y")
+            assert screen.chosen() == "ens256"
+            assert copied(screen) == "ip link set ens256 up"
+            await screen.press("1", "home", *keys, "y")
+            assert copied(screen) == "\n".join(step_texts(RENAME.commands))
+        screen.nictop.diagnosis.publish(Diagnosis((worst, replace(findings[1], fixes=())), ()))
+        await screen.press("1", "home", "down")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+
+
+async def test_only_the_details_of_an_interface_do_not_offer_the_fix_of_another() -> None:
+    async with live_screen(NARROW) as screen:
+        await show(screen)
+        screen.nictop.diagnosis.publish(Diagnosis((replace(finding(subject="ens256"), ifindex=9),), ()))
+        await screen.press("enter")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+        await screen.press("escape")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [True, True]
+
+
+async def test_the_fix_of_another_host_is_not_offered() -> None:
+    """The line below the view has the worst finding of all hosts."""
+    async with live_screen(NARROW) as screen:
+        await show(screen, finding(host="another"))
+        assert any("Wired connection 1" in line for line in screen.lines(FindingsPanel))
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+        await screen.press("4")
+        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [True, True]
+
+
 async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
     """However it is broken into lines on the screen, one line of the shell is one line in the clipboard."""
     long = replace(RENAME, commands=commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30))))
@@ -289,6 +335,27 @@ async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
         await screen.press("right", "right")
         assert any("Ask the network team." in line for line in screen.lines(FindingPage))
         assert screen.app.screen.check_action("copy", ()) is False, "it has no commands"
+
+
+async def test_the_chosen_fix_stays_chosen_while_its_finding_changes() -> None:
+    """As while NetworkManager retries DHCP: title and severity change, the order of findings and of fixes too."""
+    second = replace(RENAME, title="Set a static address", commands=commands("nmcli con up two"))
+    first = finding(fixes=(RENAME, second), title="no DHCP reply yet")
+    failed = replace(first, severity="critical", title="DHCP failed", fixes=(second, RENAME))
+    other = finding(subject="ens256", fixes=(RENAME,))
+    async with live_screen(NARROW) as screen:
+        await show(screen, first, other)
+        await screen.press("4", "right")
+        for findings in ((failed, other), (other, first), (other,), (failed, other), (replace(other, why=""), first)):
+            screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
+            await screen.settle()
+            page = screen.lines(FindingPage)
+            assert " ens224: " in page[0]
+            assert "Set a static address" in page[1]
+        await screen.press("y")
+        assert copied(screen) == "nmcli con up two"
+        await screen.press("up", "down")
+        assert "Rename the profile" in screen.lines(FindingPage)[1], "another finding was chosen meanwhile"
 
 
 async def test_copy_says_what_has_to_be_filled_in() -> None:
@@ -311,13 +378,41 @@ async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None
         assert written == [f"\x1b]52;c;{expected}\a"]
 
 
-async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with live_screen(NARROW) as screen:
+async def test_a_console_without_a_clipboard_shows_all_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In full, however long they are, and a file takes them; one that exists is not replaced."""
+    monkeypatch.chdir(tmp_path)
+    long = commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(60)), "nmcli con up <NAME>")
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
         screen.nictop._copy = None
-        await show(screen, finding())
+        await show(screen, finding(fixes=(replace(RENAME, commands=long),)))
         await screen.press("y")
-        await wait_until(screen, lambda: any("No clipboard on this console" in row for row in screen.drawn()))
         assert copied(screen) == ""
+        assert "No clipboard on this console" in "".join(screen.drawn())
+        lines = dialog_lines(screen).splitlines()
+        assert lines[:2] == [" to be typed on alma-load-001", " fill in <NAME>"]
+        assert all(line.endswith(" \\") for line in lines[2:-2])
+        shown = " ".join(" ".join(line.removesuffix("\\").split()) for line in lines[2:])
+        assert shown == " ".join(step_texts(long))
+        assert not any("nmcli con up" in row for row in screen.drawn())
+        await screen.press(*("pagedown",) * 9)
+        assert any("nmcli con up '<NAME>'" in row for row in screen.drawn())
+        await press_button(screen, "Save to file…")
+        name = screen.app.screen.query_one(TextInput).value
+        await screen.press("enter")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, NoClipboardScreen))
+        path = tmp_path / name
+        assert path.read_text() == "".join(f"{line}\n" for line in step_texts(long))
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.write_text("mine")
+        await press_button(screen, "Save to file…")
+        screen.app.screen.query_one(TextInput).value = name
+        await screen.press("enter")
+        await wait_until(screen, lambda: any("is there already" in row for row in screen.drawn()))
+        assert path.read_text() == "mine"
+        await screen.press("escape", "escape")
+        assert isinstance(screen.app.screen, LiveScreen)
 
 
 async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:

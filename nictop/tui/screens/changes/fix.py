@@ -163,8 +163,7 @@ class FixScreen(NictopScreen, Dialog[None]):
         if self._job.finding is not None:
             self.nictop.copy_command(self._job.finding, self._filled)
         else:
-            lines = [str(step) for step in self._filled.commands]
-            self.nictop.copy_lines(lines, [f"Run on {self._job.host}"])
+            self.nictop.copy_lines(self._filled.commands, [f"Run on {self._job.host}"])
 
 
 def _field(name: str) -> Field:

@@ -118,5 +118,4 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     def action_copy(self) -> None:
         if isinstance(self._change, GuidedChange):
-            lines = [str(step) for step in self._change.fix.commands]
-            self.nictop.copy_lines(lines, [f"Run on {self._place.host.name}"])
+            self.nictop.copy_lines(self._change.fix.commands, [f"Run on {self._place.host.name}"])

@@ -1,4 +1,4 @@
-"""The menu of the key `r`: a recording of what is watched, and a report of what is shown.
+"""The menu of the key `r`: a recording of what is watched, and a report of what is shown; and text in a file.
 
 The name is asked for; the default is in the current directory, with hosts and time in its name.
 """
@@ -74,21 +74,15 @@ def toggle_recording(screen: NictopScreen) -> None:
 def ask_report(screen: NictopScreen) -> None:
     """Ask for a file, and write the report of what is shown now: with the runs since the start, of a
     recording with those that were over by then."""
-    from nictop.files import write_new_file
     from nictop.report.html.page import html_page
 
     nictop = screen.nictop
     report, moment = report_now(nictop), nictop.now()
 
-    def write(path: str, document: Report) -> str:
-        path = os.path.abspath(os.path.expanduser(path))
-        write_new_file(path, html_page(document))
-        return path
-
     async def take(path: str) -> str:
         try:
             document, problems = await _with_recorded_runs(nictop, report, moment)
-            path = await asyncio.to_thread(write, path, document)
+            path = await asyncio.to_thread(lambda: _write(path, html_page(document)))
         except NictopError as error:
             return error.message
         nictop.notify("\n".join((path, *problems)), "Report written")
@@ -104,6 +98,31 @@ def ask_report(screen: NictopScreen) -> None:
             button="Save",
         )
     )
+
+
+def ask_lines_file(screen: NictopScreen, lines: Sequence[str]) -> None:
+    """Ask for a file, and write these lines."""
+    nictop = screen.nictop
+
+    async def take(path: str) -> str:
+        try:
+            path = await asyncio.to_thread(_write, path, "".join(f"{line}\n" for line in lines))
+        except NictopError as error:
+            return error.message
+        nictop.notify(path, "Saved")
+        return ""
+
+    name = file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "txt")
+    screen.app.push_screen(LineEntry("Save to file", "Readable by you only (0600).", name, take, button="Save"))
+
+
+def _write(path: str, text: str) -> str:
+    """Write a new file; the result is its absolute path. Raises NictopError."""
+    from nictop.files import write_new_file
+
+    path = os.path.abspath(os.path.expanduser(path))
+    write_new_file(path, text)
+    return path
 
 
 def report_now(nictop: Nictop) -> Report:

@@ -51,6 +51,7 @@ class LiveScreen(LiveView):
             await self.nictop.hosts.request(Request(watch=watched))
         if self._snapshot is not None and self.in_sight:
             self._draw_view(self._snapshot)
+        self._offer_fix()
 
     def on_device_table_opened(self) -> None:
         self.action_open()
@@ -122,7 +123,7 @@ class LiveScreen(LiveView):
         self.call_after_refresh(self._draw)
 
     def action_copy(self) -> None:
-        """The command of the finding that is shown: the marked one of the page, else the first of the worst."""
+        """The commands of `_fix`."""
         fix = self._fix
         if fix is not None:
             self.nictop.copy_command(*fix)

@@ -22,9 +22,9 @@ from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import NicRows
-from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, device_findings
+from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
 from nictop.tui.widgets.devices.view import DevicesView
-from nictop.tui.widgets.findings.panel import worst_fix
+from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class LiveView(FramedScreen):
             self.refresh_bindings()
         if self._snapshot is not None and self.in_sight:
             self._show_stale()
+        self._offer_fix()
 
     def _switch_host(self) -> None:
         """Another host is shown: its snapshot, with the cursor where it was there. The probe of the one before need not
@@ -132,10 +133,7 @@ class LiveView(FramedScreen):
     def _update_diagnosis(self) -> None:
         self._draw_findings()
         self._draw()
-        has_fix = self._fix is not None
-        if has_fix != self._has_fix:
-            self._has_fix = has_fix
-            self.refresh_bindings()
+        self._offer_fix()
 
     def _update_change(self) -> None:
         """A change has started, or was dropped: the key f is offered for it."""
@@ -222,5 +220,21 @@ class LiveView(FramedScreen):
 
     @property
     def _fix(self) -> tuple[Finding, Fix] | None:
-        diagnosis = self.nictop.display.diagnosis
-        return self.query_one(FindingsView).fix if self.view == "findings" else worst_fix(diagnosis)
+        """On Findings the fix that is shown; else that of the worst finding of the chosen interface, or, where it has
+        none, of the finding in the line below the view, if that line is there and of this host."""
+        if self.view == "findings":
+            return self.query_one(FindingsView).fix
+        diagnosis, row = self.nictop.display.diagnosis, self.query_one(DeviceTable).chosen
+        own = all_findings_of(row, device_findings(diagnosis, self._host)) if row is not None else ()
+        if own or diagnosis is None or (self.view == "body" and self.has_class("-detail")):
+            return first_fix(own)
+        hosts = self.nictop.hosts
+        is_shown = not hosts.session.notice(self.nictop.now(), hosts.interval)
+        return first_fix([one for one in diagnosis.findings[:1] if is_shown and one.host == self._host])
+
+    def _offer_fix(self) -> None:
+        """Its keys are in the footer while there is one."""
+        has_fix = self._fix is not None
+        if has_fix != self._has_fix:
+            self._has_fix = has_fix
+            self.refresh_bindings()

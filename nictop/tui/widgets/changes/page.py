@@ -27,6 +27,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.rules import Fix
+from nictop.rules.fixes.commands import Command
 from nictop.rules.wording import LINE_CONTINUATION, command_lines, headline
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
@@ -254,6 +255,6 @@ def _sum(*values: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def commands_of(progress: ChangeProgress) -> tuple[str, ...]:
+def commands_of(progress: ChangeProgress) -> tuple[Command, ...]:
     """The actions as shell commands."""
-    return tuple(str(command_of(one)) for one in progress.spec.actions)
+    return tuple(command_of(one) for one in progress.spec.actions)

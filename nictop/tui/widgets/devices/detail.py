@@ -35,7 +35,7 @@ from nictop.tui.keys import LINK_PANEL_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine, cut_spans, section_line
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.plot import TICK_CELLS, ReadingRange, column_means, reading_ranges, time_chart
-from nictop.tui.widgets.devices.table import HISTORY_SECONDS, DeviceFindings, findings_of
+from nictop.tui.widgets.devices.table import HISTORY_SECONDS, DeviceFindings, all_findings_of
 
 if TYPE_CHECKING:
     from nictop.rules import Finding
@@ -256,11 +256,8 @@ def draw_detail(
     more."""
     sections = link_facts(row, snapshot)
     summary = [one for one in sections if one.title == SUMMARY]
-    about = [*findings_of(row, findings)]
-    if row.link is not None and row.pci is not None:
-        about += findings.get(row.pci.address, ())
     others = [one for one in sections if one.title != SUMMARY]
     lines = draw_facts(summary, cells)
     if row.link is not None and summary and height < MIN_SUMMARY_ROWS:
         lines = draw_summary_line(summary_line(row.link, row.pci, snapshot), cells, max(1, height), glyphs)
-    return [*lines, *draw_findings_of(about, cells, glyphs), *draw_facts(others, cells)]
+    return [*lines, *draw_findings_of(all_findings_of(row, findings), cells, glyphs), *draw_facts(others, cells)]

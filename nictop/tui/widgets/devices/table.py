@@ -67,6 +67,14 @@ def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
     return findings.get(row.pci.address, ()) if row.pci is not None else ()
 
 
+def all_findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
+    """Findings about the netdev of a row and about its PCI function, the worst first."""
+    found = [*findings_of(row, findings)]
+    if row.link is not None and row.pci is not None:
+        found += findings.get(row.pci.address, ())
+    return sorted(found, key=lambda one: SEVERITIES.index(one.severity))
+
+
 @dataclass(frozen=True)
 class TableLayout:
     """How the width of the table is divided."""

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.message import Message
 
 from nictop.model.facts import fit, width
@@ -65,11 +67,10 @@ def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs) -> str:
     return glyphs.text(headline(finding, several_hosts=several_hosts))
 
 
-def worst_fix(diagnosis: Diagnosis | None) -> tuple[Finding, Fix] | None:
-    """The worst finding and its first fix that has commands; None if there is none."""
-    worst = diagnosis.findings[0] if diagnosis is not None and diagnosis.findings else None
-    fix = next(iter(fixes_with_commands(worst)), None) if worst is not None else None
-    return (worst, fix) if worst is not None and fix is not None else None
+def first_fix(findings: Sequence[Finding]) -> tuple[Finding, Fix] | None:
+    """The first of the findings, the worst one, and its first fix that has commands; None if there is none."""
+    fix = next(iter(fixes_with_commands(findings[0])), None) if findings else None
+    return (findings[0], fix) if fix is not None else None
 
 
 class FindingsPanel(LineView):

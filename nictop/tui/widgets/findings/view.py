@@ -42,6 +42,14 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: name[start:] or name for name in names}
 
 
+def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:
+    """Index of the chosen fix, whose title or commands may have changed since; 0 if it is not there any more."""
+    if chosen is None or not fixes:
+        return 0
+    alike = [2 * (one.title == chosen.title) + (one.commands == chosen.commands) for one in fixes]
+    return alike.index(max(alike))
+
+
 class FindingList(ChoiceView):
     """One line per finding."""
 
@@ -141,7 +149,8 @@ class FindingsView(WhileOpen, Container):
         self._recent = RecentFindings()
         self._diagnosis: Diagnosis | None = None
         self._several_hosts = False
-        self._fix_index = 0
+        self._chosen_fix: Fix | None = None
+        """That of the chosen finding that the user has chosen."""
         self.skipped = False
         """Whether skipped checks are listed, too."""
         self.full = False
@@ -161,7 +170,7 @@ class FindingsView(WhileOpen, Container):
         if entry is None or entry.gone or not isinstance(entry.about, Finding):
             return None
         fixes = ordered_fixes(entry.about)
-        fix = fixes[min(self._fix_index, len(fixes) - 1)] if fixes else None
+        fix = fixes[fix_index(fixes, self._chosen_fix)] if fixes else None
         return (entry.about, fix) if fix is not None and fix.commands else None
 
     def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
@@ -213,7 +222,7 @@ class FindingsView(WhileOpen, Container):
             lines = draw_finding(
                 entry.about,
                 cells,
-                fix_index=self._fix_index,
+                fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
                 several_hosts=several,
                 gone=entry.gone,
                 spaced=spaced,
@@ -233,7 +242,7 @@ class FindingsView(WhileOpen, Container):
 
     def on_finding_list_chosen(self) -> None:
         """Show the page of the newly chosen finding from its top, with its first fix."""
-        self._fix_index = 0
+        self._chosen_fix = None
         self.query_one(FindingPage).scroll_to(y=0, animate=False)
         self.draw_page()
 
@@ -246,11 +255,13 @@ class FindingsView(WhileOpen, Container):
 
     def action_mark(self, step: int) -> None:
         """Show the previous or next fix."""
-        chosen = self.query_one(FindingList).chosen
-        fixes = ordered_fixes(chosen) if isinstance(chosen, Finding) else ()
-        index = max(0, min(len(fixes) - 1, self._fix_index + step))
-        if index != self._fix_index:
-            self._fix_index = index
+        listed = self.query_one(FindingList)
+        fixes = ordered_fixes(listed.chosen) if isinstance(listed.chosen, Finding) else ()
+        before = fix_index(fixes, self._chosen_fix)
+        index = max(0, min(len(fixes) - 1, before + step))
+        if index != before and listed.index is not None:
+            listed.choose_index(listed.index)  # the cursor stays on this finding, whichever is the first of the list
+            self._chosen_fix = fixes[index]
             self.query_one(FindingPage).scroll_to(y=0, animate=False)
             self.draw_page()
             self.screen.refresh_bindings()

@@ -10,7 +10,7 @@ from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import RULES, Diagnosis, Finding, Fix, Severity, Skipped
 from nictop.tui.widgets.base.line_view import STYLES, SpanLine
-from nictop.tui.widgets.findings.panel import draw_worst_finding, worst_fix
+from nictop.tui.widgets.findings.panel import draw_worst_finding, first_fix
 from tests.support.findings import RENAME, finding
 
 
@@ -71,11 +71,10 @@ def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
 
 def test_the_fix_of_the_panel_is_the_first_one_with_commands() -> None:
     by_hand = Fix("firmware", "switch SR-IOV on", ())
-    diagnosis = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
-    assert worst_fix(diagnosis) == (diagnosis.findings[0], RENAME)
-    assert worst_fix(Diagnosis((finding(fixes=(by_hand,)),), ())) is None
-    assert worst_fix(Diagnosis((), ())) is None
-    assert worst_fix(None) is None
+    worst = finding(fixes=(by_hand, RENAME))
+    assert first_fix((worst, finding())) == (worst, RENAME)
+    assert first_fix((finding(fixes=(by_hand,)), worst)) is None
+    assert first_fix(()) is None
 
 
 @given(

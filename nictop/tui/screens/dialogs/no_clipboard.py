@@ -1,0 +1,61 @@
+"""What would be copied, on a terminal without a clipboard: to be read, or saved to a file.
+
+╭ No clipboard on this console ──────────────────────────────────╮
+│ To be typed on vm1:                                            │
+│     nmcli con mod uuid cb81f911-… connection.id ens224         │
+│     nmcli con up uuid cb81f911-…                               │
+│                                                                │
+│ [ Save to file… ] [▸Close ]                                    │
+╰ Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll ──────────────╯
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.model.facts import wrap
+from nictop.rules.finding import WhereToType
+from nictop.rules.fixes.commands import Step
+from nictop.rules.wording import command_lines
+from nictop.tui.screens.base import NictopScreen
+from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
+from nictop.tui.screens.live.files import ask_lines_file
+from nictop.tui.widgets.base.button_row import Button, ButtonRow
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.findings.page import COMMAND_INDENT
+
+
+class NoClipboardScreen(NictopScreen, Dialog[None]):
+    """`lines`: commands, or lines of text. `notes`: what is said about them."""
+
+    def __init__(self, lines: Sequence[Step | str], notes: Sequence[str], where: WhereToType) -> None:
+        super().__init__()
+        self._lines, self._notes, self._where = lines, notes, where
+
+    @property
+    def dialog_title(self) -> str:
+        return "No clipboard on this console"
+
+    @property
+    def key_hints(self) -> str:
+        return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        notes = [line for note in self._notes for line in self.wrapped(note, cells, "dim", indent=" ")]
+        room = max(MIN_TEXT_CELLS, cells - len(COMMAND_INDENT) - 1)
+        return [
+            *notes,
+            *(((COMMAND_INDENT + part, "accent"),) for one in self._lines for part in self._parts(one, room)),
+        ]
+
+    def _parts(self, line: Step | str, cells: int) -> Iterator[str]:
+        if isinstance(line, str):
+            yield from wrap(self.glyphs.text(line), cells)
+        else:
+            yield from command_lines(line, cells, where=self._where, shown=self.glyphs.text)
+
+    def show_buttons(self, row: ButtonRow) -> None:
+        row.show((Button("save", "Save to file…"), Button("cancel", "Close")), stage="shown", chosen="cancel")
+
+    def action_save(self) -> None:
+        ask_lines_file(self, [str(line) for line in self._lines])
