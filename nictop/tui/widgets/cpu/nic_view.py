@@ -175,7 +175,7 @@ class NicView(ChoiceView, Generic[Key]):
         if line == 0 and not self._header_height:
             first = width(clean(self._link.name)) + 2 if self._link is not None else 3
             if offset.x in (first, first + 1):
-                await self.run_action(f"screen.step({-1 if offset.x == first else 1})")
+                await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
             return
         keys = [key for left, key in self._targets.get(-1 if line is None else line, ()) if offset.x >= left]
         if keys:
