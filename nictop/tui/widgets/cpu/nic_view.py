@@ -128,6 +128,8 @@ class NicPage:
 class NicView(ChoiceView, Generic[Key]):
     """Lines of which some can be chosen, each a queue or a CPU; the first line names the NIC. A subclass draws them."""
 
+    marks_more = True
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._targets: Mapping[int, Sequence[tuple[int, str]]] = {}
