@@ -22,6 +22,7 @@ from textual.worker import WorkerFailed
 
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.keys import APP_KEYS, key_label
 from nictop.tui.terminal import has_job_control
@@ -180,6 +181,8 @@ class NictopApp(App[None]):
             self.show_notice("No traffic test was recorded. Not available in a recording.", "Traffic")
             return
         mode = "live" if tab in LIVE_TABS else tab
+        if tab in ("queues", "cpus") and self.current_mode == "traffic":
+            self._choose_nic_of_test()
         if mode != self.current_mode:
             await self.switch_mode(mode)
         elif mode != "live" and not (mode == "traffic" and self.nictop.traffic.running):
@@ -189,6 +192,18 @@ class NictopApp(App[None]):
             self._live_screen.show_tab(tab)
         elif mode == "traffic":
             await self._show_run()
+
+    def _choose_nic_of_test(self) -> None:
+        """On the page of a test, its NIC of the shown host."""
+        from nictop.tui.screens.traffic.run_page import RunPage
+
+        run_view = self.screen.run_view() if isinstance(self.screen, RunPage) else None
+        hosts = self.nictop.hosts
+        nics = [one.nic for one in run_view.hosts if one.host == hosts.chosen] if run_view is not None else []
+        for link in hosts.session.snapshot.links.values():
+            if clean(link.name) in nics:
+                self._live_screen.open_link(hosts.chosen, link.ifindex)
+                return
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Digits change the view unless they are typed into a field, and not below a dialog."""

@@ -254,6 +254,8 @@ TIMELINE_KEYS: list[BindingType] = [
 
 LIVE_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the chosen interface or finding on the whole screen"),
+    _bind("left", "step_nic(-1)", "Interface", "previous interface", display="←→"),
+    _hide("right", "step_nic(1)", "Next interface"),
     _bind("copy", "copy", "Copy fix", "copy the fix that is shown, or that of the interface's worst finding"),
     _bind("fix", "fix", "Apply fix", "apply that fix, with automatic rollback"),
     _bind("edit", "set_up", "Set up", "set up the chosen interface: IP address, queues, VFs, IRQ affinity"),
@@ -261,7 +263,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
-    _bind("left", "step(-1)", "Interface", "previous interface", display="←→"),
+    _hide("left", "step(-1)", "Previous interface"),
     _hide("right", "step(1)", "Next interface"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),

@@ -42,10 +42,9 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
             path_limits.losses(result, flow, nics),
         )
     )
-    if not found.cause:
-        return _not_determined(result, flow, found)
+    text = found.cause or _not_determined(result, flow, found)
     retransmits = path_limits.retransmitted(result, flow)
-    return f"{found.cause}; {retransmits}" if retransmits and "retransmits" not in found.cause else found.cause
+    return f"{text}; {retransmits}" if retransmits and "retransmits" not in text else text
 
 
 def _bitrate(result: Result, flow: Flow) -> Judgement:

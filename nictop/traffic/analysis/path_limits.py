@@ -7,7 +7,8 @@ has a mean window of 1.054 × (RTT / p)^0.75 segments (RTT in seconds; RFC 8312,
 the standard one if that is larger (its TCP-friendly region). The share of retransmitted segments is used for p: if
 several are lost at once it is an overestimate, and the reachable rate is higher than the computed one. So a computed
 rate far above the measured one excludes losses; one near it explains it, if the congestion window was full too; one far
-below it leaves losses possible. BBR does not slow down for losses below 2 % (draft-ietf-ccwg-bbr, BBR.LossThresh).
+below it says nothing, and only the share is given. BBR does not slow down for losses below 2 % (draft-ietf-ccwg-bbr,
+BBR.LossThresh).
 """
 
 from __future__ import annotations
@@ -86,13 +87,16 @@ def _window(flow: Flow, figures: SocketFigures) -> Judgement:
     if limited is None:
         if computed is not None and computed > EXPLAINED_FACTOR * measured:
             return Judgement("", (f"receive window ({phrase})",))
+        if computed is not None and computed < measured:
+            phrase = ""
         return Judgement("", (), (f"receive window ({phrase or 'not counted by this kernel'})",))
     share = units.percentage(limited)
     if limited < LIMITED_SHARE:
         more = phrase or f"full {share} of the time"
         return Judgement("", (f"receive window ({more})",))
     if computed is not None and not measured / EXPLAINED_FACTOR <= computed <= EXPLAINED_FACTOR * measured:
-        return Judgement("", (), (f"receive window (full {share} of the time, but {phrase})",))
+        but = f", but {phrase}" if computed > measured else ""
+        return Judgement("", (), (f"receive window (full {share} of the time{but})",))
     by = f": {phrase}" if phrase else f", rtt {_rtt(figures)}" if figures.rtt else ""
     return Judgement(f"receive window: full {share} of the time{by}")
 
@@ -190,9 +194,9 @@ def _segments(result: Result, flow: Flow) -> Judgement:
         window = f"cwnd {count_noun(figures.congestion_window or 0, 'segment')}, not full"
         return Judgement("", (f"{text} ({window})", *drops))
     if computed < measured / EXPLAINED_FACTOR:
-        return _not_excluded(drops, dropped, f"{text} (burst loss; if independent, {limit})")
+        return Judgement("", () if dropped else drops, drops if dropped else ())
     if on_one_machine(result) or figures.congestion_window is None:
-        return _not_excluded(drops, dropped, f"{text} ({limit})")
+        return _not_excluded(drops, dropped, f"{text} ({limit})" if computed >= measured else text)
     window = f"cwnd {count_noun(figures.congestion_window, 'segment')}"
     return Judgement(
         f"{_loss_location(result, flow)}: {text}, {limit}; measured {units.bits_per_second(measured)}; {window}"

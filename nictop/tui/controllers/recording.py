@@ -39,6 +39,8 @@ class LiveRecording:
         self.changed = Signal()
         """`status` is another one."""
         self._recorder: Recorder | None = None
+        self._began = 0.0
+        """Seconds of CLOCK_MONOTONIC."""
         self._opening: asyncio.Task[str] | None = None
         """Creates the file, as long as the disk takes for that."""
         self._unwanted = False
@@ -53,13 +55,14 @@ class LiveRecording:
 
     @property
     def status(self) -> str:
-        """For the status line: ``● REC 3.2 MB``; "" when nothing is recorded."""
+        """For the status line: ``● REC 01:05 3.2 MB``, the time since it began; "" when nothing is recorded."""
         if self._recorder is None:
             return ""
         from nictop.model.text import units
 
         trouble = " !" if self._recorder.trouble else ""
-        return f"● REC {units.bytes_(self._recorder.size)}{trouble}"
+        minutes, seconds = divmod(int(monotonic() - self._began), 60)
+        return f"● REC {minutes:02}:{seconds:02} {units.bytes_(self._recorder.size)}{trouble}"
 
     def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
         """One item of a host, or a request to it."""
@@ -96,7 +99,7 @@ class LiveRecording:
             with suppress(OSError):
                 os.unlink(path)
             return ""
-        self._recorder, self._reported = recorder, ""
+        self._recorder, self._reported, self._began = recorder, "", monotonic()
         for one in self._sessions.values():
             for item in known(one.snapshot):
                 recorder.record(one.name, item, monotonic())

@@ -1,10 +1,14 @@
 """The characters that nictop draws with."""
 
+import ast
 from dataclasses import fields
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nictop
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.text.terminal import clean, width
 
@@ -18,6 +22,26 @@ def characters(glyphs: Glyphs) -> dict[str, str]:
 def test_typography_in_ascii() -> None:
     assert ASCII.encode("▲ 10G ×4 – 3 µs · größe") == "^ 10G x4 - 3 us - gr\\xf6\\xdfe"
     assert ASCII.encode("│ └ ens224") == "| ` ens224"
+
+
+NOT_DRAWN = ("probe", "model/text/terminal.py", "model/text/glyphs.py", "tui/widgets/charts/bar_chart.py")
+"""Folders and files whose other characters are compared with, or drawn in UNICODE only."""
+
+
+def text_of(path: Path) -> str:
+    """All strings of a module but its docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings)
+    return "".join(node.value for node in strings if isinstance(node.value, str))
+
+
+@pytest.mark.parametrize("folder", ["model", "rules", "hosts", "changes", "traffic", "replay", "report", "cli", "tui"])
+def test_every_character_of_own_texts_has_an_ascii_form(folder: str) -> None:
+    package = Path(nictop.__file__).parent
+    paths = [one for one in (package / folder).rglob("*.py") if not str(one.relative_to(package)).startswith(NOT_DRAWN)]
+    used = {character for path in paths for character in text_of(path) if not character.isascii()}
+    assert {one for one in used if "\\" in ASCII.encode(one)} == set()
 
 
 def test_each_character_takes_one_cell() -> None:

@@ -396,11 +396,21 @@ def test_few_losses_are_no_cause() -> None:
     assert "retransmits 0.015 % (limit 11.6 Gb/s at" in sentence and sentence.startswith(ALL_EXCLUDED)
 
 
-def test_burst_losses_are_possible() -> None:
-    """Independent losses would allow less than the measured rate."""
+def test_losses_whose_limit_is_below_the_rate_are_only_counted() -> None:
+    """Independent losses would allow 1.87 of the measured 5 Gb/s."""
     sentence = bottleneck_with_losses(6250)
-    assert sentence.startswith("not determined")
-    assert "; possible: retransmits 0.14 % (burst loss; if independent, limit 1.87 Gb/s" in sentence
+    assert sentence.startswith(ALL_EXCLUDED) and "limit 1.87" not in sentence
+    assert sentence.endswith("; 0.14 % of segments retransmitted")
+    dropping = bottleneck_with_losses(6250, hosts=(IDLE[0], replace(IDLE[1], ring_drops=400)))
+    assert dropping.startswith("not determined; possible: drops: 400 received by the NIC of b; ")
+
+
+def test_limit_below_the_rate_is_not_shown() -> None:
+    small = replace(FULL_CWND, window_limited=0.8, send_window=10_000)
+    sentence = bottleneck_with_losses(0, sockets=(small,))
+    assert sentence.startswith("not determined; possible: receive window (full 80 % of the time); ")
+    sentence = bottleneck_with_losses(0, sockets=(replace(small, window_limited=None),))
+    assert sentence.startswith("not determined; possible: receive window (not counted by this kernel); ")
 
 
 @pytest.mark.parametrize(
@@ -428,7 +438,7 @@ def test_losses_with_a_shaper_are_possible() -> None:
 
 def test_losses_within_one_machine_are_possible() -> None:
     sentence = bottleneck_with_losses(1100, proof=LOCAL)
-    assert sentence.startswith("not determined") and "; possible: retransmits 0.025 %" in sentence
+    assert sentence.startswith("not determined") and "; possible: retransmits 0.025 %; excluded" in sentence
     assert bottleneck_with_losses(0, proof=LOCAL).startswith(
         "not determined; possible: both ends share this machine; excluded: "
     )

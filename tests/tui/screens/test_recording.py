@@ -1,4 +1,4 @@
-"""The keys that write files: r records what is watched, R writes the report of what is shown."""
+"""The menu of the key r: a recording of what is watched, and a report of what is shown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def complaint(screen: Screen) -> str:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_recording_starts_with_what_is_known(size: tuple[int, int], tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     async with live_screen(size) as screen:
         await screen.receive(SourceState("live"), *GUEST)
@@ -86,6 +86,19 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
         shown.replay.edge()
         await shown.wait_until_shown()
         assert any("82576" in row for row in shown.drawn())
+
+
+async def test_the_status_shows_how_long_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live_screen() as screen:
+        await screen.receive(SourceState("live"), *GUEST)
+        await screen.press(*RECORD)
+        assert "r, Stop recording ends it" in " ".join(" ".join(screen.drawn()).replace("│", " ").split())
+        await screen.press("escape")
+        await name_it(screen, RECORD, tmp_path / "a.nictop")
+        assert "● REC 00:0" in status(screen)
+        began = screen.nictop.recording._began
+        monkeypatch.setattr("nictop.tui.controllers.recording.monotonic", lambda: began + 3725.5)
+        assert screen.nictop.recording.status.startswith("● REC 62:05 ")
 
 
 async def count_on(screen: Screen) -> float:

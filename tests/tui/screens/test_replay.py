@@ -224,6 +224,21 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
         assert sum(" live " in row for row in screen.drawn()) >= len(NAMES)
 
 
+async def test_no_escapes_on_an_ascii_console() -> None:
+    """Views, help and facts of the demo contain only characters that have an ASCII form."""
+    async with screen_with_replay(DEMO, WIDE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=ASCII) as screen:
+        await screen.until(lambda: screen.nictop.diagnosis.result is not None)
+        for keys in ("1", "enter", "2", "3", "4", "enter", "5", "down", "6", "7", "enter"):
+            await screen.press(keys)
+            rows = screen.drawn()
+            assert [row for row in rows if not row.isascii() or "\\u" in row or "\\x" in row] == [], keys
+        for key in "1234567":
+            await screen.press(key, "question_mark")
+            lines = screen.text("#help-lines")
+            assert lines.isascii() and "\\" not in lines, key
+            await screen.press("escape")
+
+
 # ------------------------------------------------------------------------------------------------------------ the keys
 
 

@@ -66,7 +66,7 @@ class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
             if self.fields_above:
                 yield from self.compose_fields()
             text = LineView(id="dialog-text")
-            text.can_focus = False
+            text.can_focus, text.marks_more = False, True
             yield text
             if not self.fields_above:
                 yield from self.compose_fields()

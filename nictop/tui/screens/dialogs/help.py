@@ -132,7 +132,8 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
         box = self.query_one("#help", Vertical)
         box.border_title = self.glyphs.text(f"Help: {self._heading}")
         box.border_subtitle = self.glyphs.text("Esc Close")
-        self.query_one(LineView).can_focus = False
+        lines = self.query_one(LineView)
+        lines.can_focus, lines.marks_more = False, True
         self.query_one(TextInput).focus()
 
     def _draw(self) -> None:

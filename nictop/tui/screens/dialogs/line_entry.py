@@ -1,7 +1,7 @@
 """One line to type: the name of a file, or a time. An error is shown, and the line stays to be corrected.
 
 ╭ Record to file ────────────────────────────────────────────────╮
-│ Record all hosts (including tests) until you press r again.    │
+│ Record all hosts (including tests); r, Stop recording ends it. │
 │ nictop-vm1-20261121-140320.nictop                              │
 │ nictop-vm1-20261121-140320.nictop already exists               │
 │                                                                │

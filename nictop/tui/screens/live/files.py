@@ -62,8 +62,8 @@ def toggle_recording(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Record to file",
-            "Record all hosts (including tests) until you press r again. The file is readable by you only (0600) and "
-            "contains host names, addresses and profiles.",
+            "Record all hosts (including tests); r, Stop recording ends it. The file is readable by you only (0600) "
+            "and contains host names, addresses and profiles.",
             file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
             lambda path: nictop.recording.start(os.path.expanduser(path)),
             button="Record",

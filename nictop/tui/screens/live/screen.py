@@ -144,6 +144,10 @@ class LiveScreen(LiveView):
     def action_step(self, direction: int) -> None:
         self.query_one(DeviceTable).step_to_link(direction)
 
+    def action_step_nic(self, direction: int) -> None:
+        """The same in Queues and CPUs, where the key is among the first of the footer."""
+        self.action_step(direction)
+
     def action_next(self, step: int) -> None:
         """A recording: in time; else the next finding of the list."""
         if self.nictop.replay is None:
@@ -220,7 +224,9 @@ class LiveScreen(LiveView):
             case "fix":
                 return self._fix is not None or self.nictop.changes.progress is not None
             case "step":
-                return view != "findings"
+                return view == "body"
+            case "step_nic":
+                return view in ("queues", "load")
             case "next":
                 return self.nictop.replay is not None or view == "findings"
         return super().check_action(action, parameters)

@@ -82,7 +82,9 @@ class RunPage(FramedScreen):
     def on_mount(self) -> None:
         self.query_one("#run-title").can_focus = False
         self.query_one("#run-points").display = False
-        self.query_one("#run-sentences").focus()
+        sentences = self.query_one("#run-sentences", LineView)
+        sentences.marks_more = True
+        sentences.focus()
 
     # ------------------------------------------------------------------------------------------ what is shown
 

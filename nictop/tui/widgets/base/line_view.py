@@ -87,6 +87,9 @@ def _no_line(index: int) -> SpanLine:
 class LineView(WithGlyphs, ScrollView):
     """Lines of spans, with a fixed header (optional), scrolling, and a cursor line (optional)."""
 
+    marks_more = False
+    """The last row says that there is more below: for text that page down scrolls."""
+
     class Resized(Message):
         """The number of cells to draw into has changed."""
 
@@ -184,6 +187,15 @@ class LineView(WithGlyphs, ScrollView):
     # ------------------------------------------------------------------------------------------------ drawing
 
     def render_line(self, y: int) -> Strip:
+        strip = self._row(y)
+        shown = self.scroll_offset.y + self.size.height - self._header_height
+        if not self.marks_more or y != self.size.height - 1 or shown >= self._count:
+            return strip
+        hint = self.glyphs.encode(f" {self.glyphs.descending} PgDn ")
+        room = max(0, self.size.width - width(hint))
+        return Strip.join([strip.crop(0, room), Strip([Segment(hint, self._style("") + self._style("dim"))])])
+
+    def _row(self, y: int) -> Strip:
         cells = self.size.width
         if self._header is not None and y == 0:
             return self._strip(self._header, cells, self._style("header"))

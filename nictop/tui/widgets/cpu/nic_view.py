@@ -128,6 +128,8 @@ class NicPage:
 class NicView(ChoiceView, Generic[Key]):
     """Lines of which some can be chosen, each a queue or a CPU; the first line names the NIC. A subclass draws them."""
 
+    marks_more = True
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._targets: Mapping[int, Sequence[tuple[int, str]]] = {}
@@ -175,7 +177,7 @@ class NicView(ChoiceView, Generic[Key]):
         if line == 0 and not self._header_height:
             first = width(clean(self._link.name)) + 2 if self._link is not None else 3
             if offset.x in (first, first + 1):
-                await self.run_action(f"screen.step({-1 if offset.x == first else 1})")
+                await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
             return
         keys = [key for left, key in self._targets.get(-1 if line is None else line, ()) if offset.x >= left]
         if keys:

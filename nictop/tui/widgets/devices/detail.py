@@ -210,6 +210,8 @@ def chart_shape(cells: int, height: int) -> ChartShape:
 class FactsView(LineView):
     """The facts of the chosen row."""
 
+    marks_more = True
+
 
 class LinkPanel(WhileOpen, Vertical):
     """Chart and facts of the chosen row."""

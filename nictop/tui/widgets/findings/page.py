@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.segment import Segment
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -171,6 +169,8 @@ def _rule(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
 class FindingPage(LineView):
     """`draw_finding` of the chosen finding. A click on ◂ or ▸ posts `FixRequested`."""
 
+    marks_more = True
+
     class FixRequested(Message):
         """The previous (-1) or next (1) fix is to be shown."""
 
@@ -187,12 +187,3 @@ class FindingPage(LineView):
         left = width(line[0][0])
         if left - 1 <= offset.x <= left + 3:
             self.post_message(self.FixRequested(-1 if offset.x <= left else 1))
-
-    def render_line(self, y: int) -> Strip:
-        """The last row says that there is more below."""
-        strip = super().render_line(y)
-        if y != self.size.height - 1 or self.scroll_offset.y + self.size.height >= self._count:
-            return strip
-        hint = self.glyphs.encode(f" {self.glyphs.descending} PgDn ")
-        room = max(0, self.size.width - width(hint))
-        return Strip.join([strip.crop(0, room), Strip([Segment(hint, self._style("") + self._style("dim"))])])

@@ -1,7 +1,7 @@
 """The second line of every screen: the hosts and how they are, what goes on, how often they are read, and what nictop
 itself costs.
 
- [● vm1]  ◌ vm2 reconnecting in 4 s                  ● REC 3.2 MB  PAUSED  every 1 s
+ [● vm1]  ◌ vm2 reconnecting in 4 s                  ● REC 01:05 3.2 MB  PAUSED  every 1 s
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferTable
@@ -108,6 +109,27 @@ def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
     for pid in processes:
         with suppress(ProcessLookupError):  # it has come to its end meanwhile
             os.kill(pid, number)
+
+
+@real
+async def test_queues_and_cpus_of_a_test_are_of_its_nic() -> None:
+    async with two_hosts() as runs:
+        devices = runs.app.screen.query_one(DeviceTable)
+        devices.choose_link(1)
+        await runs.start(600)
+        await runs.until(lambda: len(runs.app.screen.run_view().hosts) == 2)  # type: ignore[attr-defined]
+        await runs.press("2")
+        assert devices.chosen is not None and devices.chosen.link is not None
+        assert devices.chosen.link.name == "nictopt"
+        assert runs.drawn()[2].strip(" │").startswith("nictopt")
+        devices.choose_link(1)
+        await runs.press("1", "3")
+        assert devices.chosen.link.name == "lo", "not from another page"
+        await runs.press("6")
+        await runs.stop()
+        await runs.wait_until_finished()
+        await runs.press("3")
+        assert devices.chosen.link.name == "nictopt", "the test that has just finished"
 
 
 @real

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from nictop.model.text.glyphs import UNICODE
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.lines import hello, inventory, link
@@ -38,6 +38,25 @@ def drawn(view: LineView, y: int) -> str:
 def drawn_rows(app: Viewer) -> list[str]:
     """What is on the screen."""
     return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+@pytest.mark.parametrize(("glyphs", "mark"), [(UNICODE, "▾ PgDn"), (ASCII, "v PgDn")], ids=["unicode", "ascii"])
+async def test_text_with_more_below_is_marked(glyphs: Glyphs, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LineView, "glyphs", glyphs)
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False) as pilot:
+        view = app.query_one(LineView)
+        view.show_drawn(15, app.line)
+        assert drawn(view, 9) == " line 9", "a list has a cursor"
+        view.marks_more = True
+        assert drawn(view, 9).startswith(" line 9 ") and drawn(view, 9).endswith(mark)
+        assert drawn(view, 8) == " line 8"
+        view.scroll_to(y=5, animate=False)
+        await pilot.pause()
+        assert drawn(view, 9) == " line 14"
+        view.show_drawn(10, app.line)
+        await pilot.pause()
+        assert drawn(view, 9) == " line 9"
 
 
 @pytest.mark.parametrize("focused", [True, False])
