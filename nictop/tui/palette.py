@@ -18,7 +18,7 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.content import Content
 from textual.css.query import NoMatches
 
-from nictop.tui.keys import key_label
+from nictop.tui.keys import KEYS, key_label
 from nictop.tui.widgets.base.line_view import PlainScrollBar
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 from nictop.tui.widgets.status.tab_line import TABS
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
 """Ids of keys that are no commands."""
+HELP_SCORE = 1e-3
+"""Below that of any text that matches."""
 
 
 class Command(NamedTuple):
@@ -68,9 +70,12 @@ class NictopCommands(Provider):
             yield DiscoveryHit(Content(command.text), command.run, text=command.text, help=command.help)
 
     async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
+        """Commands whose text matches, below them those with all words of `query` in their help."""
+        matcher, words = self.matcher(query), query.casefold().split()
         for command in self._commands():
             score = matcher.match(command.text)
+            if score == 0 and all(word in f"{command.text} {command.help}".casefold() for word in words):
+                score = HELP_SCORE
             if score > 0:
                 yield Hit(score, matcher.highlight(command.text), command.run, text=command.text, help=command.help)
 
@@ -99,7 +104,8 @@ def _views(app: Commands) -> Iterator[Command]:
     for number, tab in enumerate(TABS, 1):
         if tab.name == "traffic" and app.nictop.replay is not None and not app.nictop.replay.runs:
             continue
-        yield Command(f"View: {tab.label}", f"{number}", partial(app.action_view, tab.name))
+        words = KEYS[tab.name].meaning.partition(": ")[2]
+        yield Command(f"View: {tab.label}", f"{number}  {words}".rstrip(), partial(app.action_view, tab.name))
 
 
 def _of_all_screens(app: Commands) -> Iterator[Command]:

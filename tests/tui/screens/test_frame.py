@@ -15,7 +15,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis
 from nictop.tui.app import NictopApp
 from nictop.tui.keys import KEYS, VARIANTS, checked_keymap, key_label
-from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.screens.dialogs.help import HelpScreen, topics
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -204,9 +204,19 @@ async def test_help_and_quit_are_never_cut_and_hints_are_whole(size: tuple[int, 
             assert row.endswith(ENDING), key
             footer = screen.app.screen.query_one(KeyFooter)
             shown = [footer.hints[index] for _, index in footer.placed()]
-            assert len(shown) <= 9
+            assert len(shown) <= 10
             for hint in shown:
                 assert f" {hint.display} {hint.label} " in row
+
+
+async def test_record_is_the_last_hint_of_every_view_and_in_its_help() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
+        await two(screen, hosts)
+        for key in SCREENS:
+            await screen.press(key)
+            assert screen.drawn()[-1].removesuffix(ENDING).rstrip().endswith(" r Record"), key
+            (actions,) = [topic for topic in topics(screen.app.screen) if topic.title == "Actions"]
+            assert ("r", "menu: start or stop a recording, write a report") in actions.rows, key
 
 
 def test_labels_of_keys() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual._callback import invoke
-from textual.command import CommandList
+from textual.command import CommandList, Hit
 
 from nictop.model.text.glyphs import ASCII
 from nictop.tui.palette import Command, NictopCommands, Palette
@@ -53,6 +53,40 @@ async def test_every_view_host_and_interface_is_listed_once() -> None:
             wanted |= {"Devices: Filter", "Findings: Filter", "Hosts: Filter", "Display: Read more often"}
             wanted |= {"Report: Write report", "Recording: Start recording", "Program: Quit"}
             assert wanted - set(found) == set(), number
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("record", "Recording: Start recording"),
+        ("report", "Report: Write report"),
+        ("sort", "Hosts: Sort interfaces"),
+        ("mark", "Results: Mark A/B"),
+        ("interval", "Display: Read more often"),
+        ("compare", "Results: Mark A/B"),
+    ],
+)
+async def test_commands_are_found_by_their_text_and_their_help(typed: str, wanted: str) -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        hits = [hit async for hit in NictopCommands(screen.app.screen).search(typed)]
+        assert isinstance(hits[0], Hit)
+        best = max((hit for hit in hits if isinstance(hit, Hit)), key=lambda hit: hit.score)
+        assert best.text == wanted
+
+
+async def test_go_to_time_is_found_in_a_recording() -> None:
+    async with screen_with_replay(DEMO, NARROW, start=37.0) as screen:
+        found = [hit.text async for hit in NictopCommands(screen.app.screen).search("go to time")]
+        assert "Recording: Go to time" in found
+
+
+async def test_every_command_is_described_in_words() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        for command in commands(screen):
+            described = command.help.partition("  ")[2] or (len(command.help) > 1 and command.help != "Space")
+            assert described or command.text.startswith(("View:", "Program:")), command
 
 
 async def test_one_key_is_one_command_of_a_view() -> None:

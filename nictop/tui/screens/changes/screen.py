@@ -74,6 +74,12 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         return f"{found[0].host}: {found[0].title}" if found is not None else ""
 
     @property
+    def closes_by_click(self) -> bool:
+        """Only when there is nothing left to decide."""
+        progress = self.nictop.changes.progress
+        return progress is None or progress.stage == "ended"
+
+    @property
     def key_hints(self) -> str:
         progress = self.nictop.changes.progress
         if progress is None or progress.stage == "ended":

@@ -15,22 +15,21 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen, ScreenResultType
+from textual.screen import ScreenResultType
 from textual.widget import Widget
 
 from nictop.model.facts import wrap
 from nictop.tui.keys import DIALOG_KEYS
 from nictop.tui.widgets.base.button_row import ButtonRow
-from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
+from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.while_open import WhileOpen
 
 MIN_TEXT_CELLS = 10
 CHROME_ROWS = 7
 """Rows of a screen that are neither text nor fields of a dialog: those that stay visible, frame, buttons, a blank."""
 
 
-class Dialog(WhileOpen, ModalScreen[ScreenResultType]):
+class Dialog(PopUp[ScreenResultType]):
     """A subclass has the title, the text, the buttons, and for each of them the action of its name."""
 
     BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS

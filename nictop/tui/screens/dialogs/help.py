@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, VARIANTS, key_labels
+from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.status.tab_line import TABS
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class HelpFilter(TextInput):
         return not closes and super().check_consume_key(key, character)
 
 
-class HelpScreen(WhileOpen, ModalScreen[None]):
+class HelpScreen(PopUp[None]):
     """Shown over the screen that it is about."""
 
     BINDINGS: ClassVar[list[BindingType]] = HELP_KEYS
@@ -131,7 +131,7 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
     def on_mount(self) -> None:
         box = self.query_one("#help", Vertical)
         box.border_title = self.glyphs.text(f"Help: {self._heading}")
-        box.border_subtitle = self.glyphs.text("Esc Close")
+        box.border_subtitle = box_keys("Esc Close", self.app.size.width, self.glyphs)
         lines = self.query_one(LineView)
         lines.can_focus, lines.marks_more = False, True
         self.query_one(TextInput).focus()

@@ -71,4 +71,5 @@ class LeaveScreen(ConfirmDialog):
 class ChangeScreen(ConfirmDialog):
     """Whether the user has changed what the next run needs."""
 
+    closes_by_click = False
     DIALOG_TITLE, YES_LABEL, NO_LABEL = "Change before the next run", "Continue", "Stop experiment"

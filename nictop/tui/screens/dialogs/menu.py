@@ -18,14 +18,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from nictop.model.facts import fit, width
 from nictop.tui.keys import MENU_KEYS, MENU_LIST_KEYS
-from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, box_keys, box_title
+from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_keys, box_title
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.while_open import WhileOpen
 
 CHECKED, UNCHECKED = "[x] ", "[ ] "
 MIN_MENU_CELLS = 24
@@ -88,7 +86,7 @@ class MenuList(ChoiceView):
             self.post_message(self.Opened())
 
 
-class MenuScreen(WhileOpen, ModalScreen["str | None"]):
+class MenuScreen(PopUp["str | None"]):
     """Its result is the `action` of the chosen entry if that is a text, else None."""
 
     BINDINGS: ClassVar[list[BindingType]] = MENU_KEYS

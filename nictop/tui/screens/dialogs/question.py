@@ -50,6 +50,7 @@ class QuestionScreen(Dialog["str | None"]):
     """Its result is the answer; None: cancelled or refused."""
 
     FIELD_ROWS = 2
+    closes_by_click = False
 
     def __init__(self, question: Question) -> None:
         super().__init__()

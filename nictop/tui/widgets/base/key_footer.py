@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 MAX_HINTS = 7
-"""Of the screen, beside `LAST`."""
+"""Of the screen, beside `LAST` and `AFTER`."""
+AFTER = ("record",)
+"""Ids of the keys behind the hints of the screen, where there is room."""
 LAST = ("help", "quit")
 """Ids of the keys at the right end."""
 
@@ -86,7 +88,7 @@ class KeyFooter(Widget, can_focus=False):
         room = cells - sum(self.hints[index].width for index in last)
         found: list[tuple[int, int]] = []
         x = 0
-        for index in [index for index, hint in enumerate(self.hints) if not hint.is_last][:MAX_HINTS]:
+        for index in [index for index, hint in enumerate(self.hints) if not hint.is_last]:
             if x + self.hints[index].width > room:
                 break
             found.append((x, index))
@@ -141,7 +143,7 @@ def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
     """Of a screen as it is focused now; an action with several keys is shown with the first of them."""
     app, shown = screen.app, dict[str, KeyHint]()
     glyphs, refused = getattr(app, "glyphs", UNICODE), getattr(screen, "refused_actions", ())
-    places: dict[str, tuple[bool, int, int]] = {}
+    places: dict[str, tuple[int, int, int]] = {}
     nodes: list[DOMNode] = []
     for node, binding, enabled, tooltip in screen.active_bindings.values():
         if node not in nodes:
@@ -151,8 +153,10 @@ def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
             hint = KeyHint(binding.key, display, binding.description, tooltip, enabled, binding.id in LAST)
             shown[binding.action] = hint
             place = order_of_bindings(type(node)).get((binding.id, binding.action), 0)
-            places[binding.action] = (hint.is_last, nodes.index(node), place)
-    return tuple(shown[action] for action in sorted(shown, key=places.__getitem__))
+            places[binding.action] = (2 if hint.is_last else int(binding.id in AFTER), nodes.index(node), place)
+    actions = sorted(shown, key=places.__getitem__)
+    own = [action for action in actions if places[action][0] == 0]
+    return tuple(shown[action] for action in (*own[:MAX_HINTS], *actions[len(own) :]))
 
 
 @cache

@@ -156,13 +156,17 @@ async def test_a_held_enter_neither_applies_nor_keeps() -> None:
         await screen.press("enter", "enter")
         await reply("applied")
         await screen.press("enter", "enter", "enter")
+        await screen.pilot.click(offset=(0, 0))
         assert decisions(screen) == ["apply"], "Keep is pressed only after it was chosen"
+        assert shows(screen, HostChangeScreen), "a click outside does not hide it"
         await press_button(screen, "Keep")
         await screen.press("enter", "enter")
         await reply("kept")
         await screen.press("enter", "enter")
         assert decisions(screen) == ["apply", "keep"]
         assert shows(screen, HostChangeScreen)
+        await screen.pilot.click(offset=(0, 0))
+        assert not shows(screen, HostChangeScreen)
 
 
 async def test_a_double_click_on_apply_does_not_keep() -> None:

@@ -380,7 +380,9 @@ async def test_queues_of_the_chosen_nic_and_its_cpus(size: tuple[int, int]) -> N
         assert screen.chosen() == "ens224"
 
 
-@pytest.mark.parametrize("keys", [("2",), ("3",), ("enter",), ("question_mark",)], ids=["queues", "CPUs", "facts", "help"])
+@pytest.mark.parametrize(
+    "keys", [("2",), ("3",), ("enter",), ("question_mark",)], ids=["queues", "CPUs", "facts", "help"]
+)
 async def test_more_below_is_marked(keys: tuple[str, ...]) -> None:
     async with live_screen(NARROW) as screen:
         await load(screen)
