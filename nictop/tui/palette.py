@@ -33,7 +33,7 @@ HELP_SCORE = 1e-3
 """Below that of any text that matches."""
 
 
-class Command(NamedTuple):
+class PaletteEntry(NamedTuple):
     """One line of the palette."""
 
     text: str
@@ -79,13 +79,13 @@ class NictopCommands(Provider):
             if score > 0:
                 yield Hit(score, matcher.highlight(command.text), command.run, text=command.text, help=command.help)
 
-    def _commands(self) -> Iterator[Command]:
+    def _commands(self) -> Iterator[PaletteEntry]:
         app = cast("Commands", self.app)
         general = tuple(_of_all_screens(app))
         for text, words, run in (*self._of_screen(general), *_views(app), *general, *_hosts(app)):
-            yield Command(app.glyphs.text(text), app.glyphs.text(words), run)
+            yield PaletteEntry(app.glyphs.text(text), app.glyphs.text(words), run)
 
-    def _of_screen(self, general: Iterable[Command]) -> Iterator[Command]:
+    def _of_screen(self, general: Iterable[PaletteEntry]) -> Iterator[PaletteEntry]:
         """Actions of its keys, without those that are `general`."""
         seen: set[str] = set()
         area = next((tab.label for tab in TABS if tab.name == getattr(self.screen, "tab", "")), "")
@@ -97,32 +97,34 @@ class NictopCommands(Provider):
             if wanted and binding.action not in {*seen, *refused} and not binding.action.startswith("app."):
                 seen.add(binding.action)
                 run = partial(self.app.run_action, binding.action, node)
-                yield Command(f"{area}: {binding.description}", f"{key_label(binding.key)}  {binding.tooltip}", run)
+                yield PaletteEntry(
+                    f"{area}: {binding.description}", f"{key_label(binding.key)}  {binding.tooltip}", run
+                )
 
 
-def _views(app: Commands) -> Iterator[Command]:
+def _views(app: Commands) -> Iterator[PaletteEntry]:
     for number, tab in enumerate(TABS, 1):
         if tab.name == "traffic" and app.nictop.replay is not None and not app.nictop.replay.runs:
             continue
         words = KEYS[tab.name].meaning.partition(": ")[2]
-        yield Command(f"View: {tab.label}", f"{number}  {words}".rstrip(), partial(app.action_view, tab.name))
+        yield PaletteEntry(f"View: {tab.label}", f"{number}  {words}".rstrip(), partial(app.action_view, tab.name))
 
 
-def _of_all_screens(app: Commands) -> Iterator[Command]:
+def _of_all_screens(app: Commands) -> Iterator[PaletteEntry]:
     for command in app.commands():
-        yield Command(*command)
-    yield Command("Program: Show help", "?  help of this screen", app.action_help)
-    yield Command("Program: Quit", "q", app.action_quit)
+        yield PaletteEntry(*command)
+    yield PaletteEntry("Program: Show help", "?  help of this screen", app.action_help)
+    yield PaletteEntry("Program: Quit", "q", app.action_quit)
 
 
-def _hosts(app: Commands) -> Iterator[Command]:
+def _hosts(app: Commands) -> Iterator[PaletteEntry]:
     """Hosts, and their interfaces."""
     for host in app.nictop.hosts.sessions:
-        yield Command(f"Host: Show {host.name}", "its devices", partial(app.open_host, host.name))
+        yield PaletteEntry(f"Host: Show {host.name}", "its devices", partial(app.open_host, host.name))
     for host in app.nictop.hosts.sessions:
         for ifindex, link in host.snapshot.links.items():
             show = partial(app.open_link, host.name, ifindex)
-            yield Command(f"Interface: Show {link.name} on {host.name}", "among the devices of its host", show)
+            yield PaletteEntry(f"Interface: Show {link.name} on {host.name}", "among the devices of its host", show)
 
 
 class Palette(WithGlyphs, CommandPalette):

@@ -99,8 +99,8 @@ class SourceReader:
 
 
 @dataclass(frozen=True)
-class Roots:
-    """Roots of the file system."""
+class InventoryRoots:
+    """Directories that the inventory is read from."""
 
     sys: str
     proc: str
@@ -130,7 +130,7 @@ def take_inventory(
     file system.
     """
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
-    sources, roots = SourceReader(), Roots(sys, proc, etc, dev, run, usr, var)
+    sources, roots = SourceReader(), InventoryRoots(sys, proc, etc, dev, run, usr, var)
     inventory = Inventory(
         time=started,
         wall=wall,
@@ -158,7 +158,7 @@ def take_inventory(
 
 
 def add_counted_devices(
-    inventory: Inventory, sources: SourceReader, roots: Roots, processes: dict[int, str]
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
 ) -> Inventory:
     """First step: links, PCI functions, threads and interrupts, which the counters need."""
     pci: tuple[PciFunction, ...] = sources.read("read_pci", (), roots.sys)
@@ -170,7 +170,9 @@ def add_counted_devices(
     return replace(inventory, pci=pci, links=links, interrupts=interrupts, threads=threads)
 
 
-def add_settings(inventory: Inventory, sources: SourceReader, roots: Roots, processes: dict[int, str]) -> Inventory:
+def add_settings(
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
+) -> Inventory:
     """Second step (`MACHINE_SOURCES`): settings of links, of the kernel and of the machine."""
     sys, proc = roots.sys, roots.proc
     pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys)
@@ -208,7 +210,9 @@ def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: st
     return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
 
 
-def add_managers(inventory: Inventory, sources: SourceReader, roots: Roots, processes: dict[int, str]) -> Inventory:
+def add_managers(
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
+) -> Inventory:
     """Third step (`MANAGER_SOURCES`): network managers and their configuration files."""
     files = {"etc": roots.etc, "run": roots.run, "usr": roots.usr}
     networkmanager: NetworkManager | None = sources.read(

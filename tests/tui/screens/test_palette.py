@@ -9,7 +9,7 @@ from textual._callback import invoke
 from textual.command import CommandList, Hit
 
 from nictop.model.text.glyphs import ASCII
-from nictop.tui.palette import Command, NictopCommands, Palette
+from nictop.tui.palette import PaletteEntry, NictopCommands, Palette
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.status.tab_line import TABS
 from tests.cli.commands.test_demo import DEMO
@@ -26,7 +26,7 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(name, str(tmp_path))
 
 
-def commands(screen: Screen) -> list[Command]:
+def commands(screen: Screen) -> list[PaletteEntry]:
     return list(NictopCommands(screen.app.screen)._commands())
 
 

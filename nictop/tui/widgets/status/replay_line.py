@@ -87,7 +87,7 @@ def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -
     return tuple(spans)
 
 
-class Playback(Protocol):
+class TimelineTarget(Protocol):
     """What the timeline does to a recording."""
 
     def where(self) -> PlaybackPosition: ...
@@ -113,7 +113,7 @@ class ReplayLine(LineView):
     class GoRequested(Message):
         """A time is to be asked for."""
 
-    def __init__(self, replay: Playback | None, *, id: str | None = None) -> None:
+    def __init__(self, replay: TimelineTarget | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._replay = replay
         self._timeline = Timeline(())
