@@ -9,7 +9,7 @@ from textual._callback import invoke
 from textual.command import CommandList, Hit
 
 from nictop.model.text.glyphs import ASCII
-from nictop.tui.palette import PaletteEntry, NictopCommands, Palette
+from nictop.tui.palette import NictopCommands, Palette, PaletteEntry
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.status.tab_line import TABS
 from tests.cli.commands.test_demo import DEMO
