@@ -16,6 +16,7 @@ The tabs 1 to 4 change the body: devices, the queues of the chosen NIC, its inte
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -51,10 +52,13 @@ class LiveScreen(LiveView):
             await self.nictop.hosts.request(Request(watch=watched))
         if self._snapshot is not None and self.in_sight:
             self._draw_view(self._snapshot)
-        self._offer_fix()
+        self._offer()
 
     def on_device_table_opened(self) -> None:
         self.action_open()
+
+    def on_finding_list_chosen(self) -> None:
+        self._offer()
 
     def on_finding_list_opened(self) -> None:
         self.action_open()
@@ -137,9 +141,15 @@ class LiveScreen(LiveView):
             self.opener.open_fix(*fix)
 
     def action_set_up(self) -> None:
-        """The NIC that is chosen, or that the chosen finding is about."""
-        if not self.refuses_recording():
-            self.opener.open_set_up(*self._nic)
+        """The NIC that is chosen, or that the chosen finding is about; of several of a PCI function there is a menu."""
+        host, nics = self._nics_to_set_up
+        if self.refuses_recording():
+            return
+        if len(nics) == 1:
+            self.opener.open_set_up(host, nics[0].ifindex)
+        elif nics:
+            entries = [MenuEntry(one.name, partial(self.opener.open_set_up, host, one.ifindex)) for one in nics]
+            self.app.push_screen(MenuScreen("Set up", entries))
 
     def action_step(self, direction: int) -> None:
         self.query_one(DeviceTable).step_to_link(direction)
@@ -223,6 +233,8 @@ class LiveScreen(LiveView):
                 return self._fix is not None
             case "fix":
                 return self._fix is not None or self.nictop.changes.progress is not None
+            case "set_up":
+                return self.nictop.replay is not None or bool(self._nics_to_set_up[1])
             case "step":
                 return view == "body"
             case "step_nic":

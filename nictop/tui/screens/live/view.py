@@ -30,6 +30,7 @@ from nictop.tui.widgets.findings.view import FindingList, FindingsView
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.model.devices.overview import NicRow
+    from nictop.probe.records import Link
     from nictop.rules import Fix
 
 LIVE_TABS = {"devices": "body", "queues": "queues", "cpus": "load", "findings": "findings"}
@@ -52,7 +53,9 @@ class LiveView(FramedScreen):
         """Host → key of the row that was chosen there when another host was shown."""
         self._nics = NicRows()
         """For the filter of the devices."""
-        self._draw_due = self._has_change = self._has_fix = self._filled = False
+        self._draw_due = self._has_change = self._filled = False
+        self._offered = False, False
+        """There is a fix; a NIC to set up."""
 
     def compose_body(self) -> Iterable[Widget]:
         with ContentSwitcher(initial="body", id="views"):
@@ -112,7 +115,7 @@ class LiveView(FramedScreen):
             self.refresh_bindings()
         if self._snapshot is not None and self.in_sight:
             self._show_stale()
-        self._offer_fix()
+        self._offer()
 
     def _switch_host(self) -> None:
         """Another host is shown: its snapshot, with the cursor where it was there. The probe of the one before need not
@@ -133,7 +136,7 @@ class LiveView(FramedScreen):
     def _update_diagnosis(self) -> None:
         self._draw_findings()
         self._draw()
-        self._offer_fix()
+        self._offer()
 
     def _update_change(self) -> None:
         """A change has started, or was dropped: the key f is offered for it."""
@@ -210,13 +213,21 @@ class LiveView(FramedScreen):
             self.set_class(stale, "-stale")
 
     @property
-    def _nic(self) -> tuple[str, int | None]:
-        """Host and ifindex of what is chosen in the visible view; None: it is not a NIC."""
+    def _nics_to_set_up(self) -> tuple[str, Sequence[Link]]:
+        """Host and netdevs of what is chosen in the visible view: one, or those of the chosen PCI function."""
+        by_name = self.nictop.hosts.by_name
         if self.view == "findings":
             entry = self.query_one(FindingList).chosen
-            return (entry.host, entry.ifindex) if isinstance(entry, Finding) else (self._host, None)
-        chosen = self.query_one(DeviceTable).chosen
-        return self._host, chosen.link.ifindex if chosen is not None and chosen.link is not None else None
+            links = by_name[entry.host].snapshot.links if entry is not None and entry.host in by_name else {}
+            link = links.get(entry.ifindex) if isinstance(entry, Finding) and entry.ifindex is not None else None
+            return (entry.host if entry is not None else "", () if link is None else (link,))
+        row = self.query_one(DeviceTable).chosen
+        if row is None or self._snapshot is None:
+            return self._host, ()
+        if row.link is not None:
+            return self._host, (row.link,)
+        address = row.pci.address if row.pci is not None else None
+        return self._host, [one for one in self._snapshot.links.values() if address and one.pci_address == address]
 
     @property
     def _fix(self) -> tuple[Finding, Fix] | None:
@@ -232,9 +243,9 @@ class LiveView(FramedScreen):
         is_shown = not hosts.session.notice(self.nictop.now(), hosts.interval)
         return first_fix([one for one in diagnosis.findings[:1] if is_shown and one.host == self._host])
 
-    def _offer_fix(self) -> None:
-        """Its keys are in the footer while there is one."""
-        has_fix = self._fix is not None
-        if has_fix != self._has_fix:
-            self._has_fix = has_fix
+    def _offer(self) -> None:
+        """Keys that act on what is chosen are in the footer where they do."""
+        offered = self._fix is not None, bool(self._nics_to_set_up[1])
+        if offered != self._offered:
+            self._offered = offered
             self.refresh_bindings()

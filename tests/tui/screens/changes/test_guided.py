@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.records import Line, Link, PciFunction
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -206,6 +208,38 @@ async def test_a_nic_must_be_chosen() -> None:
         await screen.settle()
         assert shows(screen, LiveScreen)
         assert any("Choose a NIC first" in row for row in screen.drawn())
+
+
+def on_function(ifindex: int, name: str, address: str) -> Link:
+    return link(ifindex, name, bus="pci", pci_address=address)
+
+
+async def test_on_a_pci_function_it_is_its_netdev() -> None:
+    """Of several there is a menu; the key is not offered for a function without one."""
+    one, two, none = (f"0000:0{number}:00.0" for number in (1, 2, 3))
+    functions = tuple(PciFunction(address, 0x020000, 0x8086, 0x10CA, None, None, None) for address in (one, two, none))
+    links = (on_function(2, "ens1", one), on_function(3, "ens2a", two), on_function(4, "ens2b", two))
+    async with live_screen(WIDE) as screen:
+        line = inventory(*links)
+        assert line.inventory is not None
+        await screen.receive(hello(), Line(inventory=replace(line.inventory, pci=functions)))
+        table = screen.app.screen.query_one(DeviceTable)
+        rows = [row.key for row in table._rows]
+        for address, title in ((one, "set up ens1"), (two, "Set up")):
+            table.choose_index(rows.index(f"pci:{address}"))
+            await screen.settle()
+            assert any("e Set up" in row for row in screen.drawn()[-1:])
+            await screen.press("e")
+            assert any(title in row for row in screen.drawn())
+            if address == two:
+                await screen.press("down", "enter")
+                assert any("set up ens2b" in row for row in screen.drawn())
+            await screen.press("escape")
+        table.choose_index(rows.index(f"pci:{none}"))
+        await screen.settle()
+        assert not any("e Set up" in row for row in screen.drawn()[-1:])
+        await screen.press("e")
+        assert shows(screen, LiveScreen)
 
 
 async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
