@@ -59,8 +59,15 @@ def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False)
         yield from _labelled(after, one.after if one.before != one.after else "unchanged", cells)
         for text in one.disturbs:
             yield from _labelled(WARNING_LABEL, text, cells)
-        yield from _labelled("persistence", "survives a reboot" if one.persistent else "until reboot", cells)
+        yield from _labelled("persistence", _persistence_text(one), cells)
         yield from _undo_lines(one, cells)
+
+
+def _persistence_text(one: PlannedAction) -> str:
+    """``nmcli con up`` stores nothing: whether the profile survives a reboot is said of the action that stores it."""
+    if one.persistent:
+        return "survives a reboot"
+    return "activates the profile" if one.words[:1] == ("nmcli",) and "up" in one.words[2:3] else "until reboot"
 
 
 def _undo_lines(one: PlannedAction | LoggedAction, cells: int) -> Iterator[str]:

@@ -41,15 +41,17 @@ def test_a_plan() -> None:
         "     persistence  until reboot",
         "     rollback     ip link set dev ens4 mtu 1500",
     ]
-    profile = PlannedAction(("nmcli", "con", "up", "lan"), "", "up: lan", (), "lan", persistent=True)
+    profile = PlannedAction(("nmcli", "con", "mod", "lan"), "", "mtu: 9000", (), "lan", persistent=True)
     lines = list(plan_lines((one, profile), 80))[6:]
     assert lines == [
-        "2. nmcli con up lan",
+        "2. nmcli con mod lan",
         "     current      none",
-        "     new          up: lan",
+        "     new          mtu: 9000",
         "     persistence  survives a reboot",
         "     rollback     NetworkManager checkpoint",
     ]
+    activation = PlannedAction(("nmcli", "con", "up", "lan"), "lan", "active: lan", (), "lan")
+    assert "     persistence  activates the profile" in plan_lines((activation,), 80)
     assert "     new          unchanged" in plan_lines((replace(PLANNED, before="mtu 9000"),), 80)
 
 
