@@ -18,7 +18,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
-from nictop.model.facts import clean, fit, is_virtual
+from nictop.model.facts import clean, fit, is_virtual, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -299,8 +299,7 @@ class DeviceTable(ChoiceView):
             return
         shape = layout(self.scrollable_content_region.width, packets=self.packets)
         if not snapshot.links and not snapshot.pci:
-            empty = " Reading interfaces…" if snapshot.inventory is None else " No network interfaces"
-            self.show_lines([((empty, "dim"),)])
+            self.show_lines(self._empty_lines(snapshot))
             return
         rows = self._rows
         if not rows:
@@ -313,6 +312,16 @@ class DeviceTable(ChoiceView):
             self._header_line(shape),
             self.index,
         )
+
+    def _empty_lines(self, snapshot: Snapshot) -> list[SpanLine]:
+        """Why there is no row."""
+        if snapshot.inventory is not None:
+            return [((" No network interfaces", "dim"),)]
+        if snapshot.state != "failed":
+            return [((" Reading interfaces…", "dim"),)]
+        cells = max(10, self.scrollable_content_region.width - 2)
+        text = self.glyphs.text(f"{snapshot.host} failed: {snapshot.message or 'no reason is known'}")
+        return [((f" {part}", "bad"),) for part in wrap(text, cells)]
 
     def _header_line(self, shape: TableLayout) -> SpanLine:
         cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]

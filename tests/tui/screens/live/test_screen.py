@@ -9,7 +9,7 @@ import pytest
 from textual._styles_cache import StylesCache
 from textual.geometry import Size
 
-from nictop.model.text.glyphs import ASCII
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line, PciFunction, Queue, Request
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
@@ -48,6 +48,16 @@ async def test_before_the_first_line_the_screen_says_what_it_waits_for() -> None
         await screen.receive(SourceState("connecting", ""))
         assert any("connecting" in row for row in screen.drawn())
         assert "Reading interfaces…" in screen.lines()[0]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_of_a_host_that_failed_the_screen_says_why(glyphs: Glyphs) -> None:
+    async with live_screen(NARROW, glyphs=glyphs) as screen:
+        await screen.receive(SourceState("failed", "Host key of vm1 was rejected\x1b[2J " + "long " * 30))
+        lines = screen.lines()
+        assert "failed: Host key of vm1 was rejected\\x1b[2J" in lines[0]
+        assert " ".join(" ".join(lines).split()).endswith("long long")
+        assert len(lines) > 1
 
 
 async def test_moving_asks_the_probe_to_watch_that_device() -> None:
