@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.text.glyphs import ASCII
 from nictop.recording.file.open import create_file
 from nictop.recording.reader import Recording
 from nictop.tui.screens.dialogs.line_entry import LineEntry
@@ -56,6 +57,20 @@ async def name_it(screen: Screen, keys: tuple[str, ...], path: Path | str) -> No
 def complaint(screen: Screen) -> str:
     views = screen.app.screen.query("#entry-error").results(LineView)
     return "".join(text for view in views for line in view.lines for text, _ in line)
+
+
+async def test_the_field_for_the_name_has_a_label_and_a_cursor_on_a_console() -> None:
+    """In reverse: the Linux console has no bright backgrounds."""
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
+        await screen.press(*RECORD)
+        line = screen.app.screen.query_one("#entry-line", TextInput)
+        row = screen.app.screen._compositor.render_strips()[line.region.y]
+        assert "| File: nictop-" in row.text
+        (cursor,) = [one for one in row if one.style is not None and one.style.reverse and one.text == " "][:1]
+        assert line.cursor_position == len(line.value)
+        assert row.text.index(line.value) + len(line.value) == sum(
+            len(one.text) for one in list(row)[: list(row).index(cursor)]
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- recording

@@ -33,5 +33,6 @@ def ask_time(screen: NictopScreen) -> None:
             f"14:03:20, +90 (seconds from the beginning), or end; it goes from {first} to {last}",
             "",
             take,
+            label="Time:",
         )
     )

@@ -2,7 +2,7 @@
 
 ╭ Record to file ────────────────────────────────────────────────╮
 │ Record all hosts (including tests); r, Stop recording ends it. │
-│ nictop-vm1-20261121-140320.nictop                              │
+│ File: nictop-vm1-20261121-140320.nictop                        │
 │ nictop-vm1-20261121-140320.nictop already exists               │
 │                                                                │
 │ [ Record ] [ Cancel ]                                          │
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from textual.containers import Horizontal
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Label
 
 from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -26,16 +27,23 @@ MAX_ERROR_ROWS = 2
 
 class LineEntry(Dialog[None]):
     """`take` gets the line and returns what is wrong with it; "" closes the dialog. `button`: label of the button that
-    does that."""
+    does that. `label`: before the line."""
 
     FIELD_ROWS = 1 + MAX_ERROR_ROWS
 
     def __init__(
-        self, title: str, text: str, value: str, take: Callable[[str], Awaitable[str]], *, button: str = "OK"
+        self,
+        title: str,
+        text: str,
+        value: str,
+        take: Callable[[str], Awaitable[str]],
+        *,
+        button: str = "OK",
+        label: str = "File:",
     ) -> None:
         super().__init__()
         self._title, self._text, self._value, self._take, self._button = title, text, value, take, button
-        self._error = ""
+        self._label, self._error = label, ""
         self._taking = False
 
     @property
@@ -50,7 +58,9 @@ class LineEntry(Dialog[None]):
         return list(self.wrapped(self._text, cells))
 
     def compose_fields(self) -> Iterable[Widget]:
-        yield TextInput(self._value, id="entry-line")
+        with Horizontal(id="entry-row"):
+            yield Label(self._label, markup=False)
+            yield TextInput(self._value, id="entry-line")
         error = LineView(id="entry-error")
         error.can_focus = False
         yield error
