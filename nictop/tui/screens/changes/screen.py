@@ -8,8 +8,8 @@
 │ [ Keep ] [ Undo now ] [ Hide ]  ← → choose, Enter confirms     │
 ╰ Tab Next · Enter Confirm · Esc Hide (f: reopen) ───────────────╯
 
-In a new stage no button is chosen: a doubled or held Enter cannot apply and keep. What may disconnect the host is
-applied by the word yes alone.
+At the plan Cancel is chosen, afterwards no button: a doubled or held Enter cannot apply and keep. What may disconnect
+the host is applied by the word yes alone.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         progress = self.nictop.changes.progress
         if progress is not None:
             stage = (progress.stage, progress.decision, self._asks_twice)
-            row.show(tuple(self._buttons(progress)), stage=stage)
+            chosen = "cancel" if stage == ("prepared", "", False) else ""
+            row.show(tuple(self._buttons(progress)), stage=stage, chosen=chosen)
 
     def _buttons(self, progress: ChangeProgress) -> Iterable[Button]:
         cancel = Button("cancel", "Cancel")
@@ -108,8 +109,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         elif progress.stage == "preparing" and progress.decision == "":
             yield cancel
         elif _is_undecided(progress):
-            yield from (Button("apply", "Apply"), Button("copy", "Copy"), cancel)
-            yield from (Button("wait(1)", "More time"), Button("wait(-1)", "Less time"))
+            yield from (Button("apply", "Apply"), Button("copy", "Copy"))
+            yield from (Button("wait(1)", "More time"), Button("wait(-1)", "Less time"), cancel)
         elif progress.stage == "ended":
             if self._can_last(progress):
                 yield Button("make_persistent", "Make persistent")

@@ -83,9 +83,10 @@ class QuestionScreen(Dialog["str | None"]):
             yield TextInput(password=self.question.secret, id="answer")
 
     def show_buttons(self, row: ButtonRow) -> None:
-        """No button is chosen at first: the dialog opens by itself, perhaps while Enter is pressed."""
+        """The dialog opens by itself, perhaps while Enter is pressed: that does not trust a host key."""
         accept, refuse = ("Trust", "Reject") if self._is_host_key else ("OK", "Cancel")
-        row.show((Button("accept", accept), Button("cancel", refuse)))
+        chosen = "cancel" if self._is_host_key else ""
+        row.show((Button("accept", accept), Button("cancel", refuse)), stage="asked", chosen=chosen)
 
     def action_accept(self) -> None:
         self.dismiss(ACCEPTED if self._is_host_key else self.query_one(TextInput).value)
