@@ -478,8 +478,9 @@ class NictopApp(App[None]):
     def _show_lines(self, lines: Sequence[Step | str], notes: Sequence[str], where: WhereToType) -> None:
         """Of what cannot be copied."""
         from nictop.tui.screens.dialogs.no_clipboard import NoClipboardScreen
+        from nictop.tui.screens.live.files import ask_lines_file
 
-        self.push_screen(NoClipboardScreen(lines, notes, where))
+        self.push_screen(NoClipboardScreen(lines, notes, where, lambda screen: ask_lines_file(screen, lines)))
 
     def _show_end_of_change(self) -> None:
         """Unless its dialog is open, which shows it."""

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nictop.model.facts import wrap
 from nictop.rules.finding import WhereToType
@@ -19,18 +19,23 @@ from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import command_lines
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
-from nictop.tui.screens.live.files import ask_lines_file
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
 
 class NoClipboardScreen(NictopScreen, Dialog[None]):
-    """`lines`: commands, or lines of text. `notes`: what is said about them."""
+    """`lines`: commands, or lines of text. `notes`: what is said about them. `save`: asks for a file."""
 
-    def __init__(self, lines: Sequence[Step | str], notes: Sequence[str], where: WhereToType) -> None:
+    def __init__(
+        self,
+        lines: Sequence[Step | str],
+        notes: Sequence[str],
+        where: WhereToType,
+        save: Callable[[NictopScreen], None],
+    ) -> None:
         super().__init__()
-        self._lines, self._notes, self._where = lines, notes, where
+        self._lines, self._notes, self._where, self._save = lines, notes, where, save
 
     @property
     def dialog_title(self) -> str:
@@ -58,4 +63,4 @@ class NoClipboardScreen(NictopScreen, Dialog[None]):
         row.show((Button("save", "Save to file…"), Button("cancel", "Close")), stage="shown", chosen="cancel")
 
     def action_save(self) -> None:
-        ask_lines_file(self, [str(line) for line in self._lines])
+        self._save(self)

@@ -100,7 +100,7 @@ def ask_report(screen: NictopScreen) -> None:
     )
 
 
-def ask_lines_file(screen: NictopScreen, lines: Sequence[str]) -> None:
+def ask_lines_file(screen: NictopScreen, lines: Sequence[object]) -> None:
     """Ask for a file, and write these lines."""
     nictop = screen.nictop
 
