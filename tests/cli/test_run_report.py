@@ -287,7 +287,7 @@ def test_the_verdict_is_first_and_differences_are_last() -> None:
     text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
     lines = text.splitlines()
     assert lines[:2] == ["A: 1 queue", "B: 4 queues"]
-    assert lines[3].startswith("verdict      Better: 4 queues = 1.60× of 1 queue (95 % CI 1.60–1.60)")
+    assert lines[3].startswith("verdict      Better: 4 queues = 1.60× of 1 queue (+60 %, 95 % CI 1.60–1.60)")
     rows = [" ".join(line.split()) for line in lines]
     assert "geometric mean A B B/A (95 % interval)" in rows
     assert "goodput 5.02 Gb/s 8.02 Gb/s 1.60 (1.60 to 1.60)" in rows
