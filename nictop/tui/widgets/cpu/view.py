@@ -156,7 +156,7 @@ def draw_heat(
 
 
 def _name_cells(loads: Sequence[tuple[str, InterruptLoad]], width: int) -> int:
-    return min(NAME_CELLS, max((len(name) for name, _ in loads), default=0), max(8, width // 3))
+    return min(NAME_CELLS, max((len(name) for name, _ in loads), default=0), max(8, 2 * width // 5))
 
 
 # ------------------------------------------------------------------------------------------------------- threads
