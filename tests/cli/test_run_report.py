@@ -124,10 +124,10 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
         "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 segments, MSS 1448, cubic",
         "held back": "the sender's core",
         "path": "verified: a: ens4 carried it; b: ens5 carried it",
-        "client": "a: 0.60 of 4 cores busy, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
-        "hottest CPU 2: 50 %, softirq 20 %",
-        "server": "b: 0.60 of 4 cores busy, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
-        "hottest CPU 2: 50 %, softirq 20 %",
+        "client": "a: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "hottest CPU 2: average 50 %, softirq 20 %",
+        "server": "b: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "hottest CPU 2: average 50 %, softirq 20 %",
     }
 
 
