@@ -28,8 +28,7 @@ def ask_time(screen: NictopScreen) -> None:
 
     half = (recording.end - recording.begin) // 2
     first, example, last = (
-        wall_clock_text(recording.wall_time(time))
-        for time in (recording.begin, recording.begin + half, recording.end)
+        wall_clock_text(recording.wall_time(time)) for time in (recording.begin, recording.begin + half, recording.end)
     )
     screen.app.push_screen(
         LineEntry(

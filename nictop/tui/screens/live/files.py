@@ -92,9 +92,9 @@ def ask_report(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Save report",
-            f"One HTML page with the state at {wall_clock_text(report.wall, date=True)}: findings with commands, hosts, "
-            "interfaces, test results. Readable by you only (0600), with all names and addresses; nictop report --redact "
-            "hides them.",
+            f"One HTML page with the state at {wall_clock_text(report.wall, date=True)}: findings with commands, "
+            "hosts, interfaces, test results. Readable by you only (0600), with all names and addresses; nictop "
+            "report --redact hides them.",
             file_name(tuple(nictop.hosts.by_name), report.wall, "html"),
             take,
             button="Save",

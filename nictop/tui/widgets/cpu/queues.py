@@ -197,9 +197,7 @@ def _matrix(
         if own:
             numbers = " ".join(str(load.interrupt.number) for load in own)
             found.append(MatrixRow(f"queue {row.queue:<2} IRQ {numbers}", row.interrupts, _cpu_sums(own)))
-    found += [
-        MatrixRow(f"all queues IRQ {number}", load.per_second, load.cpus) for number, load in shared.items()
-    ]
+    found += [MatrixRow(f"all queues IRQ {number}", load.per_second, load.cpus) for number, load in shared.items()]
     if not found:
         return [], None
     cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []

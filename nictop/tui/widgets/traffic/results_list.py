@@ -1,8 +1,8 @@
 """The stored results by set-up, one line each: when, hosts, runs, goodput, CPU cost, test.
 
-   WHEN        HOSTS     RUNS   GOODPUT cores/Gb/s TEST
- A 11-21 08:01 vm1 → vm2    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3 ens3
- B 11-21 08:04 vm1 ← vm2    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3 ens3
+  WHEN        HOSTS     RUNS   GOODPUT cores/Gb/s TEST
+A 11-21 08:01 vm1 → vm2    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3 ens3
+B 11-21 08:04 vm1 ← vm2    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3 ens3
 """
 
 from __future__ import annotations

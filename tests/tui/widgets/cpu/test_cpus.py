@@ -220,7 +220,7 @@ def test_softnet_is_shown_under_the_right_heading() -> None:
         end = lines[0].index(title) + len(title)
         return row[:end].split()[-1]
 
-    assert (under("drop"), under("squeezed"), under("RPS"), under("limited")) == ("11.0", "22.0", "33.0", "44.0")
+    assert (under("drop"), under("sqz"), under("RPS"), under("limited")) == ("11.0", "22.0", "33.0", "44.0")
 
 
 @pytest.mark.parametrize("size", SIZES)
