@@ -193,6 +193,17 @@ class NictopApp(App[None]):
         elif mode == "traffic":
             await self._show_run()
 
+    async def action_show_form(self) -> None:
+        """The form for a traffic test, also while one runs."""
+        from nictop.tui.screens.traffic.form import TrafficScreen
+
+        if self.current_mode != "traffic":
+            await self.switch_mode("traffic")
+        while len(self.screen_stack) > 1:
+            await self.pop_screen()
+        if isinstance(self.screen, TrafficScreen):
+            self.call_later(self.screen.action_edit)  # a new screen has yet to focus its table
+
     def _choose_nic_of_test(self) -> None:
         """On the page of a test, its NIC of the shown host."""
         from nictop.tui.screens.traffic.run_page import RunPage
@@ -210,6 +221,8 @@ class NictopApp(App[None]):
         match action:
             case "view":
                 return not (self.focused is not None and self.focused.check_consume_key("1", "1"))
+            case "show_form":
+                return self.nictop.replay is None
             case "command_palette":
                 return not isinstance(self.screen, ModalScreen)
         return super().check_action(action, parameters)

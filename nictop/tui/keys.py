@@ -44,7 +44,7 @@ KEYS: dict[str, Key] = {
     "page-down": Key("pagedown", "page down; timeline: 60 s on"),
     "home": Key("home", "first line; timeline: beginning"),
     "end": Key("end", "last line; timeline: end"),
-    "open": Key("enter", "open; main action of the screen: start or stop a test; timeline: go to a time"),
+    "open": Key("enter", "open; main action of the screen: start or stop a test; timeline: go (jump) to a time"),
     "back": Key("escape", "one step back; from the top of a view to Devices"),
     "filter": Key("slash", "filter the list"),
     "sort": Key("s", "sort by the next column (S: reverse)"),
@@ -240,7 +240,7 @@ FINDINGS_KEYS: list[BindingType] = [
 ]
 
 TIMELINE_KEYS: list[BindingType] = [
-    _bind("open", "go", "Go to time", "go to a time: 14:03:20, +90, end"),
+    _bind("open", "go", "Go to time", "go (jump) to a time"),
     _bind("left", "reading(-1)", "Reading", "previous reading", display="←→"),
     _hide("right", "reading(1)", "Next reading"),
     _bind("page-up", "skip(-60)", "60 s", "60 s back", display="PgUp/PgDn"),
@@ -296,6 +296,7 @@ TRAFFIC_KEYS: list[BindingType] = [
 RUN_PAGE_KEYS: list[BindingType] = [
     _bind("options", "options", "View", "bars of all variants; whose CPU is drawn"),
     _bind("copy", "copy", "Copy", "copy the result as text"),
+    _hide("edit", "app.show_form", "Form", "to the form for a test"),
     _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),
     _hide("right", "cursor(1)", "Cursor to the right"),
     _hide("end", "newest", "Newest values", "no cursor: the newest values"),

@@ -124,10 +124,10 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
         "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 segments, MSS 1448, cubic",
         "held back": "the sender's core",
         "path": "verified: a: ens4 carried it; b: ens5 carried it",
-        "client": "a: 0.60 of 4 cores busy, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
-        "hottest CPU 2: 50 %, softirq 20 %",
-        "server": "b: 0.60 of 4 cores busy, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
-        "hottest CPU 2: 50 %, softirq 20 %",
+        "client": "a: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "hottest CPU 2: average 50 %, softirq 20 %",
+        "server": "b: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "hottest CPU 2: average 50 %, softirq 20 %",
     }
 
 
@@ -287,7 +287,7 @@ def test_the_verdict_is_first_and_differences_are_last() -> None:
     text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
     lines = text.splitlines()
     assert lines[:2] == ["A: 1 queue", "B: 4 queues"]
-    assert lines[3].startswith("verdict      Better: 4 queues = 1.60× of 1 queue (95 % CI 1.60–1.60)")
+    assert lines[3].startswith("verdict      Better: 4 queues = 1.60× of 1 queue (+60 %, 95 % CI 1.60–1.60)")
     rows = [" ".join(line.split()) for line in lines]
     assert "geometric mean A B B/A (95 % interval)" in rows
     assert "goodput 5.02 Gb/s 8.02 Gb/s 1.60 (1.60 to 1.60)" in rows

@@ -213,7 +213,7 @@ def _path(result: Result) -> Iterator[ResultSentence]:
 
 
 def cost_text(load: HostLoad) -> str:
-    """``b: 0.60 of 4 cores busy, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2: 50 %, softirq 20 %``"""
+    """``b: 0.60 of 4 cores busy on average, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2: average 50 %``"""
     busy = load.busy
     if busy is None:
         return f"{clean(load.host)}: CPU not measured"
@@ -226,7 +226,7 @@ def cost_text(load: HostLoad) -> str:
     )  # fmt: skip
     split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.MIN_TWO_DECIMALS)
     text += f" ({split})" if split else ""
-    text += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)}"
+    text += f"; hottest CPU {busy.hottest}: average {units.percentage(busy.hottest_busy)}"
     text += (
         f", softirq {units.percentage(busy.hottest_softirq)}" if busy.hottest_softirq >= units.MIN_TWO_DECIMALS else ""
     )

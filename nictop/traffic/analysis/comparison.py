@@ -173,12 +173,17 @@ def _verdict(ratio: Ratio) -> ComparisonVerdict:
 
 def _sentence(verdict: ComparisonVerdict, ratio: Ratio, names: tuple[str, str]) -> str:
     a, b = map(clean, names)
-    interval = f"95 % CI {ratio.low:.2f}–{ratio.high:.2f}"
+    interval = f"{percent_text(ratio.estimate)}, 95 % CI {ratio.low:.2f}–{ratio.high:.2f}"
     text = f"{VERDICT_LABELS[verdict]}: {b} = {ratio.estimate:.2f}× of {a} ({interval})"
     if verdict != "not settled":
         return text
     is_wide = ratio.high - ratio.low > WIDE_INTERVAL
     return f"{text}. {'High variance: add runs, check for other load.' if is_wide else 'Add runs.'}"
+
+
+def percent_text(ratio: float) -> str:
+    """``+22 %`` of 1.22"""
+    return f"{100 * (ratio - 1):+.0f} %"
 
 
 def _goodputs(runs: Sequence[Result]) -> list[float]:

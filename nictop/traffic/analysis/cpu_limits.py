@@ -98,7 +98,7 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
             possible.append(f"a full thread that moves between CPUs ({hottest}; threads not read)")
         else:
             excluded.append(hottest)
-    phrases = (f"CPU (hottest: {', '.join(excluded)})",) if excluded else ()
+    phrases = (f"CPU (hottest on average: {', '.join(excluded)})",) if excluded else ()
     return Judgement("", phrases, tuple(possible))
 
 

@@ -148,7 +148,7 @@ def test_two_labels_are_compared() -> None:
     ]
     report = report_of((), runs, wall=WALL)
     assert [len(one.runs) for one in report.experiments] == [3, 3, 0]
-    assert "Better: fast = 2.00× of slow (95 % CI" in Outline(html_page(report)).words
+    assert "Better: fast = 2.00× of slow (+100 %, 95 % CI" in Outline(html_page(report)).words
     assert "Better: fast" in markdown_page(report)
     assert len(report_of((), runs[:3], wall=WALL).experiments) == 1
 

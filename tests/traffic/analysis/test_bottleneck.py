@@ -128,7 +128,7 @@ def test_network_is_possible_if_both_hosts_are_excluded() -> None:
     assert bottleneck(run, SETUPS) == (
         ALL_EXCLUDED
         + "root qdisc fq_codel of ens4 on a, root qdisc mq of ens5 on b, line rate (53 % of it), steal (b 0 %, a 0 %), "
-        "CPU (hottest: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
+        "CPU (hottest on average: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (limit 14.7 Gb/s at "
         "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0"
     )
@@ -343,7 +343,7 @@ def test_busy_hypervisor_is_named_before_losses() -> None:
 def test_full_core_of_a_hypervisor_with_a_virtual_machine() -> None:
     host = load("lab", "observer", machines=MACHINES, cores=64, hottest=1, hottest_busy=0.99)
     run = result(hosts=(load("a"), load("b", "server"), host))
-    assert bottleneck(run).startswith("hypervisor lab: 0.60 of 64 cores busy, CPU 1 at 99 %")
+    assert bottleneck(run).startswith("hypervisor lab: 0.60 of 64 cores busy on average, CPU 1 at 99 %")
     elsewhere = replace(host, machines=MACHINES[1:])
     sentence = bottleneck(replace(run, hosts=(*run.hosts[:2], elsewhere)))
     assert sentence.startswith("not determined") and "hypervisor CPU (lab CPU 1 at 99 %)" in sentence

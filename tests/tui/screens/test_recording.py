@@ -14,6 +14,7 @@ import pytest
 from nictop.model.text.glyphs import ASCII
 from nictop.recording.file.open import create_file
 from nictop.recording.reader import Recording
+from nictop.replay.position import wall_clock_text
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.live.files import file_name
 from nictop.tui.screens.live.screen import LiveScreen
@@ -264,6 +265,10 @@ async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> Non
     async with screen_with_replay(path) as shown:
         shown.replay.edge()
         await shown.wait_until_shown()
+        moment = wall_clock_text(shown.nictop.here().wall, date=True)
+        await shown.press(*REPORT)
+        assert f"with the state at {moment}" in " ".join(" ".join(shown.drawn()).replace("│", " ").split())
+        await shown.press("escape")
         await name_it(shown, REPORT, page)
         await wait_until(shown, page.exists)
         await asyncio.to_thread(page.read_text)

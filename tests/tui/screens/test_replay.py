@@ -17,7 +17,9 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder, recorded_source
+from nictop.replay.position import wall_clock_text
 from nictop.tui.app import NictopApp
+from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
@@ -273,6 +275,22 @@ async def test_play_pause_and_speed(one: Path) -> None:
         await screen.until(lambda: readings(screen) == pytest.approx(first + 13))
         await screen.press("minus")
         assert "×2" in screen.text("#replay")
+
+
+async def test_dialog_for_a_time_has_examples_of_the_recording(one: Path) -> None:
+    async with screen_with_replay(one) as screen:
+        recording = screen.replay.playback.recording
+        half = (recording.end - recording.begin) // 2
+        await screen.press("question_mark", *"jump")
+        assert "timeline: go (jump) to a time" in screen.text("#help-lines")
+        await screen.press("escape", "escape")
+        ask_time(screen.app.screen)  # type: ignore[arg-type]
+        await screen.settle()
+        times = (recording.begin + half, recording.begin, recording.end)
+        example, begin, end = (wall_clock_text(recording.wall_time(time)) for time in times)
+        assert " ".join(screen.text("#dialog-text").split()) == (
+            f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from {begin} to {end}."
+        )
 
 
 async def test_seek_and_step(one: Path) -> None:

@@ -26,11 +26,14 @@ def ask_time(screen: NictopScreen) -> None:
             return f"{error.message}; {error.hint}" if error.hint else error.message
         return ""
 
-    first, last = (wall_clock_text(recording.wall_time(edge)) for edge in (recording.begin, recording.end))
+    half = (recording.end - recording.begin) // 2
+    first, example, last = (
+        wall_clock_text(recording.wall_time(time)) for time in (recording.begin, recording.begin + half, recording.end)
+    )
     screen.app.push_screen(
         LineEntry(
-            "go to a time",
-            f"14:03:20, +90 (seconds from the beginning), or end; it goes from {first} to {last}",
+            "Go to time",
+            f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from {first} to {last}.",
             "",
             take,
             label="Time:",

@@ -74,6 +74,7 @@ def toggle_recording(screen: NictopScreen) -> None:
 def ask_report(screen: NictopScreen) -> None:
     """Ask for a file, and write the report of what is shown now: with the runs since the start, of a
     recording with those that were over by then."""
+    from nictop.replay.position import wall_clock_text
     from nictop.report.html.page import html_page
 
     nictop = screen.nictop
@@ -91,8 +92,9 @@ def ask_report(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Save report",
-            "One HTML page: findings with commands, hosts, interfaces, test results. Readable by you only (0600), with "
-            "all names and addresses; nictop report --redact hides them.",
+            f"One HTML page with the state at {wall_clock_text(report.wall, date=True)}: findings with commands, "
+            "hosts, interfaces, test results. Readable by you only (0600), with all names and addresses; nictop "
+            "report --redact hides them.",
             file_name(tuple(nictop.hosts.by_name), report.wall, "html"),
             take,
             button="Save",

@@ -53,6 +53,8 @@ class ResultsScreen(FramedScreen):
         super().__init__()
         self._recorded: tuple[float, RecordedResults] | None = None
         """End of the recording when its tests were read, and their results."""
+        self._newest = ""
+        """Key of the newest result that was shown."""
 
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
@@ -102,9 +104,13 @@ class ResultsScreen(FramedScreen):
         self._show(found.runs[::-1], found.missing, "No traffic test was recorded.")
 
     def _show(self, runs: Sequence[StoredRun], said: Sequence[str], empty: str) -> None:
-        """`runs`: newest first. `said`: what is not among them, and why."""
+        """`runs`: newest first; if there is a new one, it is chosen. `said`: what is not among them, and why."""
         if self.is_open:
-            self.query_one(SetUpList).show(set_ups(runs), (empty,))
+            table, rows = self.query_one(SetUpList), set_ups(runs)
+            if rows and rows[0].key != self._newest:
+                self._newest = rows[0].key
+                table.begin(None)
+            table.show(rows, (empty,))
             self._show_messages(said)
             self._compare()
 

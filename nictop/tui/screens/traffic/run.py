@@ -5,7 +5,8 @@ Escape leaves the screen, and the run continues; enter ends it and shows what wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
+KEY_IGNORED_SECONDS = 1.0
+"""After a test has ended by itself: the key that stops it must not start it again."""
 
 
 class StopScreen(ConfirmDialog):
@@ -40,8 +43,12 @@ class RunScreen(RunPage):
     TAB = "traffic"
     BINDINGS: ClassVar[list[BindingType]] = RUN_KEYS
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         super().__init__()
+        self._clock = clock
+        self._ended_at: float | None = None
+        """Of `clock`; None: it runs, or the user has stopped it."""
+        self._is_stopped = False
         self._keys = (False, False)
         self._asked: ChangeRequired | None = None
 
@@ -54,6 +61,9 @@ class RunScreen(RunPage):
         traffic = self.nictop.traffic
         keys = (traffic.running, len(traffic.results) > 1)
         if keys != self._keys:
+            if keys[0] != self._keys[0]:
+                self._ended_at = None if keys[0] or self._is_stopped else self._clock()
+                self._is_stopped = False
             if self._keys[0] and not traffic.running and len(set_up_points(traffic.results)) > 1:
                 self.show_points(True)
             self._keys = keys
@@ -113,6 +123,7 @@ class RunScreen(RunPage):
 
     def _stop(self, sure: bool | None) -> None:
         if sure:
+            self._is_stopped = True
             work: WorkType[None] = self.nictop.traffic.stop
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
 
@@ -125,7 +136,8 @@ class RunScreen(RunPage):
 
     def action_again(self) -> None:
         traffic = self.nictop.traffic
-        if traffic.request is not None:
+        has_just_ended = self._ended_at is not None and self._clock() - self._ended_at < KEY_IGNORED_SECONDS
+        if traffic.request is not None and not has_just_ended:
             traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

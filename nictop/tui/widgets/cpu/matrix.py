@@ -1,9 +1,9 @@
 """Interrupts per second as a matrix: a line for each queue or interrupt, a column for each CPU.
 
 ── interrupts/s of ens256: queue × CPU ──────────────
-              all   CPU 0     CPU 1     CPU 2
- queue 0     685    ▃ 240     ·         ▇ 445
- all         685      240     ·           445
+                        all   CPU 0     CPU 1     CPU 2
+ queue 0  IRQ 51 52     685    ▃ 240     ·         ▇ 445
+ all                    685      240     ·           445
 
 With more CPUs a cell is only the mark, and the number of the hottest CPU is at the end of the line; CPUs that do not
 fit are combined into ranges.

@@ -53,9 +53,13 @@ from nictop.tui.widgets.cpu.queue_table import (
     side_load,
 )
 
+MIN_NAME_CELLS = 10
+"""Of a queue in the matrix."""
 MAX_SINGLE_COLUMN_QUEUES = 16
 """Above this number of shown queues, two stand side by side where the view is wide."""
 MIN_TABLE_ROWS = 4
+MIN_DETAIL_CELLS = 44
+"""Of the selected queue, beside the matrix."""
 MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
 
 
@@ -86,8 +90,9 @@ def draw_queues(
     table = make_table(plan, trends, half - 1 if two else width, glyphs)
     matrix, heat = _matrix(link, rows, snapshot, width, before, glyphs=glyphs)
     others = draw_others(plan, width)
-    has_both = width >= WIDE_CELLS and max(map(_line_cells, matrix[1:]), default=width) < half
-    detail = draw_detail(chosen, link, half - 1 if has_both else width)
+    left = min(half, width - 1 - max(map(_line_cells, matrix[1:]), default=width))
+    has_both = width >= WIDE_CELLS and left >= MIN_DETAIL_CELLS
+    detail = draw_detail(chosen, link, left - 1 if has_both else width)
     table_rows = -(-len(rows) // 2) if two else len(rows)
     visible, below, detail, has_title = _fit_rows(
         height, table_rows, _below(table, rows, link, snapshot, width), detail
@@ -104,10 +109,10 @@ def draw_queues(
     lines += below
     if has_title:
         part = f", rows {first + 1}-{first + visible} of {table_rows}" if visible < table_rows else ""
-        title = section_line(f"queue {chosen.queue} (up/down selects{part})", half - 1 if has_both else width)
+        title = section_line(f"queue {chosen.queue} (up/down selects{part})", left - 1 if has_both else width)
         detail = [title, *detail]
     if has_both:
-        lines += beside(detail, [section_line(_matrix_title(link), width - half), *matrix[1:]], half)
+        lines += beside(detail, [section_line(_matrix_title(link), width - left), *matrix[1:]], left)
         matrix = []
     else:
         lines += detail
@@ -190,12 +195,13 @@ def _matrix(
     for row in rows:
         own = [load for load in row.loads if not load.interrupt.shared]
         if own:
-            found.append(MatrixRow(f"queue {row.queue}", row.interrupts, _cpu_sums(own)))
-    found += [MatrixRow("all queues", load.per_second, load.cpus) for load in shared.values()]
+            numbers = " ".join(str(load.interrupt.number) for load in own)
+            found.append(MatrixRow(f"queue {row.queue:<2} IRQ {numbers}", row.interrupts, _cpu_sums(own)))
+    found += [MatrixRow(f"all queues IRQ {number}", load.per_second, load.cpus) for number, load in shared.items()]
     if not found:
         return [], None
     cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
-    names = max(len(row.name) for row in found)
+    names = min(max(len(row.name) for row in found), max(MIN_NAME_CELLS, width // 3))
     return draw_matrix(_matrix_title(link), found, cpus, width, before, name_cells=names, glyphs=glyphs)
 
 

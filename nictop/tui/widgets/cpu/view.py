@@ -4,7 +4,7 @@
   CPU busy user sys irq   soft steal  IRQ/s net pkt/s    sqz   drop -60 s    now
     3  50%    0   6   0     44     0 1.37 k    2.21 k   20.0      0 ▅▅▅▅▆▅▅▅▅▅▅▅
 ── interrupts/s of ens256 on CPU 3 ──
- rx 3  virtio2-input.3    685   ██████
+ 57: rx 3  virtio2-input.3    685   ██████
 ── Top network threads ──
  ksoftirqd/3 10 %   ksoftirqd/1 10 %
 ── interrupts/s of ens256: interrupt × CPU ──
@@ -66,7 +66,7 @@ CONSUMER_CELLS = 30
 
 
 def link_interrupts(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
-    """Each interrupt once, with what it serves: queues by number, then the others."""
+    """Each interrupt once, with its number and what it serves: queues by number, then the others."""
     seen: dict[int, tuple[str, InterruptLoad]] = {}
     for row in plan.rows:
         for load in row.loads:
@@ -75,7 +75,8 @@ def link_interrupts(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
             seen.setdefault(load.interrupt.number, (f"{lead:<5} {clean(load.interrupt.name)}", load))
     for load in (*plan.others, *plan.unmapped):
         seen.setdefault(load.interrupt.number, (f"other {clean(load.interrupt.name)}", load))
-    return list(seen.values())
+    cells = max((len(str(number)) for number in seen), default=0)
+    return [(f"{number:>{cells}}: {name}", load) for number, (name, load) in seen.items()]
 
 
 def interrupts_by_cpu(loads: Sequence[tuple[str, InterruptLoad]]) -> dict[int, float] | None:
@@ -155,7 +156,7 @@ def draw_heat(
 
 
 def _name_cells(loads: Sequence[tuple[str, InterruptLoad]], width: int) -> int:
-    return min(NAME_CELLS, max((len(name) for name, _ in loads), default=0), max(8, width // 3))
+    return min(NAME_CELLS, max((len(name) for name, _ in loads), default=0), max(8, 2 * width // 5))
 
 
 # ------------------------------------------------------------------------------------------------------- threads

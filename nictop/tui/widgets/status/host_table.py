@@ -1,6 +1,6 @@
 """The watched hosts, one line each, and the facts of the chosen one.
 
-  HOST STATE CPU        RX b/s TX b/s drops/s FIND RTT ms ADDRESS
+  HOST STATE CPU        RX b/s TX b/s drops/s FINDINGS RTT ms ADDRESS
 ● web1 live  ██···  48% 1.20 G 3.10 M    0      ▲1   0.41 root@198.51.100.11
 ✖ web3 failed    –          –      –       –     –      – web3
 """
@@ -139,7 +139,7 @@ COLUMNS: tuple[Column[HostRow], ...] = (
         source="bits sent by all NICs (IFLA_STATS_LINK_64 tx_bytes)"),
     Column("drops", "drops/s", "1/s", 7, 5, "right", _drops,
         source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
-    Column("findings", "FIND", "", 4, 6, "right", _findings,
+    Column("findings", "FINDINGS", "", 8, 6, "right", _findings,
         source="mark of the worst finding, and their number (rules of nictop)"),
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
         source="shortest round trip of the last pings (ping of the probe over its connection)"),

@@ -106,7 +106,7 @@ def _right(width: int, left: int, interval: float, cost: tuple[float, int] | Non
     every = f" {interval:g} s "
     if cost is not None:
         long = f" every {interval:g} s {dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
-        short = f" {interval:g} s {dot} nictop {cost[0]:.1f} % {cost[1] / 1e6:.0f} MB "
+        short = f" {interval:g} s {dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
         for text in (long, short):
             if len(text) <= width - left:
                 return text

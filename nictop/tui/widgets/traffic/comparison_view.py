@@ -1,11 +1,11 @@
 """Set-up A against set-up B: the verdict, every run of both on one axis, CPU costs, and what differs.
 
- Better: queues 4 = 1.63× of queues 1 (95 % CI 1.60–1.66)
+ Better: queues 4 = 1.63× of queues 1 (+63 %, 95 % CI 1.60–1.66)
  goodput A ──●●◆●●──────────────────────────────── 5.60 Gb/s  5 runs
          B ────────────────────────────────●●◆●●── 9.20 Gb/s  5 runs
            5.5      6.5       7.5       8.5     9.5 Gb/s
  core/Gb A ━━━━━━━━━━━━━━━━━━ 0.31 server
-         B ━━━━━━━━━━━━━━━━━━━━━━ 0.38 server          B/A 1.22 (1.10–1.36)
+         B ━━━━━━━━━━━━━━━━━━━━━━ 0.38 server   B/A 1.22 (1.10 to 1.36) +22 %
  differs   queues 1 → 4
 
 A digit stands for that many runs in one cell. Pure functions, and the widget that shows them.
@@ -29,6 +29,7 @@ from nictop.traffic.analysis.comparison import (
     Cost,
     Spread,
     compare_stored_runs,
+    percent_text,
 )
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
@@ -58,13 +59,17 @@ def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
     if len(found) != 2 or runs[0].kind != "compare":
         return None
     a, b = found
-    return compare_stored_runs(a.point.runs, b.point.runs, (a.name, b.name))
+    return compare_stored_runs(a.point.runs, b.point.runs, _names(a, b))
+
+
+def _names(a: ResultGroup, b: ResultGroup) -> tuple[str, str]:
+    """A and B for those without a name of their own, or with the same one."""
+    return ("A", "B") if a.name == b.name else (a.name or "A", b.name or "B")
 
 
 def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """All lines, none wider than `width`."""
-    names = (a.name, b.name)
-    comparison = compare_stored_runs(a.point.runs, b.point.runs, names)
+    comparison = compare_stored_runs(a.point.runs, b.point.runs, _names(a, b))
     lines = _verdict_lines(comparison, width, glyphs)
     spreads = (comparison.goodput_a, comparison.goodput_b)
     lines += _dot_lines(spreads, width, glyphs)
@@ -81,12 +86,22 @@ def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyph
 def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[SpanLine]:
     style = STYLES[comparison.verdict]
     reasons = refusal_reasons(comparison)
-    sentences = (VERDICT_LABELS[comparison.verdict], *reasons) if reasons else (comparison.sentence,)
+    sentences = (comparison.sentence,)
+    if reasons:
+        sentences = (VERDICT_LABELS[comparison.verdict], *reasons, _shown_nevertheless(comparison))
     return [
         ((f" {'  ' if number and reasons else ''}{part}", style if not number else ""),)
         for number, sentence in enumerate(sentences)
         for part in wrap(glyphs.text(sentence), max(10, width - 4))
     ]
+
+
+def _shown_nevertheless(comparison: Comparison) -> str:
+    a, b = comparison.goodput_a, comparison.goodput_b
+    if a is None or b is None or not 0 < a.median < math.inf:
+        return "shown nevertheless: the runs, without verdict"
+    ratio = b.median / a.median
+    return f"shown nevertheless: all runs; medians B/A {ratio:.2f} ({percent_text(ratio)}), no interval"
 
 
 def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs: Glyphs) -> list[SpanLine]:
@@ -162,9 +177,15 @@ def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
             continue
         marks = max(1, round(bar * spread.median / most)) if most > 0 and spread.median > 0 and bar else 0
         text = f" {units.significant(spread.median)} {cost.role}" if spread.median < 999.5 else f" >999 {cost.role}"
-        ratio = f"   B/A {ratio_text(cost.ratio)}" if number and cost.ratio is not None else ""
-        line: SpanLine = ((label, "title"), (glyphs.cost * marks, "system"), (text, ""), (ratio, "dim"))
-        lines.append(line if sum(cells(part) for part, _ in line) <= width else line[:3])
+        line: SpanLine = ((label, "title"), (glyphs.cost * marks, "system"), (text, ""))
+        if number and cost.ratio is not None:
+            ratio = f"   B/A {ratio_text(cost.ratio)}"
+            room = width - sum(cells(part) for part, _ in line)
+            for words in (f"{ratio} {percent_text(cost.ratio.estimate)}", ratio):
+                if cells(words) <= room:
+                    line = (*line, (words, "dim"))
+                    break
+        lines.append(line)
     return lines
 
 

@@ -1,21 +1,21 @@
-"""The stored results by set-up, one line each: when, hosts, test, runs, median, CPU cost.
+"""The stored results by set-up, one line each: when, hosts, runs, goodput, CPU cost, test.
 
-  WHEN         HOSTS      TEST                              RUNS    MEDIAN  CPU/Gb
-A 11-21 08:01  vm1 → vm2  TCP ×1 20 s MTU 1500 iperf3 ens3     5 9.38 Gb/s    0.31
-B 11-21 08:04  vm1 ← vm2  TCP ×4 20 s MTU 1500 iperf3 ens3     5 9.41 Gb/s    0.33
-
-CPU/Gb: cores per Gb/s of the end that pays more.
+  WHEN        HOSTS     RUNS   GOODPUT cores/Gb/s TEST
+A 11-21 08:01 vm1 → vm2    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3 ens3
+B 11-21 08:04 vm1 ← vm2    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3 ens3
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from textual.message import Message
 
 from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_columns
 from nictop.model.text import units
+from nictop.model.text.terminal import clean, width
 from nictop.report.runs.points import SetUpPoint, set_up_points
 from nictop.report.runs.sentences import per_gigabit_text, plan_options, wall_time_text
 from nictop.traffic.results.selection import StoredRun
@@ -43,10 +43,10 @@ class ResultGroup:
 
     @property
     def name(self) -> str:
-        """Its name in a comparison: label and varied value, or the number of its run."""
+        """Its name in a comparison: label and varied value; "" without both."""
         run = self.first
         varied = f"{run.variable} {run.value}" if run.value else ""
-        return " ".join(part for part in (run.label, varied) if part) or f"run {run.identity}"
+        return " ".join(part for part in (run.label, varied) if part)
 
 
 def _runs(row: ResultGroup) -> str:
@@ -66,20 +66,27 @@ def _hosts(row: ResultGroup) -> str:
     return f"{plan.client.host} {arrow} {plan.server.host}"
 
 
-def _test(row: ResultGroup) -> str:
-    """Label, varied value, protocol and streams, seconds, MTU, tool, NICs."""
+def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
+    """Label, varied value, protocol and streams, seconds, MTU, options, tool, NICs: as many of them as fit into `room`
+    cells, and the first one in any case."""
     run, plan, facts = row.first, row.first.result.plan, row.first.result.facts
     nics = dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic")))
     words = (
         run.label,
         f"{run.variable}={run.value}" if run.value else "",
-        f"{plan.protocol.upper()} ×{plan.streams} {plan.time} s",
+        f"{plan.protocol.upper()} ×{plan.streams}",
+        f"{plan.time} s",
         f"MTU {facts['mtu']}" if facts.get("mtu") else "",
         *plan_options(plan),
         plan.generator,
         "/".join(nics),
     )
-    return " ".join(word for word in words if word)
+    text, *rest = [clean(word) for word in words if word]
+    for word in rest:
+        if width(f"{text} {word}") > room:
+            break
+        text = f"{text} {word}"
+    return text
 
 
 def _cost(row: ResultGroup) -> str:
@@ -94,10 +101,11 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
         source="client and server, with the direction of the payload (test plan)"),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
-    Column("goodput", "MEDIAN", "b/s", MAX_CELLS, 1, "right", _goodput,
-        source="median of the goodput of the runs (receiver of iperf3 or the built-in generator)"),
-    Column("cost", "CPU/Gb", "cores per Gb/s", MAX_CELLS, 1, "right", _cost,
-        source="busy CPU cores for each Gb/s, of the end that pays more (/proc/stat)"),
+    Column("goodput", "GOODPUT", "b/s", MAX_CELLS, 1, "right", _goodput,
+        source="goodput; of several runs the median (receiver of iperf3 or the built-in generator)"),
+    Column("cost", "cores/Gb/s", "cores per Gb/s", MAX_CELLS, 1, "right", _cost,
+        source="busy CPU cores for each Gb/s: of the client or the server, whichever is higher; of several runs the "
+        "median (/proc/stat)"),
     Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test,
         source="label, varied value, protocol, streams, seconds, MTU, tool, NICs (test plan)"),
 )  # fmt: skip
@@ -178,7 +186,10 @@ class SetUpList(ChoiceView):
             self.show_lines([((f" {line}", ""),) for line in self._empty], ((" ", ""),))
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
-        columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width - 2)
+        room = self.scrollable_content_region.width - 2
+        *_, last = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, room)
+        shortened = (*COLUMNS[:-1], replace(COLUMNS[-1], value=partial(_test, room=last.width)))
+        columns = sized_columns(encoded_columns(shortened, self.glyphs), rows, room)
 
         def line(index: int) -> SpanLine:
             mark = (f" {letters.get(rows[index].key, ' ')}", "accent")

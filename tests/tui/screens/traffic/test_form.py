@@ -133,6 +133,31 @@ async def test_queues_and_cpus_of_a_test_are_of_its_nic() -> None:
 
 
 @real
+async def test_enter_as_a_test_ends_does_not_start_it_again() -> None:
+    now = 100.0
+    async with two_hosts() as runs:
+        await runs.start()
+        page = runs.app.screen
+        assert isinstance(page, RunScreen)
+        page._clock = lambda: now
+        await runs.wait_until_finished()
+        await runs.press("enter")
+        assert not runs.nictop.traffic.running, "it was meant to stop the test"
+        now += 1.1
+        await runs.press("enter")
+        assert runs.nictop.traffic.running
+
+
+@real
+async def test_e_goes_from_a_run_to_the_form() -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.press("e")
+        assert isinstance(runs.app.screen, TrafficScreen) and runs.app.screen.query_one(RunForm).has_focus
+        assert runs.nictop.traffic.running
+
+
+@real
 @pytest.mark.parametrize("stage", ["at once", "while it is looked for generators"])
 async def test_a_run_that_is_stopped_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
@@ -605,6 +630,25 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], results_dire
         assert any("Worse: vswitch = " in line for line in screen.drawn())
 
 
+async def test_results_open_on_the_newest(results_directory: Path) -> None:
+    write_set_up(results_directory, "a1a1a1a1a1", "older", 4.0, runs=1)
+    async with live_screen() as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        table = await open_kept(screen)
+        await screen.press("end", "enter", "escape")
+        assert table.chosen is not None and table.chosen.name == "older"
+        (path,) = [path for path, _ in stored_runs(results_directory).runs]
+        run = stored_runs(results_directory).runs[0][1]
+        newer = replace(run, identity="b2b2b2b2b200", experiment="b2b2b2b2b2", label="newer", written=run.written + 600)
+        save_run(newer, path.parent)
+        await screen.press("1", "7")
+        await wait_until(screen, lambda: len(table._rows) == 2)
+        assert table.chosen.name == "newer"
+        await screen.press("end", "1", "7")
+        await screen.settle()
+        assert table.chosen.name == "older", "it stays until there is a newer one"
+
+
 async def test_a_kept_run_is_drawn_as_it_was(results_directory: Path) -> None:
     write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0, runs=2)
     async with live_screen() as screen:
@@ -618,6 +662,9 @@ async def test_a_kept_run_is_drawn_as_it_was(results_directory: Path) -> None:
         await screen.settle()
         assert any("4.01 Gb/s received by b" in row for row in screen.drawn())
         assert "run 2 of 2" in screen.drawn()[2]
+        await screen.press("e")
+        await screen.settle()
+        assert shown(screen) is TrafficScreen and screen.app.screen.query_one(RunForm).has_focus
 
 
 async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(results_directory: Path) -> None:

@@ -97,9 +97,9 @@ def test_the_interrupts_of_the_selected_cpu() -> None:
     loads = link_interrupts(queue_map(link, guest))
     shown = text(draw_vectors(link, loads, 3, 60))
     assert shown[0].startswith(" ── interrupts/s of ens256 on CPU 3 ")
-    assert [line.split()[:4] for line in shown[1:]] == [
-        ["tx", "1", "virtio2-output.1", "17.0"],
-        ["tx", "3", "virtio2-output.3", "23.0"],
+    assert [line.split()[:5] for line in shown[1:]] == [
+        ["54:", "tx", "1", "virtio2-output.1", "17.0"],
+        ["58:", "tx", "3", "virtio2-output.3", "23.0"],
     ]
     assert shown[2].count("█") > shown[1].count("█") > 0
 
@@ -111,7 +111,7 @@ def test_an_interrupt_that_may_come_keeps_its_line() -> None:
     link = link_of(guest)
     quiet = replace(guest, rates=replace(guest.rates, interrupts=guest.rates.interrupts | {58: {}}))
     shown = text(draw_vectors(link, link_interrupts(queue_map(link, quiet)), 3, 60))
-    assert shown[2].split()[:4] == ["tx", "3", "virtio2-output.3", "0"]
+    assert shown[2].split()[1:5] == ["tx", "3", "virtio2-output.3", "0"]
 
 
 def test_links_without_interrupts_and_rows_without_a_link_say_so() -> None:
@@ -131,7 +131,7 @@ def test_the_matrix_has_every_interrupt_and_a_labelled_sum() -> None:
     at = next(index for index, line in enumerate(lines) if "interrupt × CPU" in line)
     assert lines[at + 1].split() == ["all", "CPU", "0", "CPU", "1", "CPU", "2", "CPU", "3"]
     row = next(line for line in lines[at:] if "virtio2-output.3" in line).split()
-    assert row[3:] == ["23.0", "·", "·", "·", "▇", "23.0"]
+    assert row[4:] == ["23.0", "·", "·", "·", "▇", "23.0"]
     assert len([line for line in lines[at + 2 :] if "virtio2-" in line]) == 9
     assert lines[-1].split()[:2] == ["all", "130"]
 

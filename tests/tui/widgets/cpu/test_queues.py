@@ -162,7 +162,7 @@ def test_the_matrix_has_the_interrupts_where_they_were_counted() -> None:
     lines = text(drawn(80, 30).lines)
     at = next(index for index, line in enumerate(lines) if "queue × CPU" in line)
     assert lines[at + 1].split() == ["all", "CPU", "0", "CPU", "1", "CPU", "2", "CPU", "3"]
-    assert lines[at + 5].split() == ["queue", "3", "42.0", "·", "▅", "19.0", "·", "▇", "23.0"]
+    assert lines[at + 5].split() == ["queue", "3", "IRQ", "57", "58", "42.0", "·", "▅", "19.0", "·", "▇", "23.0"]
     assert lines[at + 6].split() == ["all", "130", "26.0", "26.0", "38.0", "40.0"]
 
 

@@ -15,7 +15,7 @@ from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import ExperimentKind
 from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.traffic.comparison_view import axis_ticks, draw_comparison
-from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_ups
+from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, _test, set_ups
 from tests.support.screen import running
 from tests.traffic.runs import result
 
@@ -77,8 +77,8 @@ def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
         "WHEN": "09-21 14:13",
         "HOSTS": "a ← b",
         "RUNS": "3",
-        "MEDIAN": "5.20 Gb/s",
-        "CPU/Gb": "0.10",
+        "GOODPUT": "5.20 Gb/s",
+        "cores/Gb/s": "0.10",
         "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3 ens4/ens5",
     }
     (both,) = set_ups(stored("e2", [5.0], direction="bidirectional"))
@@ -89,14 +89,14 @@ def test_failed_runs_are_counted() -> None:
     runs = stored("e1", [5.0, 5.2])
     failed = replace(runs[0], result=replace(runs[0].result, failure=Failure("refused", "no")))
     (row,) = set_ups([failed, runs[1]])
-    assert (line_of(row)["RUNS"], line_of(row)["MEDIAN"]) == ("1/2", "5.20 Gb/s")
+    assert (line_of(row)["RUNS"], line_of(row)["GOODPUT"]) == ("1/2", "5.20 Gb/s")
     (row,) = set_ups([failed])
-    assert (line_of(row)["RUNS"], line_of(row)["MEDIAN"], line_of(row)["CPU/Gb"]) == ("0/1", "failed", "–")
+    assert (line_of(row)["RUNS"], line_of(row)["GOODPUT"], line_of(row)["cores/Gb/s"]) == ("0/1", "failed", "–")
 
 
 def test_every_run_is_a_dot_on_one_axis_and_the_median_is_marked() -> None:
     lines = text(*pair([5.0, 5.2, 5.6], [8.0, 8.2, 8.4]))
-    assert lines[0].startswith(" Better: streams 4 = 1.56× of streams 1 (95 % CI 1.4")
+    assert lines[0].startswith(" Better: streams 4 = 1.56× of streams 1 (+56 %, 95 % CI 1.4")
     a, b = lines[1], lines[2]
     assert a.startswith(" goodput  A ") and a.endswith(" 5.20 Gb/s 3 runs")
     assert b.startswith("          B ") and b.endswith(" 8.20 Gb/s 3 runs")
@@ -121,7 +121,26 @@ def test_without_a_verdict_there_are_reasons_and_the_runs() -> None:
     lines = text(*pair([5.0, 5.1], [8.0, 8.1]))
     assert lines[0] == " Not comparable"
     assert lines[1:3] == ["   streams 1 has 2 runs, 3 needed", "   streams 4 has 2 runs, 3 needed"]
-    assert lines[3].startswith(" goodput  A ")
+    assert lines[3] == "   shown nevertheless: all runs; medians B/A 1.59 (+59 %), no interval"
+    assert lines[4].startswith(" goodput  A ")
+
+
+def test_results_without_a_name_are_called_a_and_b() -> None:
+    (a,), (b,) = set_ups(stored("c1d5a1e81a07", [5.0])), set_ups(stored("e2", [8.0]))
+    lines = text(a, b)
+    assert lines[1:3] == ["   A has 1 run, 3 needed", "   B has 1 run, 3 needed"]
+    assert "c1d5a1e81a07" not in "".join(lines)
+    (a,), (b,) = set_ups(stored("e1", [5.0, 5.2, 5.6])), set_ups(stored("e2", [8.0, 8.2, 8.4]))
+    assert text(a, b)[0].startswith(" Better: B = 1.56× of A (+56 %, 95 % CI 1.4")
+
+
+def test_test_column_leaves_out_words_from_the_right() -> None:
+    (row,) = set_ups([replace(one, label="vswitch") for one in stored("e1", [5.0], streams=4)])
+    whole = "vswitch TCP ×4 2 s MTU 1500 iperf3 ens4/ens5"
+    assert _test(row) == whole
+    assert _test(row, len(whole) - 1) == "vswitch TCP ×4 2 s MTU 1500 iperf3"
+    assert _test(row, 20) == "vswitch TCP ×4 2 s"
+    assert _test(row, 3) == "vswitch"
 
 
 def test_costs_are_bars_with_their_ratio() -> None:
