@@ -217,7 +217,7 @@ def cost_text(load: HostLoad) -> str:
     busy = load.busy
     if busy is None:
         return f"{clean(load.host)}: CPU not measured"
-    text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy"
+    text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy on average"
     if load.per_gigabit is not None:
         text += f", {per_gigabit_text(load.per_gigabit)} core per Gb/s"
     parts = (

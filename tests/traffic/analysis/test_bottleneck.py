@@ -343,7 +343,7 @@ def test_busy_hypervisor_is_named_before_losses() -> None:
 def test_full_core_of_a_hypervisor_with_a_virtual_machine() -> None:
     host = load("lab", "observer", machines=MACHINES, cores=64, hottest=1, hottest_busy=0.99)
     run = result(hosts=(load("a"), load("b", "server"), host))
-    assert bottleneck(run).startswith("hypervisor lab: 0.60 of 64 cores busy on average, CPU 1 at 99 %")
+    assert bottleneck(run).startswith("hypervisor lab: 0.60 of 64 cores busy, CPU 1 at 99 %")
     elsewhere = replace(host, machines=MACHINES[1:])
     sentence = bottleneck(replace(run, hosts=(*run.hosts[:2], elsewhere)))
     assert sentence.startswith("not determined") and "hypervisor CPU (lab CPU 1 at 99 %)" in sentence

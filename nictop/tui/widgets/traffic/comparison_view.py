@@ -86,7 +86,7 @@ def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyph
 def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[SpanLine]:
     style = STYLES[comparison.verdict]
     reasons = refusal_reasons(comparison)
-    sentences = (comparison.sentence,)
+    sentences: tuple[str, ...] = (comparison.sentence,)
     if reasons:
         sentences = (VERDICT_LABELS[comparison.verdict], *reasons, _shown_nevertheless(comparison))
     return [
