@@ -55,6 +55,9 @@ class LiveScreen(LiveView):
     def on_device_table_opened(self) -> None:
         self.action_open()
 
+    def on_device_table_virtual_clicked(self) -> None:
+        self.toggle_virtual()
+
     def on_finding_list_opened(self) -> None:
         self.action_open()
 
