@@ -23,7 +23,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import NicRows
 from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, device_findings
-from nictop.tui.widgets.devices.view import DevicesView
+from nictop.tui.widgets.devices.view import DevicesView, netdev_of
 from nictop.tui.widgets.findings.panel import worst_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -194,7 +194,7 @@ class LiveView(FramedScreen):
     def _draw_view(self, snapshot: Snapshot) -> None:
         """Only the view that is visible."""
         row = self.query_one(DeviceTable).chosen
-        link = row.link if row is not None else None
+        link = netdev_of(row, snapshot) if row is not None else None
         if self.view == "queues":
             self.query_one(QueueView).show(link, snapshot, self.nictop.hosts.session.window.parts)
         elif self.view == "load":
@@ -218,7 +218,8 @@ class LiveView(FramedScreen):
             entry = self.query_one(FindingList).chosen
             return (entry.host, entry.ifindex) if isinstance(entry, Finding) else (self._host, None)
         chosen = self.query_one(DeviceTable).chosen
-        return self._host, chosen.link.ifindex if chosen is not None and chosen.link is not None else None
+        link = netdev_of(chosen, self._snapshot) if chosen is not None and self._snapshot is not None else None
+        return self._host, link.ifindex if link is not None else None
 
     @property
     def _fix(self) -> tuple[Finding, Fix] | None:

@@ -377,10 +377,14 @@ class DeviceTable(ChoiceView):
             self.post_message(self.VirtualClicked())
 
     def step_to_link(self, direction: int) -> None:
-        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table is hidden."""
-        here = self.index or 0
-        rows = range(here + direction, len(self._rows) if direction > 0 else -1, direction)
-        following = next((index for index in rows if self._rows[index].kind == "link"), None)
+        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table is hidden. From
+        another row, if there is none that way, the nearest the other way."""
+        here, rows = self.index or 0, self._rows
+        above, below = range(here - 1, -1, -1), range(here + 1, len(rows))
+        ways = (below, above) if direction > 0 else (above, below)
+        if rows and rows[here].kind == "link":
+            ways = ways[:1]
+        following = next((index for way in ways for index in way if rows[index].kind == "link"), None)
         if following is not None:
             self.choose_index(following)
 

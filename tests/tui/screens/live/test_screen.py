@@ -438,8 +438,8 @@ async def test_idle_queues_fold_and_unfold() -> None:
 async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
     async with live_screen() as screen:
         await load(screen)
-        await screen.press("home", "2")
-        assert any("Select an interface" in row for row in screen.drawn())
+        await screen.press("end", "2")
+        assert any("Press ← → to choose an interface" in row for row in screen.drawn())
         await screen.press("3")
         assert any("net pkt/s" in row for row in screen.drawn())
 
