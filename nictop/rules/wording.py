@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import break_index
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
@@ -140,8 +141,8 @@ def command_lines(
 ) -> tuple[str, ...]:
     r"""A step of a fix as cleaned lines of at most `cells` cells, broken between its words; each but the last ends with
     `` \`` (in PowerShell with a backquote), so that the lines can be copied as the command. A word that is wider than a
-    line is cut, or (not `cut`) left to the terminal, which wraps it without a line end. `shown`: converts a word to the
-    text to draw."""
+    line is not indented, and cut if necessary, or (not `cut`) left to the terminal, which wraps it without a line end.
+    `shown`: converts a word to the text to draw."""
     continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else LINE_CONTINUATION
     words = [shown(word) for word in step.words] or [""]
     lines: list[str] = []
@@ -152,7 +153,8 @@ def command_lines(
             line = candidate
         else:
             lines.append(line + continued)
-            line = indent + piece
+            fits = width(indent + piece + continued) <= cells
+            line = indent + piece if fits else piece
     return tuple(part for one in (*lines, line) for part in (_cut(one, cells) if cut else (one,)))
 
 
@@ -161,7 +163,8 @@ def _cut(line: str, cells: int) -> Iterator[str]:
     part = ""
     for character in line:
         if width(part + character) > cells:
-            yield part
-            part = ""
+            end = break_index(part + character)
+            yield part[:end]
+            part = part[end:]
         part += character
     yield part

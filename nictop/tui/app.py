@@ -98,6 +98,8 @@ class NictopApp(App[None]):
         )
         self.own_cost = OwnCost()
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
+        self.nictop.traffic.changed.subscribe(self._show_end_of_test)
+        self._tests_ended = 0
         self._hosts, self._request, self._self_test = tuple(hosts), request, self_test
         self._question_lock = asyncio.Lock()
         self._shown = asyncio.Event()
@@ -507,6 +509,15 @@ class NictopApp(App[None]):
             and not isinstance(self.screen, HostChangeScreen)
         ):
             self.show_notice(end_text(progress), f"{progress.spec.host}: {progress.spec.title}")
+
+    def _show_end_of_test(self) -> None:
+        """Unless its view is shown."""
+        from nictop.tui.screens.traffic.status import end_text
+
+        ended = len(self.nictop.traffic.ended)
+        if ended > self._tests_ended and self._shown.is_set() and self.current_mode != "traffic":
+            self.show_notice(end_text(self.nictop.traffic), "Traffic")
+        self._tests_ended = ended
 
     async def ask_user(self, question: Question) -> str | None:
         """The answer to a question of a connection, by a dialog, one after the other; None: no. When the caller is

@@ -234,6 +234,12 @@ LINK_PANEL_KEYS: list[BindingType] = [
     _hide("down", "scroll(1)", "Scroll down"),
 ]
 
+OVERVIEW_KEYS: list[BindingType] = [
+    _bind("left", "scroll_columns(-1)", "Columns", "columns at the left", display="←→"),
+    _hide("right", "scroll_columns(1)", "Columns at the right"),
+]
+"""The interfaces of all hosts."""
+
 FINDINGS_KEYS: list[BindingType] = [
     _bind("left", "mark(-1)", "Fix", "previous fix", display="←→"),
     _hide("right", "mark(1)", "Next fix"),

@@ -134,8 +134,7 @@ class Palette(WithGlyphs, CommandPalette):
         super().__init__(placeholder="type words of a command, a view, a host or an interface", id="--command-palette")
 
     def on_mount(self) -> None:
-        if self.glyphs.is_ascii:
-            self.query_one(CommandList).vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]
+        self.query_one(CommandList).vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]
 
     def _action_command_list(self, action: str) -> None:
         try:

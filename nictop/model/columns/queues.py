@@ -158,7 +158,7 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
         source="CPUs that may take its interrupts (/proc/irq/N/smp_affinity_list)"),
     Column("numa", "NUMA", "", 4, 9, "left", _numa,
         source="near: these CPUs are on the NUMA node of the NIC (sysfs numa_node, node cpulist)"),
-    Column("xps", "XPS", "", 7, 10, "left", _steering("xps"),
+    Column("xps", "XPS CPU", "", 7, 10, "left", _steering("xps"),
         source="CPUs that send by this queue (sysfs tx-N/xps_cpus)"),
     Column("rps", "RPS", "", 7, 10, "left", _steering("rps"),
         source="CPUs to which received packets are spread (sysfs rx-N/rps_cpus)"),

@@ -104,9 +104,14 @@ def _fit(text: str, cells: int, align: str) -> str:
     return "".join(characters) + "…" + " " * (cells - 1 - used)
 
 
+SEPARATORS = ":-,;=_"
+"""In long words: addresses, UUIDs, lists; a slash is another one."""
+
+
 @lru_cache(maxsize=1024)  # the same facts are shown in every update
 def wrap(text: str, cells: int) -> tuple[str, ...]:
-    """Clean text in lines of at most `cells` cells, broken at blanks where there are any."""
+    """Clean text in lines of at most `cells` cells, broken at blanks; a word that is wider than a line at the last
+    separator that fits, and anywhere only where there is none."""
     cells = max(2, cells)
     lines: list[str] = []
     line = ""
@@ -120,8 +125,16 @@ def wrap(text: str, cells: int) -> tuple[str, ...]:
         line = ""
         for character in word:
             if width(line + character) > cells:
-                lines.append(line)
-                line = ""
+                end = break_index(line + character)
+                lines.append(line[:end])
+                line = line[end:]
             line += character
     lines.append(line)
     return tuple(lines)
+
+
+def break_index(text: str) -> int:
+    """Where to break a part of a word that is one character too long: before its last slash, or behind its last other
+    separator; without one, before its last character."""
+    behind = max(text.rfind(one, 0, -1) for one in SEPARATORS) + 1
+    return max(behind, text.rfind("/")) or len(text) - 1

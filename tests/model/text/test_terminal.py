@@ -86,6 +86,10 @@ def test_fit(text: str, cells: int, align: str, fitted: str) -> None:
         ("abcdefgh", 3, ("abc", "def", "gh")),
         ("a 网卡网卡 b", 4, ("a", "网卡", "网卡", "b")),
         ("a\nb", 10, ("a\\x0ab",)),
+        ("fe80::fc3c:96da:5b21:4587/64", 27, ("fe80::fc3c:96da:5b21:4587", "/64")),
+        ("is fe80::fc3c:96da:5b21:4587/64", 28, ("is", "fe80::fc3c:96da:5b21:4587/64")),
+        ("b62c1f3e-7d5a-4c21-9e3b-0123456742db", 30, ("b62c1f3e-7d5a-4c21-9e3b-", "0123456742db")),
+        ("/etc/NetworkManager/system", 21, ("/etc/NetworkManager", "/system")),
     ],
 )
 def test_wrap(text: str, cells: int, lines: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.columns.overview import COLUMNS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, Line, Request
 from nictop.rules import Diagnosis
@@ -226,7 +227,7 @@ async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(size: tu
             await receive_from(screen, hosts, name, hello(), links)
         await screen.press("5")
         table = screen.app.screen.query_one(OverviewTable)
-        assert table.border_title == "Interfaces (2) · 2 virtual hidden (o)"
+        assert any("Interfaces (2) · 2 virtual hidden (o)" in row for row in screen.drawn()) is (size == WIDE)
         assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["veth0", "veth0"]
         assert any("vm1 veth0: no peer found on other hosts" in row for row in screen.drawn())
         await screen.press("o")
@@ -261,6 +262,76 @@ async def test_columns_without_room_are_counted_in_the_header() -> None:
         assert re.search(r" \+\d+▸$", header)
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_every_column_can_be_reached(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5")
+        table = screen.app.screen.query_one(OverviewTable)
+        table.focus()
+        seen: set[str] = set()
+        for key in ("right",) * len(COLUMNS):
+            seen |= {column.key for column in table._columns}
+            await screen.press(key)
+        assert seen == {column.key for column in COLUMNS}
+        (header,) = [row for row in screen.drawn() if " NIC " in row]
+        assert "◂ HOST" in header and "▸" not in header and " MAC" in header
+        for _ in COLUMNS:
+            await screen.press("left")
+        (header,) = [row for row in screen.drawn() if " NIC " in row]
+        assert "◂" not in header and "LINK" in header
+        y = screen.drawn().index(header)
+        await screen.pilot.click(offset=(header.index("▸"), y))
+        assert "◂" in screen.drawn()[y] and "LINK" not in screen.drawn()[y]
+        await screen.pilot.click(offset=(screen.drawn()[y].index("◂"), y))
+        assert screen.drawn()[y] == header
+        await screen.press("right")
+        await screen.pilot.resize_terminal(300, 50)
+        assert not any("◂ HOST" in row for row in screen.drawn())
+
+
+async def test_the_title_of_the_sorted_column_has_its_mark() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5")
+        table = screen.app.screen.query_one(OverviewTable)
+        for column in table._columns:
+            table.sort_by(column.key, descending=True)
+            await screen.settle()
+            assert any(f"{column.title}▾" in row for row in screen.drawn()), column.title
+
+
+async def test_clicks_in_the_overview() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        lines = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"), link(5, "veth0", kind="veth"))
+        await receive_from(screen, hosts, "vm1", inventory(*lines, time=9.0))
+        await screen.press("5")
+        table = screen.app.screen.query_one(OverviewTable)
+        rows = screen.drawn()
+        y = next(number for number, row in enumerate(rows) if "Interfaces (" in row)
+        await screen.pilot.click(offset=(rows[y].index("Interfaces"), y))
+        assert table.order.column == "" and "hidden" in screen.drawn()[y]
+        await screen.pilot.click(offset=(rows[y].index("hidden"), y))
+        await screen.settle()
+        assert "hidden" not in screen.drawn()[y] and table.order.column == ""
+        await screen.pilot.click(offset=(10, y + 3))
+        assert table.index == 1 and screen.app.screen.query(OverviewTable)
+        await screen.pilot.click(offset=(10, y + 3))
+        await screen.settle()
+        assert screen.app.screen.query(DeviceTable) and screen.chosen() == "ens224"
+
+
+async def test_filtering_changes_no_width() -> None:
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5")
+        table = screen.app.screen.query_one(OverviewTable)
+        before = table.region.width
+        await screen.press("slash", *"ens")
+        assert table.region.width == before
+
+
 async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
@@ -285,7 +356,7 @@ async def test_a_filter_says_what_it_does_not_understand(size: tuple[int, int]) 
         await screen.press("5", "slash", *"eth1")
         assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["eth1"]
         await screen.press("x")
-        assert screen.lines(OverviewTable) == [" No matches"]
+        assert screen.lines(OverviewTable) == [" No matches (Esc clears the filter)"]
         await screen.press("backspace", *(" ", "q", "equals_sign", "3"))
         assert any('unknown key "q"; keys: ' in row for row in screen.drawn())
         await screen.press("escape")

@@ -31,7 +31,7 @@ from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.table import DeviceTable
-from nictop.tui.widgets.devices.view import DevicesView
+from nictop.tui.widgets.devices.view import DevicesView, netdev_of
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -46,7 +46,9 @@ class LiveScreen(LiveView):
 
     async def on_device_table_chosen(self, event: DeviceTable.Chosen) -> None:
         """The probe reads queue and driver counters only of the NIC that is shown."""
-        watched = () if event.row.link is None else (event.row.link.ifindex,)
+        snapshot = self.nictop.display.snapshot(self.nictop.hosts.session)
+        link = netdev_of(event.row, snapshot)
+        watched = () if link is None else (link.ifindex,)
         if watched != self._watched:
             self._watched = watched
             await self.nictop.hosts.request(Request(watch=watched))
@@ -59,6 +61,9 @@ class LiveScreen(LiveView):
 
     def on_finding_list_chosen(self) -> None:
         self._offer()
+
+    def on_device_table_virtual_clicked(self) -> None:
+        self.toggle_virtual()
 
     def on_finding_list_opened(self) -> None:
         self.action_open()

@@ -23,7 +23,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import NicRows
 from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
-from nictop.tui.widgets.devices.view import DevicesView
+from nictop.tui.widgets.devices.view import DevicesView, netdev_of
 from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -195,7 +195,7 @@ class LiveView(FramedScreen):
     def _draw_view(self, snapshot: Snapshot) -> None:
         """Only the view that is visible."""
         row = self.query_one(DeviceTable).chosen
-        link = row.link if row is not None else None
+        link = netdev_of(row, snapshot) if row is not None else None
         if self.view == "queues":
             self.query_one(QueueView).show(link, snapshot, self.nictop.hosts.session.window.parts)
         elif self.view == "load":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nictop.model.text import units
+from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import plan_options
 
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ def run_status(traffic: TrafficController) -> str:
     run_view = traffic.view()
     parts = " ".join(part for part in (goodput_text(run_view), time_text(run_view)) if part) if run_view else ""
     return f"▶ {parts or 'test starting'}"
+
+
+def end_text(traffic: TrafficController) -> str:
+    """``Test finished: 877 Mb/s (6)``: of the experiment that ended last, with the key of its view."""
+    ended, run_view = traffic.ended[-1], traffic.view()
+    if not ended.results:
+        return f"Test failed: {ended.trouble} (6)"
+    if len(ended.results) > 1 or run_view is None or not goodput_text(run_view):
+        return f"Test finished: {count_noun(len(ended.results), 'run')} (6)"
+    return f"Test finished: {goodput_text(run_view)} (6)"
 
 
 def progress_text(traffic: TrafficController) -> str:

@@ -17,6 +17,8 @@ from nictop.model.text.terminal import fit, width
 from nictop.tui.keys import FILTER_KEYS
 from nictop.tui.widgets.base.text_input import TextInput
 
+NO_MATCHES = " No matches (Esc clears the filter)"
+"""In place of the lines of a list."""
 MIN_NOTE_GAP = 2
 """Blanks between the filter and the note."""
 

@@ -74,7 +74,7 @@ def cut_spans(spans: Iterable[Span], cells: int) -> list[Span]:
 
 
 class PlainScrollBar(ScrollBarRender):
-    """A scroll bar of whole cells: no block eighths at its ends."""
+    """A scroll bar of whole blank cells: no block eighths at its ends, which look like data."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
@@ -180,9 +180,10 @@ class LineView(WithGlyphs, ScrollView):
             self.scroll_to(y=index - visible + 1, animate=False)
 
     def line_at(self, y: int) -> int | None:
-        """Index of the line that is drawn at row `y` of the widget; None for the header and below the end."""
+        """Index of the line that is drawn at row `y` of the widget; None for the header, the frame and below the
+        end."""
         index = y - self._header_height + self.scroll_offset.y
-        return index if y >= self._header_height and 0 <= index < self._count else None
+        return index if self._header_height <= y < self.size.height and 0 <= index < self._count else None
 
     # ------------------------------------------------------------------------------------------------ drawing
 
@@ -249,8 +250,7 @@ class LineView(WithGlyphs, ScrollView):
             self.refresh()
 
     def on_mount(self) -> None:
-        if self.glyphs.is_ascii:
-            self.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # of this bar alone
+        self.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # of this bar alone
 
     def on_resize(self) -> None:
         self._fit_virtual_size()

@@ -23,7 +23,7 @@ from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
 """IFNAMSIZ without the final zero."""
-NO_LINK = "Select an interface; this row has none"
+NO_LINK = "Press ← → to choose an interface"
 
 
 def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs = UNICODE) -> SpanLine:

@@ -93,8 +93,8 @@ def draw_findings_of(findings: Sequence[Finding], cells: int, glyphs: Glyphs = U
             lines.append((mark if number == 0 else ("   ", ""), (part, "title")))
         fix = next(iter(fixes_with_commands(finding)), None)
         if fix is not None:
-            command = command_lines(fix.commands[0], max(10, cells - 6), where=fix.where, shown=glyphs.text)
-            lines += [((f"     {part}", ""),) for part in command]
+            command = command_lines(fix.commands[0], max(10, cells - 3), where=fix.where, shown=glyphs.text)
+            lines += [((f"   {part}", ""),) for part in command]
     return [section_line("Findings of this interface", cells), *lines] if lines else []
 
 

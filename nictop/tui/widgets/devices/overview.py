@@ -122,10 +122,10 @@ class OverviewView(WhileOpen, Container):
         self._draw_facts()
 
     def _hidden_text(self) -> str:
-        """`` · 3 virtual hidden (o)``"""
+        """`` · 3 virtual hidden (o)``: a click shows them."""
         links = {snapshot.host: len(snapshot.links) for snapshot in (row.snapshot for row in self._nics.rows)}
         hidden = sum(links.values()) - sum(row.link is not None for row in self._nics.rows)
-        return f" · {hidden} virtual hidden (o)" if hidden > 0 else ""
+        return f"[@click=screen.options] · {hidden} virtual hidden (o)[/]" if hidden > 0 else ""
 
     def _draw_facts(self) -> None:
         """Errors of the filter come first: they explain an empty table."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from textual import events
+from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.columns.column import Column
@@ -14,6 +16,8 @@ from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.tui.keys import OVERVIEW_KEYS
+from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import TONES, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
@@ -22,13 +26,14 @@ SHRUNK_COLUMNS = ("host", "name")
 """Columns that are no wider than their texts."""
 STRETCHED_COLUMNS = ("host", "name", "profile", "address", "peer")
 """Columns that share the cells that are left, as far as their text needs them."""
-NO_MATCH_TEXT = " No matches"
 MARK_CELLS = 2
 """Cells of the severity mark before the columns."""
 
 
 class OverviewTable(ChoiceView):
     """Posts `Chosen` when the cursor is on another line, `Opened` on a second click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_KEYS
 
     class Chosen(Message):
         """The cursor is on another line."""
@@ -43,6 +48,9 @@ class OverviewTable(ChoiceView):
         self._all: Sequence[NicRow] = ()
         self._columns: tuple[Column[NicRow], ...] = ()
         self._hidden_columns = 0
+        """Without room at the right."""
+        self._scrolled_columns = 0
+        """Columns behind `SHRUNK_COLUMNS` that are left out."""
 
     @property
     def chosen(self) -> NicRow | None:
@@ -64,13 +72,19 @@ class OverviewTable(ChoiceView):
         if self._rows:
             self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
         else:
-            self.show_lines([((NO_MATCH_TEXT, "dim"),)], self._header_line())
+            self.show_lines([((NO_MATCHES, "dim"),)], self._header_line())
 
     def _layout(self) -> tuple[Column[NicRow], ...]:
         """The columns that fit; spare cells widen the texts that would be cut."""
         cells = self.scrollable_content_region.width - MARK_CELLS
-        sized = [self._shrunk(column) if column.key in SHRUNK_COLUMNS else column for column in COLUMNS]
-        columns, self._hidden_columns = fit_with_mark(sized, cells)
+        fixed = [self._shrunk(column) for column in COLUMNS if column.key in SHRUNK_COLUMNS]
+        others = [self._with_mark(column) for column in COLUMNS if column.key not in SHRUNK_COLUMNS]
+        columns, self._hidden_columns = fit_with_mark([*fixed, *others[self._scrolled_columns :]], cells)
+        while self._scrolled_columns and not self._hidden_columns:  # the table has become wider
+            wider, hidden = fit_with_mark([*fixed, *others[self._scrolled_columns - 1 :]], cells)
+            if hidden:
+                break
+            columns, self._scrolled_columns = wider, self._scrolled_columns - 1
         room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
         result = []
         for column in columns:
@@ -85,6 +99,12 @@ class OverviewTable(ChoiceView):
         """As wide as its texts, or as its title with the mark of the order."""
         return replace(column, width=max(len(column.title) + 1, min(column.width, self._needed(column))))
 
+    def _with_mark(self, column: Column[NicRow]) -> Column[NicRow]:
+        """With room for the mark of the order, if the rows are ordered by it."""
+        if column.key != self.order.column:
+            return column
+        return replace(column, width=max(len(column.title) + 1, column.width))
+
     def _needed(self, column: Column[NicRow]) -> int:
         """Cells of the longest text in a column."""
         return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
@@ -96,7 +116,8 @@ class OverviewTable(ChoiceView):
             for column in self._columns
         )
         cells = self.scrollable_content_region.width
-        return header_line(" " * MARK_CELLS + headings(titled), self._hidden_columns, cells, self.glyphs)
+        scrolled = self.glyphs.choice_left if self._scrolled_columns else ""
+        return header_line(f"{scrolled:>{MARK_CELLS}}{headings(titled)}", self._hidden_columns, cells, self.glyphs)
 
     def _row_line(self, index: int) -> SpanLine:
         row = self._rows[index]
@@ -127,14 +148,25 @@ class OverviewTable(ChoiceView):
         column = COLUMNS_BY_KEY.get(key)
         self.sort_by(key, descending=column is not None and (column.align == "right" or key in ("link", "finding")))
 
+    def action_scroll_columns(self, step: int) -> None:
+        """Leave out one column more (`step` 1) or less (-1) behind host and name."""
+        if self._scrolled_columns if step < 0 else self._hidden_columns:
+            self._scrolled_columns += step
+            self.redraw()
+
     def on_click(self, event: events.Click) -> None:
-        """A title sorts by its column; a second time, the other way round."""
+        """A title sorts by its column; a second time, the other way round. A mark of hidden columns shows them."""
         offset = event.get_content_offset_capture(self)
-        if offset.y > 0:
-            super().on_click(event)
-            return
+        if offset.y != 0:
+            return  # a line, or the frame
         event.prevent_default()
+        if self._hidden_columns and offset.x >= self.scrollable_content_region.width - HIDDEN_MARK_CELLS:
+            self.action_scroll_columns(1)
+            return
         left = MARK_CELLS
+        if offset.x < left:
+            self.action_scroll_columns(-1)
+            return
         for column in self._columns:
             if left <= offset.x <= left + column.width:
                 if column.key == self.order.column:

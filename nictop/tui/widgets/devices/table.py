@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from textual import events
 from textual.message import Message
 
 from nictop.model.columns.column import Column, no_value
@@ -25,6 +26,7 @@ from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.charts.plot import ColumnCache
@@ -45,6 +47,8 @@ GRAPH: Column[DeviceRow] = Column(
 )  # fmt: skip
 GRAPH_CELLS = (30, 20, GRAPH.width)
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
+GRAPH_GAP = 2
+"""Blanks before it."""
 HISTORY_SECONDS = 60.0
 
 DeviceFindings = Mapping[int | str, Sequence["Finding"]]
@@ -89,7 +93,7 @@ class TableLayout:
 def layout(width: int, *, packets: bool) -> TableLayout:
     """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
     room = width - LEAD_CELLS
-    columns = visible_columns(room - MIN_NAME_CELLS - GRAPH_CELLS[-1] - 1, packets=packets)
+    columns = visible_columns(room - MIN_NAME_CELLS - GRAPH_CELLS[-1] - GRAPH_GAP, packets=packets)
     without_graph = visible_columns(room - MIN_NAME_CELLS, packets=packets)
     now = ("rx_packets", "tx_packets") if packets else ("rx", "tx")
     keys = {column.key for column in columns}
@@ -97,10 +101,12 @@ def layout(width: int, *, packets: bool) -> TableLayout:
         columns, graph = without_graph, 0
     else:
         rest = room - sum(column.width + 1 for column in columns)
-        graph = next((cells for cells in GRAPH_CELLS if rest - cells - 1 >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1])
-        if rest - graph - 1 < MIN_NAME_CELLS:
+        graph = next(
+            (cells for cells in GRAPH_CELLS if rest - cells - GRAPH_GAP >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1]
+        )
+        if rest - graph - GRAPH_GAP < MIN_NAME_CELLS:
             graph = 0
-    name = room - sum(column.width + 1 for column in columns) - (graph + 1 if graph else 0)
+    name = room - sum(column.width + 1 for column in columns) - (graph + GRAPH_GAP if graph else 0)
     wanted = PACKET_COLUMNS if packets else MAIN_COLUMNS
     missing = len(wanted) - len([column for column in columns if column.key in wanted]) + (graph == 0)
     return TableLayout(name=max(1, name - (3 if missing else 0)), columns=columns, graph=graph, missing=missing)
@@ -144,6 +150,9 @@ class DeviceTable(ChoiceView):
 
     class Opened(ChoiceView.Opened):
         """Details of the chosen row were requested."""
+
+    class VirtualClicked(Message):
+        """The title of the virtual interfaces was clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -303,7 +312,7 @@ class DeviceTable(ChoiceView):
             return
         rows = self._rows
         if not rows:
-            self.show_lines([((" No matches", "dim"),)], self._header_line(shape))
+            self.show_lines([((NO_MATCHES, "dim"),)], self._header_line(shape))
             return
         self._columns.begin(history.times(), HISTORY_SECONDS, shape.graph)
         self.show_drawn(
@@ -327,7 +336,7 @@ class DeviceTable(ChoiceView):
         cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]
         cells += [column.heading for column in shape.columns]
         if shape.graph:
-            cells.append(fit(GRAPH.title, shape.graph))
+            cells.append(" " * (GRAPH_GAP - 1) + fit(GRAPH.title, shape.graph))
         if shape.missing:
             cells.append(f"+{shape.missing}")
         return ((" ".join(cells), ""),)
@@ -367,7 +376,7 @@ class DeviceTable(ChoiceView):
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
-            spans.append((" " + self._graph(row.link.ifindex, shape.graph, history), "in"))
+            spans.append((" " * GRAPH_GAP + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
 
     def _graph(self, ifindex: int, width: int, history: History) -> str:
@@ -377,13 +386,24 @@ class DeviceTable(ChoiceView):
         top = nice_ceiling(max((value for value in both if value is not None), default=0.0))
         return spark(both, width, top, glyphs=self.glyphs)
 
-    # --------------------------------------------------------------------------------------------------- keys
+    # ------------------------------------------------------------------------------------------- keys and mouse
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.line_at(event.get_content_offset_capture(self).y)
+        if index is not None and index < len(self._rows) and self._rows[index].key == "group:virtual":
+            event.prevent_default()
+            self.choose_index(index)
+            self.post_message(self.VirtualClicked())
 
     def step_to_link(self, direction: int) -> None:
-        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table is hidden."""
-        here = self.index or 0
-        rows = range(here + direction, len(self._rows) if direction > 0 else -1, direction)
-        following = next((index for index in rows if self._rows[index].kind == "link"), None)
+        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table is hidden. From
+        another row, if there is none that way, the nearest the other way."""
+        here, rows = self.index or 0, self._rows
+        above, below = range(here - 1, -1, -1), range(here + 1, len(rows))
+        ways = [below, above] if direction > 0 else [above, below]
+        if rows and rows[here].kind == "link":
+            del ways[1]
+        following = next((index for way in ways for index in way if rows[index].kind == "link"), None)
         if following is not None:
             self.choose_index(following)
 

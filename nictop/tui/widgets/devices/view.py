@@ -17,6 +17,7 @@ from nictop.model.devices.tree import Row
 from nictop.model.facts import clean
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.detail import ChartShape, LinkPanel, TrafficChart
@@ -82,7 +83,7 @@ class DevicesView(WhileOpen, Container):
         panel.show(row, snapshot, history, table.findings, with_chart=not self._charts.rows)
         chart = self.query_one("#left-traffic", TrafficChart)
         if self._charts.rows and row is not None:
-            chart.show(_with_netdev(row, snapshot), snapshot, history, self._charts)
+            chart.show(replace(row, link=netdev_of(row, snapshot)), snapshot, history, self._charts)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """The screen draws then."""
@@ -113,9 +114,9 @@ class DevicesView(WhileOpen, Container):
         chart.take_rows(self._charts.height)
 
 
-def _with_netdev(row: Row, snapshot: Snapshot) -> Row:
-    """The row of a PCI function with its first netdev, whose traffic is drawn then."""
+def netdev_of(row: Row, snapshot: Snapshot) -> Link | None:
+    """The netdev of a row; of a PCI function, its first one."""
     if row.link is not None or row.pci is None:
-        return row
+        return row.link
     address = row.pci.address
-    return replace(row, link=next((one for one in snapshot.links.values() if one.pci_address == address), None))
+    return next((one for one in snapshot.links.values() if one.pci_address == address), None)

@@ -18,7 +18,7 @@ from nictop.model.facts import fit, width, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text, subject_text
 from nictop.tui.keys import FINDINGS_KEYS
-from nictop.tui.widgets.base.filter_line import FilterLine
+from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -90,7 +90,8 @@ class FindingList(ChoiceView):
         self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
         abouts = [entry.about for entry in entries]
         text = self.glyphs.text
-        self._hosts = short_names({one.host for one in abouts}) if several_hosts else {}
+        names = {one.host for one in abouts} if several_hosts else set()
+        self._hosts = {name: name for name in names} if self.screen.has_class("-wide") else short_names(names)
         self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
         subjects = (text(self._subject(one)) for one in abouts if isinstance(one, Finding))
         self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
@@ -186,7 +187,7 @@ class FindingsView(WhileOpen, Container):
         words = entry.value.casefold().split()
         accepted = [one for one in entries if all(word in _text(one.about) for word in words)]
         entry.show_note(f"{len(accepted)} of {len(entries)}")
-        empty_line: SpanLine = ((" No matches", "dim"),) if entries else self._empty_line()
+        empty_line: SpanLine = ((NO_MATCHES, "dim"),) if entries else self._empty_line()
         listed.show(accepted, several_hosts=several_hosts, empty_line=empty_line)
         column = self.query_one("#finding-column")
         if column.display is self.full:

@@ -23,6 +23,8 @@ STATE_TEXT = {"playing": "", "paused": "paused", "end": "at the end", "newest": 
 MIN_TIMELINE_CELLS, MAX_TIMELINE_CELLS = 8, 200
 EDGE_CELLS = 60
 """Cells from which on the times of both ends and the name of the file are there."""
+END_CELLS = len("14:03:20")
+"""On a narrower line, if the bar leaves them: the time of the end."""
 DATED_SECONDS = 86400.0
 """Seconds from which on the edges are told with their dates."""
 
@@ -62,6 +64,9 @@ def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE)
         if room - cells(name) >= 2 * MIN_TIMELINE_CELLS:
             behind.append((name, "dim"))
             room -= cells(name)
+    elif room - END_CELLS - 1 >= MIN_TIMELINE_CELLS:
+        behind.insert(0, (f" {wall_clock_text(place.wall + place.end)}", "dim"))
+        room -= END_CELLS + 1
     bar = draw_bar(place, min(room, MAX_TIMELINE_CELLS), glyphs=glyphs)
     return Timeline((*left, *bar, *behind), sum(cells(text) for text, _ in left), len(bar))
 

@@ -90,7 +90,7 @@ async def test_no_matches_and_errors_are_said() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.receive(hello(), inventory(*NICS))
         await screen.press("slash", *"zzz")
-        assert screen.lines() == [" No matches"]
+        assert screen.lines() == [" No matches (Esc clears the filter)"]
         assert screen.drawn()[2].startswith("   DEVICE")
         assert note(screen).rstrip().endswith("0 of 3")
         await screen.press("ctrl+u", *"speed>")
@@ -162,7 +162,7 @@ async def test_filter_of_the_findings() -> None:
         assert listed.chosen == found[1]
         assert note(screen).split()[-3:] == ["1", "of", "2"]
         await screen.press("x")
-        assert screen.lines(FindingList) == [" No matches"]
+        assert screen.lines(FindingList) == [" No matches (Esc clears the filter)"]
         await screen.press("escape")
         assert [entry.about for entry in listed.entries] == list(found)
         assert listed.has_focus

@@ -136,6 +136,16 @@ async def test_links_without_a_device_can_be_hidden() -> None:
         assert any("veth0" in line for line in screen.lines())
 
 
+async def test_a_click_on_the_title_of_the_virtual_interfaces_shows_and_hides_them() -> None:
+    async with live_screen() as screen:
+        await screen.receive(hello(), inventory(*NICS, link(5, "veth0", kind="veth")))
+        for shown in (True, False):
+            y = next(number for number, row in enumerate(screen.drawn()) if "Virtual interfaces" in row[:30])
+            await screen.pilot.click(offset=(10, y))
+            await screen.settle()
+            assert any("veth0" in line for line in screen.lines()) is shown
+
+
 async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
@@ -456,8 +466,8 @@ async def test_idle_queues_fold_and_unfold() -> None:
 async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
     async with live_screen() as screen:
         await load(screen)
-        await screen.press("home", "2")
-        assert any("Select an interface" in row for row in screen.drawn())
+        await screen.press("end", "2")
+        assert any("Press ← → to choose an interface" in row for row in screen.drawn())
         await screen.press("3")
         assert any("net pkt/s" in row for row in screen.drawn())
 

@@ -190,9 +190,11 @@ async def test_a_run_goes_on_when_its_screen_is_left(results_directory: Path) ->
         assert "6 Traffic ●" in runs.drawn()[0]
         await runs.press("6")
         assert runs.app.screen is page, "as it was left"
-        await runs.stop()
-        await runs.wait_until_finished()
         await runs.press("1")
+        await runs.nictop.traffic.stop()
+        await runs.wait_until_finished()
+        (notice,) = [one.message for one in runs.app._notifications]
+        assert notice.startswith("Test finished: ") and notice.endswith("b/s (6)")
         assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
         assert len(stored_runs(results_directory).runs) == 1
 

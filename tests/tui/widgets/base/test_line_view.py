@@ -114,6 +114,20 @@ async def test_fewer_lines_leave_nothing_behind() -> None:
         assert [drawn(view, y) for y in range(10)] == [" line 0", " line 1"] + [""] * 8
 
 
+async def test_a_scroll_bar_is_a_coloured_column_without_characters() -> None:
+    app = Viewer()
+    async with running(app, (20, 10)):
+        view = app.query_one(LineView)
+        view.show_drawn(LINES, app.line)
+        await settle(app)
+        rows = app.screen._compositor.render_strips()
+        cells = [row.crop(19, 20) for row in rows]
+        assert {one.text for one in cells} == {" "}
+        styles = {segment.style for one in cells for segment in one if segment.style}
+        colours = {style.color if style.reverse else style.bgcolor for style in styles}
+        assert len(colours) == 2 and view.rich_style.bgcolor not in colours
+
+
 async def test_the_last_column_is_drawn_when_the_scroll_bar_has_gone() -> None:
     """A view that is made lower shows a scroll bar until whoever fills it has made fewer lines."""
     app = Viewer()

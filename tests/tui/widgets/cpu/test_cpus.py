@@ -120,7 +120,7 @@ def test_links_without_interrupts_and_rows_without_a_link_say_so() -> None:
     assert text(draw_vectors(lo, (), 0, 80))[1].strip() == "no dedicated interrupts"
     assert "no dedicated interrupts" in text(draw_cpus(lo, guest, 80, 18, cpu_trends(parts)).lines)[0]
     lines = text(draw_cpus(None, guest, 80, 18, cpu_trends(parts)).lines)
-    assert any("Select an interface; this row has none" in line for line in lines)
+    assert any("Press ← → to choose an interface" in line for line in lines)
     assert lines[2].split()[7] == "–", "no NIC, so its interrupts are not known"
 
 

@@ -12,6 +12,8 @@ from nictop.probe.records import Queue
 from nictop.tui.widgets.cpu.nic_view import NicPage
 from nictop.tui.widgets.cpu.queue_table import table_columns
 from nictop.tui.widgets.cpu.queues import QueueView, draw_queues
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.devices.view import netdev_of
 from tests.support.captured import captured_lines
 from tests.support.screen import live_screen
 from tests.tui.widgets.cpu.guest import big_host, link_of, loaded_guest, queue_trends, text
@@ -78,7 +80,7 @@ def test_80_columns_have_shares_trends_interrupts_cpu_and_drops() -> None:
 
 def test_wide_tables_have_bits_and_steering() -> None:
     head = text(drawn(120, 28).lines)[1]
-    assert "RX b/s" in head and "TX b/s" in head and "XPS RPS" in head
+    assert "RX b/s" in head and "TX b/s" in head and "XPS CPU RPS" in head
     assert all(title in text(drawn(200, 42).lines)[1] for title in ("IRQ affinity", "VECTOR"))
     bars = [column.width for column in table_columns(queue_map(link_of(loaded_guest()[0]), loaded_guest()[0]), 120)
             if column.key.endswith("_share")]  # fmt: skip
@@ -265,11 +267,22 @@ async def test_pages_scroll_to_the_matrix_and_back() -> None:
         assert any("ens256 ◂▸" in row for row in screen.drawn())
 
 
-async def test_a_row_without_an_interface() -> None:
+async def test_a_pci_function_shows_the_queues_of_its_netdev_and_a_group_says_what_to_do() -> None:
     async with live_screen() as screen:
         await screen.receive(*captured_lines("virtio-4-queues"))
-        await screen.press("home", "2")
-        assert any("Select an interface; this row has none" in row for row in screen.drawn())
+        table = screen.app.screen.query_one(DeviceTable)
+        await screen.press("home")
+        row = table.chosen
+        assert row is not None and row.link is None
+        link = netdev_of(row, screen.nictop.hosts.session.snapshot)
+        assert link is not None and screen.source.requests[-1].watch == (link.ifindex,)
+        await screen.press("2")
+        assert any(f"{link.name} ◂▸" in line for line in screen.drawn())
+        await screen.press("1", "end", "2")
+        assert any("Press ← → to choose an interface" in line for line in screen.drawn())
+        await screen.press("right")
+        assert not any("Press ← →" in line for line in screen.drawn())
+        assert screen.app.screen.query_one(DeviceTable).chosen != row
 
 
 def test_a_queue_of_one_direction_is_named_so() -> None:

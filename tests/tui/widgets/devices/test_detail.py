@@ -107,7 +107,7 @@ def test_findings_of_an_interface_have_their_first_command() -> None:
     rows = [text_of(line) for line in shown]
     assert "Findings of this interface" in rows[0]
     assert shown[1][0] == (" ▲ ", "warn")
-    assert any(row.startswith("     nmcli con mod") for row in rows)
+    assert any(row.startswith("   nmcli con mod") for row in rows)
     assert draw_findings_of([], 60) == []
 
 

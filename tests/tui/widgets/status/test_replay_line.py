@@ -6,7 +6,7 @@ import pytest
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.replay.position import PlaybackPosition
+from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.tui.widgets.status.replay_line import draw_bar, draw_place
 
 PLACE = PlaybackPosition(
@@ -25,6 +25,12 @@ def test_it_fits(width: int, glyphs: Glyphs) -> None:
     assert cells(drawn) <= width
     assert "\x1b" not in drawn
     assert not glyphs.is_ascii or width < 60 or drawn.isascii()
+
+
+@pytest.mark.parametrize("width", [36, 54, 80, 120])
+def test_it_has_the_time_of_the_end(width: int) -> None:
+    end = wall_clock_text(PLACE.wall + PLACE.end)
+    assert f" {end} ×2 " in text(PLACE, width)
 
 
 @pytest.mark.parametrize(
