@@ -196,7 +196,7 @@ FRAME_KEYS: list[BindingType] = [
     _hide("next-previous", "next(-1)", "Previous finding or run"),
     _hide("pane", "app.focus_next", "Next pane"),
     _hide("pane-previous", "app.focus_previous", "Previous pane"),
-    _bind("record", "app.record", "Record", "menu: start or stop a recording, write a report"),
+    _bind("record", "app.record", "Record/report", "menu: start or stop a recording, write a report"),
     HELP,
     QUIT,
     INTERRUPT,

@@ -214,7 +214,7 @@ async def test_record_is_the_last_hint_of_every_view_and_in_its_help() -> None:
         await two(screen, hosts)
         for key in SCREENS:
             await screen.press(key)
-            assert screen.drawn()[-1].removesuffix(ENDING).rstrip().endswith(" r Record"), key
+            assert screen.drawn()[-1].removesuffix(ENDING).rstrip().endswith(" r Record/report"), key
             (actions,) = [topic for topic in topics(screen.app.screen) if topic.title == "Actions"]
             assert ("r", "menu: start or stop a recording, write a report") in actions.rows, key
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -65,7 +66,8 @@ def shows(screen: Screen, kind: type[object]) -> bool:
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
     """The live screen of a scripted host with one finding."""
     await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
-    await screen.show_diagnosis(Diagnosis((finding(subject=subject, fixes=(fix,)),), ()))
+    one = replace(finding(subject=subject, fixes=(fix,)), ifindex=2)
+    await screen.show_diagnosis(Diagnosis((one,), ()))
 
 
 # ---------------------------------------------------------------------------------------------- what is not done

@@ -117,7 +117,9 @@ async def test_queues_and_cpus_of_a_test_are_of_its_nic() -> None:
         devices = runs.app.screen.query_one(DeviceTable)
         devices.choose_link(1)
         await runs.start(600)
-        await runs.until(lambda: len(runs.app.screen.run_view().hosts) == 2)  # type: ignore[attr-defined]
+        page = runs.app.screen
+        assert isinstance(page, RunScreen)
+        await runs.until(lambda: (view := page.run_view()) is not None and len(view.hosts) == 2)
         await runs.press("2")
         assert devices.chosen is not None and devices.chosen.link is not None
         assert devices.chosen.link.name == "nictopt"
