@@ -23,6 +23,7 @@ from nictop.probe.changes.networkmanager.affected import AffectedProfiles
 from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, change_since
 from nictop.probe.changes.networkmanager.kernel_settings import changed_settings, refuse_lasting_settings
 from nictop.probe.changes.networkmanager.state import (
+    NM_DEVICE_STATE_REASON_USER_REQUESTED,
     NM_SETTINGS_CONNECTION_FLAG_EXTERNAL,
     BusProfile,
     Device,
@@ -46,7 +47,14 @@ from tests.support.networkmanager import Bus, PrivateNetworkManager, private_net
 
 NIC = "ens37"
 GENERATED_PROFILE = "Wired connection 1"
-NM_DEVICE_STATE_PREPARE, NM_DEVICE_STATE_ACTIVATED = 40, 100
+NM_DEVICE_STATE_DISCONNECTED, NM_DEVICE_STATE_PREPARE, NM_DEVICE_STATE_ACTIVATED = 30, 40, 100
+ONE_SHORT_ATTEMPT = """[main]
+autoconnect-retries-default=1
+[connection]
+ipv4.dhcp-timeout=1
+ipv6.ra-timeout=1
+"""
+"""Of DHCP; NetworkManager waits 5 minutes until the next one."""
 PROFILE_FLAGS = {"added": 0, "described": NM_SETTINGS_CONNECTION_FLAG_EXTERNAL}
 """UUID → flags."""
 RESTART_DELAYS = (0.0, 0.6, 1.2, 1.8)
@@ -195,6 +203,11 @@ def autoconnect_allowed(manager: PrivateNetworkManager) -> bool:
     return bool(manager.device_property(NIC, "Autoconnect"))
 
 
+def state_reason(manager: PrivateNetworkManager) -> int:
+    """NM_DEVICE_STATE_REASON_*."""
+    return int(manager.device_property(NIC, "StateReason")[1])
+
+
 # ------------------------------------------------------------------------------------ without kills
 
 
@@ -221,17 +234,45 @@ def test_keep(name: str) -> None:
             assert (another.begin(), another.step("undo"), read_host_state(manager, NIC)) == ("", "", changed)
 
 
-def test_disconnected_device_is_disconnected_again() -> None:
+@pytest.mark.parametrize(
+    "command",
+    [("device", "disconnect", NIC), ("con", "down", GENERATED_PROFILE)],
+    ids=["device-disconnect", "con-down"],
+)
+def test_device_disconnected_by_user_is_disconnected_again(command: Sequence[str]) -> None:
     with (
         prepared_networkmanager(NO_ACTIONS) as manager,
         Change(manager, ADD, ("nmcli", "con", "up", "added")) as change,
     ):
-        manager.nmcli("device", "disconnect", NIC)
-        before = read_host_state(manager, NIC)
+        manager.nmcli(*command)
+        before, allowed = read_host_state(manager, NIC), autoconnect_allowed(manager)
         assert (change.begin(), change.do()) == ("", "")
         assert read_host_state(manager, NIC).active != before.active
         assert (change.step("undo"), read_host_state(manager, NIC)) == ("", before)
         assert before.active == {NIC: ""}
+        assert autoconnect_allowed(manager) == allowed
+
+
+@pytest.mark.parametrize("actions", [RENAME, (ADD, ("nmcli", "con", "up", "added"))], ids=["renamed", "added-profile"])
+def test_device_that_waits_for_the_next_dhcp_attempt(actions: Sequence[Sequence[str]]) -> None:
+    """NetworkManager tries its generated profile again, and does not regard the device as disconnected by the user."""
+    with prepared_networkmanager(NO_ACTIONS) as manager, Change(manager, *actions) as change:
+        manager.stop()
+        manager.write("/etc/NetworkManager/conf.d/one-short-attempt.conf", ONE_SHORT_ATTEMPT)
+        manager.start()
+        manager.wait_for(lambda: manager.device_state(NIC) >= NM_DEVICE_STATE_PREPARE)
+        manager.wait_for(lambda: manager.device_state(NIC) == NM_DEVICE_STATE_DISCONNECTED)
+        before = read_host_state(manager, NIC)
+        (generated,) = before.profiles
+        assert (before.active, autoconnect_allowed(manager)) == ({NIC: ""}, True)
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        assert manager.device_state(NIC) == NM_DEVICE_STATE_ACTIVATED
+        assert change.step("undo") == ""
+        after = read_host_state(manager, NIC)
+        assert replace(after, active=before.active) == before
+        assert after.active[NIC] in (generated, "")  # tried again, and it may have failed again
+        assert state_reason(manager) != NM_DEVICE_STATE_REASON_USER_REQUESTED
+        assert autoconnect_allowed(manager)
 
 
 @pytest.mark.parametrize("name", DIFFICULT_NAMES.values(), ids=DIFFICULT_NAMES)
@@ -441,7 +482,7 @@ def test_restarted_networkmanager_activates_nothing(hosts: Hosts, stage: str, ki
 def test_device_without_active_profile(state: int, active: str, expected: bool) -> None:
     """Only then may NetworkManager connect by itself again."""
     wanted = Target(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, True)
-    device = Device(NIC, "/d", state, True, True, active, "/a" if active else "/", (), (), ())
+    device = Device(NIC, "/d", state, 0, True, True, active, "/a" if active else "/", (), (), ())
     added, described = (
         BusProfile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILE_FLAGS.items()
     )
@@ -450,6 +491,40 @@ def test_device_without_active_profile(state: int, active: str, expected: bool) 
     assert must_stop_autoconnect(wanted, device, now, False) is not expected
     assert must_stop_autoconnect(wanted, device, now, True)
     assert not must_stop_autoconnect(replace(wanted, uuid="added"), device, now, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "autoconnect", "expected"),
+    [
+        (30, 5, True, "usual"),  # DHCP has failed
+        (30, 39, True, ""),  # nmcli connection down
+        (30, 39, False, ""),  # nmcli device disconnect
+        (30, 60, True, ""),  # another profile is about to be activated
+        (20, 40, True, ""),  # no carrier
+    ],
+)
+def test_profile_that_is_activated_next(state: int, reason: int, autoconnect: bool, expected: str) -> None:
+    connections: dict[str, dict[str, object]] = {
+        "usual": {"timestamp": ("t", 5)},
+        "older": {},
+        "by-hand": {"autoconnect": ("b", False)},
+        "generated": {"autoconnect-priority": ("i", -999), "timestamp": ("t", 9)},
+        "elsewhere": {"autoconnect-priority": ("i", 9)},
+        "unavailable": {"autoconnect-priority": ("i", 9)},
+    }
+    profiles = {
+        uuid: BusProfile(f"/{uuid}", uuid, uuid, "", "", 0, False, {"connection": connection})
+        for uuid, connection in connections.items()
+    }
+    available = tuple(f"/{uuid}" for uuid in connections if uuid != "unavailable")
+    device = Device(NIC, "/d", state, reason, True, autoconnect, "", "/", (), available, ())
+    other = Device("ens38", "/o", NM_DEVICE_STATE_ACTIVATED, 0, True, True, "elsewhere", "/a", (), available, ())
+    now = NmState(":1.1", {NIC: device, "ens38": other}, profiles)
+    target = Target.of(device, now)
+    assert target.uuid == expected
+    failed, disconnected = replace(device, state=30, reason=5), replace(device, state=30, reason=39)
+    assert is_reached(target, failed, now, None)
+    assert is_reached(target, disconnected, now, None) is not bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -468,7 +543,7 @@ def test_changed_ethtool_settings_of_a_profile(active: str, action: str, expecte
     paused = {"pause-rx": ("b", False), "feature-gro": ("b", False)}
     settings = {"plain": {}, "paused": {"ethtool": paused}, "alike": {"ethtool": {"pause-rx": ("b", False)}}}
     profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
-    device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, True, True, active, "/a", (), (), ())
+    device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, 0, True, True, active, "/a", (), (), ())
     now = NmState(":1.1", {NIC: device}, profiles)
     earlier = [parse_action(["nmcli", "con", "mod", "paused", "connection.id", "renamed"])]
     operation = parse_action(["nmcli", *action.split()])
@@ -494,7 +569,7 @@ def test_refused_while_networkmanager_starts(hosts: Hosts) -> None:
 
 
 def test_activation_while_a_change_begins() -> None:
-    device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, True, True, "one", "/a", (), (), ())
+    device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, 0, True, True, "one", "/a", (), (), ())
     profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
     now = NmState(":1.1", {NIC: device}, profiles)
     checkpoint = Checkpoint(

@@ -186,7 +186,7 @@ def test_any_dbus_objects_are_parsed(tree: object, settings: object) -> None:
 
 
 def device(name: str, active: str = "", *lower_paths: str) -> Device:
-    return Device(name, f"/{name}", 100, True, True, active, "/a", (), (), lower_paths)
+    return Device(name, f"/{name}", 100, 0, True, True, active, "/a", (), (), lower_paths)
 
 
 def profile(uuid: str, name: str, interface: str = "") -> BusProfile:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from nictop.probe.changes.networkmanager.state import (
     NM_DEVICE_STATE_ACTIVATED,
+    NM_DEVICE_STATE_DISCONNECTED,
     Device,
     NmClient,
     NmState,
@@ -36,7 +37,7 @@ NOT_RESTORED = "its previous connection is not active again"
 
 @dataclass(frozen=True)
 class Target:
-    """One device and the profile that must be active on it."""
+    """One device and the profile that must be active on it, or that NetworkManager must try to activate."""
 
     interface: str
     uuid: str
@@ -50,9 +51,9 @@ class Target:
 
     @staticmethod
     def of(device: Device, now: NmState) -> Target:
-        profile = now.profiles.get(device.active)
+        profile = now.profiles.get(now.current_profile(device))
         external = profile is not None and profile.is_temporary
-        uuid = "" if profile is None or external else device.active
+        uuid = "" if profile is None or external else profile.uuid
         return Target(device.interface, uuid, device.state, device.managed, device.autoconnect, external)
 
 
@@ -101,8 +102,8 @@ def activate_targets(
             # an activation that it has begun already shows in the next state
             if device is None or stop_autoconnect(client, target, now, force):
                 continue
-            finished = call is not None or not target.uuid or (not force and is_link_unchanged(before.get(name)))
-            if finished and is_reached(target, device, now, call):
+            is_untouched = not force and device.active == target.uuid and is_link_unchanged(before.get(name))
+            if (call is not None or not target.uuid or is_untouched) and is_reached(target, device, now, call):
                 del pending[name]
             elif must_activate(target, device, call, start, force):
                 calls[name] = activate(client, target, device, now)
@@ -152,6 +153,8 @@ def unmet_targets(client: NmClient, targets: Iterable[Target], links: Iterable[L
         device = now.devices.get(target.interface)
         if device is None or not is_reached(target, device, now, None):
             found.append(f"{target.interface}: {NOT_RESTORED}")
+        elif (device.managed, device.autoconnect) != (target.managed, target.autoconnect):
+            found.append(f"{target.interface}: Managed or Autoconnect not restored")
         elif target.external and not device.active:
             found.append(f"{target.interface}: external connection not detected again by NetworkManager")
     changed_links = [link.name for link in links if not is_link_unchanged(link)]
@@ -175,9 +178,11 @@ def is_reached(target: Target, device: Device, now: NmState, call: ActivationCal
     """Whether a device is in the target state, by the activation `call` if there was one."""
     if not target.uuid:
         profile = now.profiles.get(device.active)
-        # higher states are those of deactivation, which removes addresses
-        inactive = not device.active and device.state <= NM_DEVICE_STATE_ACTIVATED
+        # higher states without a profile are those of a deactivation that has not finished
+        inactive = not device.active and device.state <= NM_DEVICE_STATE_DISCONNECTED
         return inactive or (profile is not None and profile.is_temporary)
+    if target.state != NM_DEVICE_STATE_ACTIVATED and device.waits:
+        return call is None or bool(call.path)  # the activation has failed again, as before the change
     if device.active != target.uuid or (call is not None and device.active_path != call.path):
         return False
     lowest = NM_DEVICE_STATE_ACTIVATED if target.state == NM_DEVICE_STATE_ACTIVATED else NM_DEVICE_STATE_PREPARE

@@ -51,7 +51,7 @@ def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[Af
         if "connection.id" in settings:
             names[settings["connection.id"]] = found[0].uuid
     known = sorted(with_upper_devices(interfaces & now.devices.keys(), now.devices))
-    uuids |= {now.devices[name].active for name in known} - {""}
+    uuids |= {now.current_profile(now.devices[name]) for name in known} - {""}
     return AffectedProfiles(tuple(known), tuple(sorted(uuids)), tuple(added)), ""
 
 

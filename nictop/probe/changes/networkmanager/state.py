@@ -26,7 +26,8 @@ from nictop.probe.kernel.dbus_calls import BusConnection, DbusReply, unwrap_vari
 BUS_ERRORS = (OSError, EOFError, ValueError)
 """Raised by a conversation when the bus or NetworkManager ends, hangs, or sends malformed data."""
 NM_SETTINGS_CONNECTION_FLAG_EXTERNAL, NM_SETTINGS_CONNECTION_FLAG_VOLATILE = 0x8, 0x4
-NM_DEVICE_STATE_ACTIVATED = 100
+NM_DEVICE_STATE_DISCONNECTED, NM_DEVICE_STATE_ACTIVATED = 30, 100
+NM_DEVICE_STATE_REASON_USER_REQUESTED, NM_DEVICE_STATE_REASON_NEW_ACTIVATION = 39, 60
 
 TypedSettings = dict[str, dict[str, Any]]
 """Setting → property → (D-Bus signature, value)."""
@@ -40,6 +41,8 @@ class Device:
     path: str
     state: int
     """NM_DEVICE_STATE_*."""
+    reason: int
+    """NM_DEVICE_STATE_REASON_*."""
     managed: bool
     autoconnect: bool
     active: str
@@ -52,6 +55,13 @@ class Device:
     """Object paths of profiles that could be activated on it."""
     lower_paths: tuple[str, ...]
     """Object paths of its controller and of its parent."""
+
+    @property
+    def waits(self) -> bool:
+        """It has no active profile, and NetworkManager activates one when it can: for example after a DHCP timeout."""
+        others = (NM_DEVICE_STATE_REASON_USER_REQUESTED, NM_DEVICE_STATE_REASON_NEW_ACTIVATION)
+        is_disconnected = self.state == NM_DEVICE_STATE_DISCONNECTED and not self.active
+        return is_disconnected and self.autoconnect and self.reason not in others
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,21 @@ class NmState:
         """The profile with that UUID, else those with that name."""
         by_uuid = self.profiles.get(name)
         return [by_uuid] if by_uuid else [one for one in self.profiles.values() if one.id == name]
+
+    def current_profile(self, device: Device) -> str:
+        """UUID of the profile that is active or being activated on a device, or that NetworkManager activates there
+        next; empty: none."""
+        if not device.waits:
+            return device.active
+        active = {one.active for one in self.devices.values()}
+        candidates = []
+        for profile in self.profiles.values():
+            connection = unwrap_variants(profile.settings.get("connection", {}))
+            is_available = profile.path in device.available_profiles and profile.uuid not in active
+            if is_available and connection.get("autoconnect") is not False:
+                rank = (number(connection, "autoconnect-priority"), number(connection, "timestamp"))
+                candidates.append((rank, profile.uuid))
+        return max(candidates)[1] if candidates else ""
 
 
 class NmClient(BusConnection):
@@ -192,10 +217,12 @@ def parse_bus_device(path: str, interfaces: dict[str, Part], objects: Objects) -
     addresses = {text(part, key) for part in interfaces.values() for key in ("HwAddress", "PermHwAddress")}
     below = [text(part, "Parent") for part in interfaces.values()]
     below += [text(active, "Controller") or text(active, "Master")]
+    reason = facts.get("StateReason")
     return Device(
         interface=name,
         path=path,
         state=number(facts, "State"),
+        reason=reason[1] if isinstance(reason, tuple) and reason[1:] and isinstance(reason[1], int) else 0,
         managed=facts.get("Managed") is True,
         autoconnect=facts.get("Autoconnect") is True,
         active=text(active, "Uuid") or "",
