@@ -47,8 +47,6 @@ GRAPH: Column[DeviceRow] = Column(
 )  # fmt: skip
 GRAPH_CELLS = (30, 20, GRAPH.width)
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
-GRAPH_GAP = 2
-"""Blanks before it."""
 HISTORY_SECONDS = 60.0
 
 DeviceFindings = Mapping[int | str, Sequence["Finding"]]
@@ -86,6 +84,8 @@ class TableLayout:
     name: int
     columns: tuple[Column[DeviceRow], ...]
     graph: int
+    gap: int
+    """Blanks before the graph: two, unless the name needs one of them."""
     missing: int
     """Columns of an 80 column table for which there is no room, the history among them."""
 
@@ -93,7 +93,7 @@ class TableLayout:
 def layout(width: int, *, packets: bool) -> TableLayout:
     """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
     room = width - LEAD_CELLS
-    columns = visible_columns(room - MIN_NAME_CELLS - GRAPH_CELLS[-1] - GRAPH_GAP, packets=packets)
+    columns = visible_columns(room - MIN_NAME_CELLS - GRAPH_CELLS[-1] - 1, packets=packets)
     without_graph = visible_columns(room - MIN_NAME_CELLS, packets=packets)
     now = ("rx_packets", "tx_packets") if packets else ("rx", "tx")
     keys = {column.key for column in columns}
@@ -101,15 +101,16 @@ def layout(width: int, *, packets: bool) -> TableLayout:
         columns, graph = without_graph, 0
     else:
         rest = room - sum(column.width + 1 for column in columns)
-        graph = next(
-            (cells for cells in GRAPH_CELLS if rest - cells - GRAPH_GAP >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1]
-        )
-        if rest - graph - GRAPH_GAP < MIN_NAME_CELLS:
+        graph = next((cells for cells in GRAPH_CELLS if rest - cells - 2 >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1])
+        if rest - graph - 1 < MIN_NAME_CELLS:
             graph = 0
-    name = room - sum(column.width + 1 for column in columns) - (graph + GRAPH_GAP if graph else 0)
+    name = room - sum(column.width + 1 for column in columns) - (graph + 1 if graph else 0)
+    gap = 2 if graph and name > MIN_NAME_CELLS else 1
     wanted = PACKET_COLUMNS if packets else MAIN_COLUMNS
     missing = len(wanted) - len([column for column in columns if column.key in wanted]) + (graph == 0)
-    return TableLayout(name=max(1, name - (3 if missing else 0)), columns=columns, graph=graph, missing=missing)
+    return TableLayout(
+        name=max(1, name - (gap - 1) - (3 if missing else 0)), columns=columns, graph=graph, gap=gap, missing=missing
+    )
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
@@ -336,7 +337,7 @@ class DeviceTable(ChoiceView):
         cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]
         cells += [column.heading for column in shape.columns]
         if shape.graph:
-            cells.append(" " * (GRAPH_GAP - 1) + fit(GRAPH.title, shape.graph))
+            cells.append(" " * (shape.gap - 1) + fit(GRAPH.title, shape.graph))
         if shape.missing:
             cells.append(f"+{shape.missing}")
         return ((" ".join(cells), ""),)
@@ -376,7 +377,7 @@ class DeviceTable(ChoiceView):
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
-            spans.append((" " * GRAPH_GAP + self._graph(row.link.ifindex, shape.graph, history), "in"))
+            spans.append((" " * shape.gap + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
 
     def _graph(self, ifindex: int, width: int, history: History) -> str:

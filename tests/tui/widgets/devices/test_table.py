@@ -34,13 +34,14 @@ def about(ifindex: int, severity: str = "warning", **fields: object) -> Finding:
 def test_the_columns_fill_the_width_and_a_missing_one_is_said(width: int, packets: bool) -> None:
     shape = layout(width, packets=packets)
     used = 3 + shape.name + sum(column.width + 1 for column in shape.columns)
-    used += (shape.graph + 2 if shape.graph else 0) + (3 if shape.missing else 0)
+    used += (shape.graph + shape.gap if shape.graph else 0) + (3 if shape.missing else 0)
     assert used == width or shape.name == 1
-    assert (shape.missing == 0) == (width >= (79 if packets else 75))
+    assert (shape.missing == 0) == (width >= (78 if packets else 74))
 
 
 def test_all_columns_of_the_sketch_at_80_and_in_the_left_part_of_120() -> None:
-    for width in (75, 80):
+    for width in (74, 80):
+        assert layout(width, packets=False).gap == (2 if width == 80 else 1)
         assert [column.title for column in layout(width, packets=False).columns] == [
             "LINK",
             "PROFILE",
