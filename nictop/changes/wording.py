@@ -36,8 +36,8 @@ STATE_TEXTS: dict[State, str] = {
     "unknown": "result unknown",
 }
 OUTCOME_TEXTS: dict[Outcome, str] = {
-    "kept": "confirmed: the new values are kept",
-    "undone": "rolled back: the previous values are verified",
+    "kept": "kept: the new values stay",
+    "undone": "rolled back, the previous values are verified",
     "refused": "refused, nothing changed",
     "cancelled": "cancelled, nothing changed",
     "unreachable": "host unreachable, nothing changed",
@@ -96,7 +96,7 @@ def event_text(event: Event, now: float) -> str:
         return "applying"
     if isinstance(event, Applied):
         seconds = max(0.0, event.deadline - now)
-        return f"applied and verified; rolls back in {seconds:.0f} s unless confirmed"
+        return f"applied; rolls back in {seconds:.0f} s unless you keep it"
     if isinstance(event, ReadBack):
         return "host still reachable"
     if isinstance(event, Undoing):

@@ -426,7 +426,8 @@ class NictopApp(App[None]):
         from nictop.tui.screens.changes.guided import SetUpScreen
         from nictop.tui.widgets.changes.guided_fields import NicRef
 
-        if self.open_change():
+        if self.nictop.changes.running:
+            self.open_change()
             return
         session = self.nictop.hosts.by_name.get(host)
         link = session.snapshot.links.get(ifindex) if session is not None and ifindex is not None else None

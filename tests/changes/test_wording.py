@@ -78,7 +78,7 @@ def test_any_plan_is_clean(seed: int, cells: int) -> None:
         (Undoing(""), "rolling back"),
         (Undoing(HOSTILE), "rolling back: ev\\x1b"),
         (ConnectionLost(HOSTILE), "rolls back automatically"),
-        (ChangeEnded("kept"), "confirmed"),
+        (ChangeEnded("kept"), "kept"),
         (ChangeEnded("refused", HOSTILE), "nothing changed: ev\\x1b"),
     ],
 )

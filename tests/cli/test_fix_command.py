@@ -173,8 +173,8 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
         fixing.until("finding resolved")
         fixing.answer("yes")
         code, plan = fixing.end()
-    assert code == 0 and "confirmed: the new values are kept" in fixing.said
-    assert "connection.id Wired connection 1" in plan and "ipv4.addresses 192.0.2.10/24" in plan
+    assert code == 0 and "kept: the new values stay" in fixing.said
+    assert "connection.id 'Wired connection 1'" in plan and "ipv4.addresses 192.0.2.10/24" in plan
     assert "rollback     NetworkManager checkpoint" in plan and "<ADDRESS" not in plan
     assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
     (change,) = logged(tmp_path)

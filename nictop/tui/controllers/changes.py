@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHANGE_COUNTDOWN_SECONDS = 0.5
 """Between two redraws of the time that is left."""
 KEEP_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Selectable times to confirm a change."""
+"""Selectable times until the rollback."""
 
 
 class Changes:
@@ -115,12 +115,17 @@ class Changes:
             self.session.undo()
             self.changed.publish()
 
+    def keep_seconds(self, step: int) -> float:
+        """The next longer (`step` 1) or shorter (-1) time of `KEEP_SECONDS`; the present one if there is none."""
+        assert self.session is not None
+        now = self.session.spec.keep_within
+        others = [one for one in KEEP_SECONDS if (one > now if step > 0 else one < now)]
+        return min(others, key=lambda one: abs(one - now), default=now)
+
     def wait(self, step: int) -> None:
-        """More or less time to confirm it, in steps of `KEEP_SECONDS`. No effect once it is applied."""
+        """More or less time to keep it, in steps of `KEEP_SECONDS`. No effect once it is applied."""
         if self.session is not None:
-            seconds = self.session.spec.keep_within
-            nearest = min(range(len(KEEP_SECONDS)), key=lambda index: abs(KEEP_SECONDS[index] - seconds))
-            self.session.set_keep_within(KEEP_SECONDS[max(0, min(len(KEEP_SECONDS) - 1, nearest + step))])
+            self.session.set_keep_within(self.keep_seconds(step))
             self.changed.publish()
 
     def forget(self) -> None:

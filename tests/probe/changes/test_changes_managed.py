@@ -118,7 +118,7 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
         modify, up, mtu = shown.plan
         assert modify.subject == GENERATED_PROFILE and modify.persistent and not modify.undo
         assert modify.before == (
-            f"connection.id {GENERATED_PROFILE} connection.interface-name {NIC} ipv4.method auto ipv4.addresses (none) "
+            f"connection.id '{GENERATED_PROFILE}' connection.interface-name {NIC} ipv4.method auto ipv4.addresses '' "
             "ipv6.method auto"
         )
         assert modify.after.startswith(f"connection.id {NIC} ")

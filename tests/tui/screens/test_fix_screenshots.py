@@ -18,7 +18,7 @@ from tests.support.sources import ScriptedSource
 from tests.tui.screens.test_screenshots import compare, without_ids
 
 SIZES = {"120x36": (WIDE, UNICODE), "80x24": (NARROW, UNICODE), "ascii-80x24": (NARROW, ASCII)}
-BEFORE = "connection.id Wired connection 1 ipv4.method auto ipv4.addresses (none) ipv4.never-default no"
+BEFORE = "connection.id 'Wired connection 1' ipv4.method auto ipv4.addresses '' ipv4.never-default no"
 AFTER = "connection.id ens224 ipv4.method manual ipv4.addresses 198.51.100.10/24 ipv4.never-default yes"
 UP = ("reconfigures ens224: short traffic interruption",)
 HERE = 1000.0

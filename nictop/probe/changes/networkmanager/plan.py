@@ -6,6 +6,7 @@ with what was typed. Changes nothing.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def describe(operations: Sequence[Operation]) -> list[Description]:
 
 def describe_operation(operation: Operation, earlier: Sequence[Operation], now: NmState) -> Description:
     """`earlier`: the operations before it, which may add or rename its profile."""
-    settings = " ".join(f"{key} {value}" for key, value in operation.settings)
+    settings = " ".join(f"{key} {shlex.quote(value)}" for key, value in operation.settings)
     added_before = [one for one in earlier if one.profile == operation.profile and one.kind == "profile add"]
     links = affected_interfaces(operation, [*earlier], now)
     disturbs = tuple(f"reconfigures {name}: short traffic interruption" for name in links)
@@ -104,7 +105,7 @@ def active_profile_name(uuid: str, now: NmState) -> str:
 
 
 def read_properties(uuid: str, names: Sequence[str]) -> str:
-    """Properties of a profile with their values, in one line. Raises ValueError."""
+    """Properties of a profile with their values, quoted as in a shell, in one line. Raises ValueError."""
     nmcli = find_program("nmcli")
     values = []
     for name in dict.fromkeys(names):
@@ -121,5 +122,5 @@ def read_properties(uuid: str, names: Sequence[str]) -> str:
             raise ValueError(f"nmcli cannot read {name}: {error}") from None
         if done.returncode:
             raise ValueError(f"NetworkManager has no property {name}")
-        values.append(f"{name} {' '.join(done.stdout.decode('utf-8', 'replace').split()) or '(none)'}")
+        values.append(f"{name} {shlex.quote(' '.join(done.stdout.decode('utf-8', 'replace').split()))}")
     return " ".join(values)

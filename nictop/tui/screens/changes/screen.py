@@ -1,11 +1,11 @@
 """The change of a host: its plan, the confirmation, its progress, and whether it is kept.
 
 ╭ vm1: set it now ───────────────────────────────────────────────╮
-│ ✓ Applied and verified                                         │
-│ Rolls back in 23 s unless confirmed  ████████████████░░░░░     │
+│ ✓ Applied                                                      │
+│ Rolls back in 23 s unless you keep it  ██████████████░░░░░     │
 │ ✓ Finding resolved                                             │
 │                                                                │
-│ [ Keep ] [ Undo now ] [ Hide ]  ← → choose, Enter confirms     │
+│ [ Keep ] [ Undo now ] [ Hide ]                                 │
 ╰ Tab Next · Enter Confirm · Esc Hide (f: reopen) ───────────────╯
 
 At the plan Cancel is chosen, afterwards no button: a doubled or held Enter cannot apply and keep. What may disconnect
@@ -23,6 +23,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.changes.progress import ChangeProgress
+from nictop.hosts.session import whole_seconds
 from nictop.tui.keys import COPY_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
@@ -110,7 +111,11 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             yield cancel
         elif _is_undecided(progress):
             yield from (Button("apply", "Apply"), Button("copy", "Copy"))
-            yield from (Button("wait(1)", "More time"), Button("wait(-1)", "Less time"), cancel)
+            for step in (1, -1):
+                seconds = self.nictop.changes.keep_seconds(step)
+                label = f"Rollback: {whole_seconds(seconds)}"
+                yield Button(f"wait({step})", label, seconds != progress.spec.keep_within)
+            yield cancel
         elif progress.stage == "ended":
             if self._can_last(progress):
                 yield Button("make_persistent", "Make persistent")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nictop.changes.progress import ChangeProgress
 
 STATES: dict[Outcome, str] = {
-    "kept": "confirmed",
+    "kept": "kept",
     "undone": "rolled back",
     "refused": "refused",
     "cancelled": "cancelled",
@@ -21,17 +21,17 @@ STATES: dict[Outcome, str] = {
 
 
 def change_status(progress: ChangeProgress | None, now: float) -> str:
-    """For the status line: ``confirm change? 17 s (f: details)``; "" before it is applied, and after its end was seen.
+    """For the status line: ``keep change? 17 s (f: details)``; "" before it is applied, and after its end was seen.
     `now`: CLOCK_MONOTONIC."""
     if progress is None or progress.stage in ("preparing", "prepared") or progress.outcome == "cancelled":
         return ""
     if progress.stage == "ended":
         return f"change {STATES[progress.outcome or 'unknown']} (f: details)"
     if progress.is_applied and progress.deadline is not None:
-        return f"confirm change? {math.ceil(max(0.0, progress.deadline - now))} s (f: details)"
+        return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s (f: details)"
     if progress.stage == "applying":
         return "applying change (f: details)"
-    return f"{'confirming' if progress.decision == 'keep' else 'rolling back'} change (f: details)"
+    return f"{'keeping' if progress.decision == 'keep' else 'rolling back'} change (f: details)"
 
 
 def end_text(progress: ChangeProgress) -> str:

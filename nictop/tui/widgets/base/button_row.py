@@ -1,4 +1,4 @@
-"""Buttons in one line: ``[▸Apply ] [ Copy ] [ Cancel ]  ← → choose, Enter confirms``.
+"""Buttons in one line: ``[▸Apply ] [ Copy ] [ Cancel ]``.
 
 Textual's `Button` is a widget of three rows each. This is one line, of which one button is chosen, or none.
 """
@@ -17,8 +17,6 @@ from nictop.model.facts import fit, width
 from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span
 
-CHOOSE_HINT, SHORT_CHOOSE_HINT = "← → choose, Enter confirms", "← → Enter"
-"""Shown while no button is chosen; the short one where the other does not fit."""
 MIN_NOTE_CELLS = 9
 
 
@@ -65,11 +63,9 @@ class ButtonRow(LineView):
 
     @property
     def note(self) -> str:
-        """Why the chosen button, or while none is chosen the first disabled one, is disabled; else how to choose."""
+        """Why the chosen button, or while none is chosen the first disabled one, is disabled; "" if it is not."""
         if self.chosen is not None:
             return self.buttons[self.chosen].why_not if not self.buttons[self.chosen].enabled else ""
-        if self.has_focus:
-            return CHOOSE_HINT
         return next((one.why_not for one in self.buttons if not one.enabled and one.why_not), "")
 
     def choose_edge(self, step: int) -> None:
@@ -106,8 +102,6 @@ class ButtonRow(LineView):
             spans.append((self._text(index), self._style_of(button, index)))
         room = self.size.width - sum(width(text) for text, _ in spans) - 2
         note = self.glyphs.text(self.note)
-        if self.note == CHOOSE_HINT and width(note) > room:
-            note = self.glyphs.text(SHORT_CHOOSE_HINT)
         if note and room >= MIN_NOTE_CELLS:
             spans.append(("  " + fit(note, room), "dim"))
         self.show_lines([tuple(spans)])

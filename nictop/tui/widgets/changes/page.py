@@ -1,7 +1,7 @@
 """One change in full: the plan, then the time until it is rolled back, and the checks of its result.
 
- ✓ Applied and verified
- Rolls back in 23 s unless confirmed      ████████████████░░░░░░
+ ✓ Applied
+ Rolls back in 23 s unless you keep it     ███████████████░░░░░░
  ✓ Host still reachable
  ✓ Finding resolved
  ens224   RX 9.41 Gb/s   TX 21.3 Mb/s   drops 0/s
@@ -75,18 +75,18 @@ class ChangePage:
         host, progress = self._job.host, self._progress
         if progress.stage == "preparing":
             yield from self._marked_lines("dim", f"Reading the current values on {host}")
-        elif progress.stage == "prepared":
+        elif progress.stage == "prepared" and progress.decision != "apply":
             yield from self._prepared()
-        elif progress.stage == "applying":
+        elif progress.stage in ("prepared", "applying"):
             text = "Applying" if progress.decision == "apply" else "Applying; it will be rolled back then"
             yield from self._marked_lines("dim", text)
         elif progress.stage == "applied":
-            yield from self._marked_lines("good", "Applied and verified")
+            yield from self._marked_lines("good", "Applied")
             if progress.decision == "apply":
                 yield from self._countdown(now)
             else:
                 yield from self._marked_lines(
-                    "dim", "Keeping the new values" if progress.decision == "keep" else "Rolling back"
+                    "dim", "Keeping the change" if progress.decision == "keep" else "Rolling back"
                 )
         elif progress.stage == "undoing":
             yield from self._marked_lines("warn", "Rolling back")
@@ -103,8 +103,8 @@ class ChangePage:
         for one in self._disturbed():
             yield from self._marked_lines("warn", one)
         wait = whole_seconds(self._progress.spec.keep_within)
-        text = f"Not applied yet. {self._job.host} rolls back automatically after {wait} unless you confirm, or if the "
-        yield from self._text(f"{text}connection drops.", "")
+        text = f"Not applied yet. {self._job.host} rolls back automatically after {wait} unless you keep the change, "
+        yield from self._text(f"{text}or if the connection drops.", "")
         if self._job.fix.note:
             yield from self._text(self._job.fix.note, "dim")
 
@@ -124,7 +124,7 @@ class ChangePage:
         if deadline is None:
             return
         left = max(0.0, deadline - now)
-        words = f"Rolls back in {math.ceil(left)} s unless confirmed"
+        words = f"Rolls back in {math.ceil(left)} s unless you keep it"
         text = f" {self._glyphs.text(words)}  "
         length = min(MAX_COUNTDOWN_CELLS, self._cells - width(text) - 1)
         style = "warn" if left < URGENT_SECONDS else ""
@@ -144,7 +144,7 @@ class ChangePage:
             if progress.read_back:
                 yield from self._marked_lines("good", "Host still reachable")
             else:
-                yield from self._marked_lines("dim", "Checking the connection")
+                yield from self._marked_lines("dim", "Checking whether the host is reachable")
             yield from self._result()
         subjects = {one.subject for one in progress.plan} | {self._job.subject}
         links = [link for link in snapshot.links.values() if link.name in subjects]
@@ -166,13 +166,13 @@ class ChangePage:
         if self._job.proof is not None:
             proof = progress.proof
             if proof is None:
-                yield from self._marked_lines("dim", "Waiting for new values of the host")
+                yield from self._marked_lines("dim", "Checking the new values")
             else:
                 yield from self._marked_lines("good" if proof.proven else "warn", proof.text)
         elif self._job.finding is not None:
             verdict = progress.verdict
             if verdict is None:
-                yield from self._marked_lines("dim", "Waiting for new readings to check the finding again")
+                yield from self._marked_lines("dim", "Checking whether the finding is resolved")
             elif verdict.text:
                 yield from self._marked_lines("warn", f"Finding could not be checked again: {verdict.text}")
             elif verdict.gone:

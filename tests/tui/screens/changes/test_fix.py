@@ -16,6 +16,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
 from nictop.tui.screens.changes.fix import FixScreen
+from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -245,13 +246,13 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             assert "▲ reconfigures ens37: short traffic interruption" in words
             assert "192.0.2.10" not in manager.namespace.run(["ip", "address"])
             await screen.press("right", "enter")
-            await screen.wait_for_text("✓ Applied and verified")
+            await screen.wait_for_text("✓ Applied")
             await screen.wait_for_text("✓ Host still reachable")
             await screen.wait_for_text("✓ Finding resolved")
             assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
             assert log() == ["begun"]
             await screen.press("right", "enter")
-            await screen.wait_for_text("✓ Confirmed: the new values are kept")
+            await screen.wait_for_text("✓ Kept: the new values stay")
             assert log() == ["kept"]
             await press_button(screen, "Close")
             assert shows(screen, LiveScreen)
@@ -272,7 +273,9 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
         assert "current mtu 1500" in words
         assert "new mtu 9000" in words
         assert f"rollback ip link set dev {LINK} mtu 1500" in words
-        assert "vm1 rolls back automatically after 30 s unless you confirm, or if the connection drops." in words
+        assert (
+            "vm1 rolls back automatically after 30 s unless you keep the change, or if the connection drops." in words
+        )
         await screen.press("a", "k", "u", "enter", "enter", "space")  # none of them applies it
         assert read_mtu(namespace) == 1500
         await screen.press("escape")
@@ -287,10 +290,10 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         assert read_mtu(namespace) == 9000
         await press_button(screen, "Undo now")
-        await screen.wait_for_text("✓ Rolled back: the previous values are verified")
+        await screen.wait_for_text("✓ Rolled back, the previous values are verified")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         await press_button(screen, "Close")
@@ -304,17 +307,17 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
     async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
         screen.waits_longest = False
         await screen.prepare_fix()
-        await choose_button(screen, "Less time")
+        await choose_button(screen, "Rollback: 20 s")
         await screen.press(*["enter"] * 5)
         assert "rolls back automatically after 5 s" in screen.dialog_text()
-        await press_button(screen, "More time")
-        await press_button(screen, "Less time")
+        await press_button(screen, "Rollback: 10 s")
+        await press_button(screen, "Rollback: 5 s")
         await press_button(screen, "Apply")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         assert "Rolls back in" in screen.dialog_text()
         await screen.press("escape")
         assert shows(screen, LiveScreen)
-        assert "confirm change?" in screen.drawn()[1]
+        assert "keep change?" in screen.drawn()[1]
         await screen.press("f")
         assert shows(screen, HostChangeScreen)
         await screen.press("escape")
@@ -322,9 +325,9 @@ async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Ca
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
         assert "change rolled back (f: details)" in screen.drawn()[1]
-        assert any("rolled back: the previous values are verified" in row for row in screen.drawn())
+        assert any("rolled back, the previous values are verified" in row for row in screen.drawn())
         await screen.press("f")
-        await screen.wait_for_text("✓ Rolled back: the previous values are verified")
+        await screen.wait_for_text("✓ Rolled back, the previous values are verified")
         await press_button(screen, "Close")
         assert "change rolled back" not in screen.drawn()[1]
 
@@ -341,7 +344,7 @@ async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: s
         assert read_mtu(namespace) == 1500
         await screen.press(*answer, "enter", "enter")
         if applied:
-            await screen.wait_for_text("✓ Applied and verified")
+            await screen.wait_for_text("✓ Applied")
             assert read_mtu(namespace) == 9000
             await press_button(screen, "Undo now")
             await screen.wait_for_text("✓ Rolled back")
@@ -357,7 +360,7 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         job, progress = screen.nictop.changes.job, screen.nictop.changes.progress
         assert job is not None
         assert progress is not None
@@ -365,8 +368,21 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         await screen.press("escape", "e")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Confirmed: the new values are kept")
+        await screen.wait_for_text("✓ Kept: the new values stay")
         assert read_mtu(namespace) == 9000
+
+
+@pytest.mark.usefixtures("namespaces")
+async def test_e_opens_the_form_when_the_change_has_ended() -> None:
+    async with screen_with_changes_in_namespace() as (screen, _):
+        await screen.prepare_fix()
+        await press_button(screen, "Apply")
+        await screen.wait_for_text("✓ Applied")
+        await screen.press("escape")
+        screen.nictop.changes.undo()
+        await screen.wait_for_stage("ended")
+        await screen.press("e")
+        assert shows(screen, SetUpScreen)
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -388,7 +404,7 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         await screen.press("ctrl+c")
         assert shows(screen, LeaveScreen)
         assert "the host rolls it back" in screen.dialog_text()
@@ -404,7 +420,7 @@ async def test_after_leaving_the_old_value_is_there() -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         assert read_mtu(namespace) == 9000
         await screen.nictop.changes.stop()
         wait_for(lambda: read_mtu(namespace) == 1500)
@@ -416,10 +432,10 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
-        await screen.wait_for_text("✓ Rolled back: the previous values are verified: read after the connection")
+        await screen.wait_for_text("✓ Rolled back, the previous values are verified: read after the connection")
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
 
@@ -429,7 +445,7 @@ async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) ->
     async with screen_with_changes_in_namespace() as (screen, namespace):
         await screen.prepare_fix()
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         screen.nictop.hosts.add("other=127.0.0.1:1")
         screen.nictop.hosts.remove("vm1")
         await screen.wait_for_text("Result unknown")
@@ -451,7 +467,7 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
         screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
         await screen.wait_for_stage("prepared")
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Applied and verified")
+        await screen.wait_for_text("✓ Applied")
         await screen.press("right", "enter")
         await screen.wait_for_text("Lost on reboot; to make it persistent")
         assert "keep it by a udev rule" in screen.dialog_text()

@@ -111,7 +111,7 @@ async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
         await screen.wait_for_text(f"✓ {LINK} has 2 receive queues")
         assert queues(namespace) == ["2", "2"]
         await screen.press("right", "enter")
-        await screen.wait_for_text("✓ Confirmed: the new values are kept")
+        await screen.wait_for_text("✓ Kept: the new values stay")
         assert f"✓ {LINK} has 2 receive queues" in screen.dialog_text()
         assert "Lost on reboot; to make it persistent" in screen.dialog_text()
         await press_button(screen, "Close")
@@ -133,7 +133,7 @@ async def test_an_address_of_its_own() -> None:
             await screen.press("right", "enter")
             await screen.wait_for_text("✓ ens37 has 192.0.2.10/24")
             await screen.press("right", "enter")
-            await screen.wait_for_text("✓ Confirmed: the new values are kept")
+            await screen.wait_for_text("✓ Kept: the new values stay")
         assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
         assert "default" not in manager.namespace.run(["ip", "route"])
 

@@ -52,8 +52,7 @@ class Row(App[None]):
 async def test_keys_choose_and_press(glyphs: Glyphs, mark: str) -> None:
     app = Row(glyphs)
     async with running(app, (60, 5)) as pilot:
-        arrows = "<- ->" if glyphs.is_ascii else "← →"
-        assert app.text == f"[ Apply ] [ Copy ] [ Cancel ]  {arrows} choose, Enter confirms"
+        assert app.text == "[ Apply ] [ Copy ] [ Cancel ]"
         await pilot.press("right", "right")
         assert app.text == f"[ Apply ] [{mark}Copy ] [ Cancel ]"
         await pilot.press("enter", "enter", "left", "left", "enter")

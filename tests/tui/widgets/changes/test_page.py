@@ -106,19 +106,21 @@ def test_every_sequence_of_events_is_drawn(
 
 def test_the_plan_is_shown_before_anything_is_done() -> None:
     text = words(after(Prepared(PLAN, False), decision=""))
-    assert "Not applied yet. vm1 rolls back automatically after 30 s unless you confirm, or if the" in text
+    assert "Not applied yet. vm1 rolls back automatically after 30 s unless you keep the change, or if the" in text
     assert "▲  resets ens4" in text
     assert "current      mtu 1500" in text
     assert "new          mtu 9000" in text
     assert change_status(after(Prepared(PLAN, False), decision=""), 0.0) == ""
+    assert "Not applied yet" not in words(after(Prepared(PLAN, False)))
+    assert "·  Applying" in words(after(Prepared(PLAN, False)))
     assert "This may disconnect vm1" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
 
 
 def test_the_countdown_runs_and_warns() -> None:
     applied = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
     for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):
-        assert f"Rolls back in {left} s unless confirmed" in words(applied, now=now)
-        assert change_status(applied, now) == f"confirm change? {left} s (f: details)"
+        assert f"Rolls back in {left} s unless you keep it" in words(applied, now=now)
+        assert change_status(applied, now) == f"keep change? {left} s (f: details)"
     page = ChangePage(FIX_JOB, applied, 100, glyphs=ASCII)
     bars = [[line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)]
     assert [bar[0][1][0].count("#") for bar in bars] == [40, 20, 7]
@@ -128,11 +130,11 @@ def test_the_countdown_runs_and_warns() -> None:
 
 def test_whether_it_has_helped() -> None:
     applied = after(Applied(PLAN, 30.0))
-    assert "Waiting for new readings to check the finding again" in words(applied)
+    assert "Checking whether the finding is resolved" in words(applied)
     assert "✓  Finding resolved" in words(applied.after(Verdict(True)))
     assert "▲  Finding still present" in words(applied.after(Verdict(False)))
     assert "could not be checked again: needs root" in words(applied.after(Verdict(False, "needs root")))
-    assert "·  Waiting for new values of the host" in words(applied, job=SET_UP_JOB)
+    assert "·  Checking the new values" in words(applied, job=SET_UP_JOB)
     assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), job=SET_UP_JOB)
     assert "▲  ens4 has MTU 1500" in words(
         replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), job=SET_UP_JOB
