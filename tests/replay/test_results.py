@@ -61,7 +61,7 @@ def test_the_report_of_a_recording_has_them(form: str) -> None:
     assert "104 Mb/s received by alma-load-002" in done.stdout
     assert "471 Mb/s received by alma-load-002" in done.stdout
     assert len(re.findall("alma-load-001: ens256 carried", done.stdout)) >= 2
-    assert "retransmits 0.59 %" in done.stdout and "network between the hosts" in done.stdout
+    assert "0.59 % of segments retransmitted" in done.stdout and "network between the hosts" in done.stdout
     if form == "html":
         articles = re.findall(r'<article class="run">.*?</article>', done.stdout, re.DOTALL)
         assert len(articles) == 2 and all("<svg" in one for one in articles)
