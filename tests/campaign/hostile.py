@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nictop.tui.screens.dialogs.help import FILTER_HINT
 from tests.campaign.hostile_host import KINDS
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
@@ -35,8 +36,8 @@ KEY_SECONDS = 0.7
 DRAW_TIMEOUT = 30.0
 HOSTS_AT_ONCE = 64
 GOOD = "good"
-HELP, LIVE = ("?", "leave nictop"), ("\x1b", "Quit")
-"""Alternating keys, and text that only the screen of each key contains."""
+HELP, LIVE = ("?", FILTER_HINT[1:]), ("\x1b", "Quit")
+"""Alternating keys, and text that is drawn only after each key (the cursor is on the first letter of the hint)."""
 
 
 class Screen:
