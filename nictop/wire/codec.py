@@ -6,6 +6,8 @@ not match the record classes is rejected as a whole; the error has the path of t
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from nictop.errors import NictopError
@@ -15,7 +17,8 @@ from nictop.wire.record_limits import LimitError, check_line, limit_record
 DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
 LONG_NUMBER = b"0" * 19
-"""As many digits as 2^63 has: a line without such a run of digits has no number of more than 64 bits."""
+"""As many digits as 2^63 has: a line without such a run of digits has no integer of more than 64 bits."""
+EXPONENT = re.compile(rb"\d[eE]\+?\d")
 
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
@@ -47,9 +50,9 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
         raise LineError(f"invalid line from the probe: {error}") from None
     if sum(part is not None for part in vars(record).values()) > 1:
         raise LineError("invalid line from the probe: more than one record")
-    if LONG_NUMBER in (bytes(line) if isinstance(line, memoryview) else line).translate(
-        DIGITS_TO_ZEROS
-    ) and not _fits_64_bits(record):
+    text = bytes(line) if isinstance(line, memoryview) else line
+    maybe_large = LONG_NUMBER in text.translate(DIGITS_TO_ZEROS) or (record.inventory and EXPONENT.search(text))
+    if (maybe_large and not _fits_64_bits(record)) or not _times_fit_64_bits(record):
         raise LineError("invalid line from the probe: number of more than 64 bits")
     part = record.counters or record.inventory
     if part is not None:
@@ -61,12 +64,12 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
 
 
 def _fits_64_bits(record: Line) -> bool:
-    """Whether all integers in `record` fit into 64 bits, signed or unsigned. Python's integers are unbounded, but very
-    long ones cannot be divided or converted to decimal."""
+    """Whether all numbers in `record` fit into 64 bits, signed or unsigned. Python's integers are unbounded, but very
+    long ones cannot be divided or converted to decimal; products of very large floats are infinite."""
     parts: list[object] = [record]
     while parts:
         part = parts.pop()
-        if isinstance(part, int):
+        if isinstance(part, (int, float)):
             if not -(1 << 63) <= part < 1 << 64:
                 return False
         elif isinstance(part, (tuple, list)):
@@ -74,9 +77,17 @@ def _fits_64_bits(record: Line) -> bool:
         elif isinstance(part, dict):
             parts += part.keys()
             parts += part.values()
-        elif not isinstance(part, (str, float, type(None))):
+        elif not isinstance(part, (str, type(None))):
             parts += vars(part).values()
     return True
+
+
+def _times_fit_64_bits(record: Line) -> bool:
+    """Whether the floats of the record itself do; those of the records within are looked at only in an inventory."""
+    parts = (part for part in vars(record).values() if part is not None)
+    return all(
+        -(1 << 63) <= value < 1 << 64 for part in parts for value in vars(part).values() if isinstance(value, float)
+    )
 
 
 def check_protocol(hello: Hello) -> None:

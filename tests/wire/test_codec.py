@@ -92,6 +92,18 @@ def test_numbers_of_more_than_64_bits_are_rejected(line: bytes, number: bytes) -
         decode(line % number)
 
 
+@pytest.mark.parametrize("time", [b"1e308", b"-1E+99", b"1.5e20", b"-1" + b"0" * 20 + b".5"])
+def test_times_of_more_than_64_bits_are_rejected(time: bytes) -> None:
+    """CLOCK_MONOTONIC is 64 bits of nanoseconds; the time axis of a chart would be infinitely long."""
+    with pytest.raises(LineError, match="64 bits"):
+        decode(b'{"counters": {"time": %s, "links": {}, "cpus": {}}}' % time)
+
+
+def test_small_times_are_accepted() -> None:
+    decoded = decode(b'{"counters": {"time": 2.5e-7, "links": {}, "cpus": {}}}').counters
+    assert decoded is not None and decoded.time == 2.5e-7
+
+
 def test_long_numbers_in_a_text_are_accepted() -> None:
     decoded = decode(b'{"trouble": {"time": 1, "message": "serial 123456789012345678901234567890"}}')
     assert decoded.trouble is not None and decoded.trouble.message.endswith("7890")
