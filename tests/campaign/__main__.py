@@ -1,7 +1,7 @@
 """``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [--inputs N] [PART…]``: tests that take
 too long for `make test`.
 
-The soak runs at the same time as the other parts. Ends with a table; exit status 1 when a part has failed.
+The soak runs at the same time as the other parts. Prints a table, row by row; exit status 1 when a part has failed.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.campaign import endings, hostile, parsers, suites
-from tests.campaign.results import Options, Progress, Row, clock, table
+from tests.campaign.results import TITLES, Options, Progress, Row, clock, row_text
 from tests.campaign.soak import Soak
 from tests.support.namespaces import ROOT
 
@@ -49,27 +49,35 @@ def main() -> int:
         log.unlink()
     options = Options(given.minutes, given.soak_minutes, given.kills, given.jobs, given.inputs, str(LOGS))
     parts = given.parts or [*PARTS, SOAK]
-    rows, progress = [], Progress()
+    progress, failed = Progress(), False
+    print(TITLES, flush=True)
     if SOAK in parts:
         with Soak(options) as soak:
-            rows += run(parts, options, progress)
+            failed |= run(parts, options, progress)
             while soak.left and not soak.trouble:
                 progress.show(f"soak: {clock(soak.left)} left")
                 time.sleep(min(1.0, soak.left))
-        rows += soak.rows()
+        failed |= show(soak.rows(), progress)
     else:
-        rows += run(parts, options, progress)
-    progress.clear()
-    print(table(rows))
-    failed = any(row.failed for row in rows)
+        failed |= run(parts, options, progress)
     if failed:
         print(f"output of the test runner: {Path(options.logs)}", file=sys.stderr)
     return int(failed)
 
 
-def run(parts: list[str], options: Options, progress: Progress) -> list[Row]:
-    """Rows of all selected parts except the soak."""
-    return [row for name, part in PARTS.items() if name in parts for row in part(options, progress)]
+def run(parts: list[str], options: Options, progress: Progress) -> bool:
+    """All selected parts except the soak, one after the other; whether one has failed."""
+    return any([show(part(options, progress), progress) for name, part in PARTS.items() if name in parts])
+
+
+def show(rows: Iterable[Row], progress: Progress) -> bool:
+    """Print each row when it is there; whether one has failed."""
+    failed = False
+    for row in rows:
+        progress.clear()
+        print(row_text(row), flush=True)
+        failed |= row.failed
+    return failed
 
 
 if __name__ == "__main__":

@@ -82,6 +82,8 @@ class Watched:
     quit: float = 0.0
     terminated: float = 0.0
     """Seconds."""
+    crashed: bool = False
+    """nictop ended before it was told to."""
 
 
 def hostile(options: Options, progress: Progress) -> Iterator[Row]:
@@ -108,9 +110,10 @@ def row(what: str, found: Watched, usual: Watched, number: int, begin: float) ->
     """`number`: how many hosts the memory bound is for."""
     memory = max(0.0, found.memory - usual.memory)
     text = f"{what}: key {found.latency:.2f} s, memory +{memory:.0f} MiB, q {found.quit:.1f} s, "
-    text += f"SIGTERM {found.terminated:.1f} s"
+    text += f"SIGTERM {found.terminated:.1f} s" + ", nictop has crashed" * found.crashed
     failed = (
-        found.latency > MAX_KEY_SECONDS
+        found.crashed
+        or found.latency > MAX_KEY_SECONDS
         or memory > MAX_HOST_MIB * number
         or max(found.quit, found.terminated) > MAX_END_SECONDS
     )
@@ -144,14 +147,17 @@ def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
             screen = Screen(terminal)
             screen.seconds_to("", "Quit")
             begin, number = time.monotonic(), 0
-            while time.monotonic() - begin < WATCH_SECONDS:
+            while time.monotonic() - begin < WATCH_SECONDS and not ended(terminal.pid):
                 key, words = (HELP, LIVE)[number % 2]
                 found.latency = max(found.latency, screen.seconds_to(key, words))
                 number += 1
                 time.sleep(KEY_SECONDS)
-            if number % 2:
+            if number % 2 and not ended(terminal.pid):
                 screen.seconds_to(*LIVE)
                 time.sleep(KEY_SECONDS)  # escape directly followed by a key would be another key
+            if ended(terminal.pid):
+                found.crashed = True
+                continue
             found.memory = max(found.memory, most_memory(terminal.pid))
             begin = time.monotonic()
             end(terminal)

@@ -62,10 +62,9 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def table(rows: list[Row]) -> str:
+TITLES = f"{'part':<9} {'result':<7} {'time':>8}  counted"
+
+
+def row_text(row: Row) -> str:
     """Part, result, time, and what was counted or measured."""
-    lines = [f"{'part':<9} {'result':<7} {'time':>8}  counted"]
-    lines += [
-        f"{row.part:<9} {'FAILED' if row.failed else 'passed':<7} {clock(row.seconds):>8}  {row.what}" for row in rows
-    ]
-    return "\n".join(lines)
+    return f"{row.part:<9} {'FAILED' if row.failed else 'passed':<7} {clock(row.seconds):>8}  {row.what}"
