@@ -67,7 +67,11 @@ def main() -> int:
 
 def run(parts: list[str], options: Options, progress: Progress) -> bool:
     """All selected parts except the soak, one after the other; whether one has failed."""
-    return any([show(part(options, progress), progress) for name, part in PARTS.items() if name in parts])
+    failed = False
+    for name, part in PARTS.items():
+        if name in parts:
+            failed |= show(part(options, progress), progress)
+    return failed
 
 
 def show(rows: Iterable[Row], progress: Progress) -> bool:
