@@ -178,7 +178,7 @@ def general_commands(nictop: Nictop) -> Iterator[GeneralCommand]:
         yield from IN_RECORDING
     else:
         yield from LIVE
-        yield STOP_RECORDING if nictop.recording.going else START_RECORDING
+        yield STOP_RECORDING if nictop.recording.running else START_RECORDING
         if not nictop.traffic.running:
             yield from WITHOUT_TEST
     yield from PROGRAM

@@ -183,7 +183,7 @@ async def test_a_link_with_the_default_route_takes_a_second_yes(place: Namespace
 
 
 async def test_two_nictops_at_one_link(place: Namespace) -> None:
-    """The second is refused; the first goes on."""
+    """The second is refused; the first continues."""
     others: list[str] = []
     first_applied, second_ended = asyncio.Event(), asyncio.Event()
     log: list[LoggedChange] = []

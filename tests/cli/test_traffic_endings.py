@@ -211,7 +211,7 @@ class Terminal:
                 raise AssertionError(self.seen[-2000:]) from None
 
     def end(self) -> int:
-        """Read what is left; its exit code. AssertionError when it goes on."""
+        """Read what is left; its exit code. AssertionError when it does not end."""
         while True:
             readable, _, _ = select.select([self.keyboard], [], [], LIMIT)
             assert readable, self.seen[-2000:]

@@ -35,7 +35,7 @@ def test_the_newest_estimate_is_stored_until_a_reboot() -> None:
     snapshot = advance(greeted(clock=first), Line(clock=second))
     assert clock_of(snapshot, HERE) is second
     again = advance(snapshot, Line(hello=HELLO))
-    assert clock_of(again, HERE) is second, "the probe was started anew, the clock goes on"
+    assert clock_of(again, HERE) is second, "the probe was started anew, the clock continues"
     rebooted = advance(snapshot, Line(hello=replace(HELLO, boot_id="another")))
     assert clock_of(rebooted, HERE) is None
 

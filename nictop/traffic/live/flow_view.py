@@ -1,6 +1,6 @@
 """View of one direction of a run: what arrived in each interval, and the state of the sender's TCP.
 
-Reads nothing. `FlowWatch` takes the reports of both ends while the run goes on, `result_flow_view` is the view of a run
+Reads nothing. `FlowWatch` takes the reports of both ends during the run, `result_flow_view` is the view of a run
 that has ended. Arrivals are those that generators report; if they report none, those of the receiver's sockets
 (TCP_INFO). Retransmits, round trip and window come from the sender's sockets, which report them whatever the version of
 the generator.
@@ -120,7 +120,7 @@ class SampleBuffer(Generic[TimedT]):
 
 
 class FlowWatch:
-    """Computes the view of one direction while the run goes on."""
+    """Computes the view of one direction during the run."""
 
     def __init__(self, sender: str, receiver: str, side: Side) -> None:
         self.sender, self.receiver, self.side = sender, receiver, side

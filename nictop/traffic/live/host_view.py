@@ -1,6 +1,6 @@
 """View of one host of a run: its CPU time, the counters of its chosen NIC, and the queue and CPUs that carry it.
 
-Reads nothing. `HostWatch` computes the series while the run goes on, second by second; `result_host_view` is the view
+Reads nothing. `HostWatch` computes the series during the run, second by second; `result_host_view` is the view
 of a run that has ended.
 """
 
@@ -54,7 +54,7 @@ class HostLoadView:
 
 
 class HostWatch:
-    """Computes the series of one host while the run goes on. A window ends with the first counter record that is a
+    """Computes the series of one host during the run. A window ends with the first counter record that is a
     second later than the one at its start."""
 
     def __init__(self, host: RunHost, role: HostRole, ifindex: int | None) -> None:

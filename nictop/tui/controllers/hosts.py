@@ -189,7 +189,7 @@ class WatchedHosts:
                 async for snapshot in snapshots:
                     self._pending[one.name] = snapshot
                     self._schedule_flush(one.name)
-        except Exception as error:  # the other hosts go on
+        except Exception as error:  # the other hosts continue
             self._pending[one.name] = one.fail(internal_error_text(error))
             self._schedule_flush(one.name)
 

@@ -129,7 +129,7 @@ class TrafficController:
             self.trouble = "stopped before the first measured data"
         except NictopError as error:
             self.trouble = f"{error.message}; {error.hint}" if error.hint else error.message
-        except Exception as error:  # the screens go on
+        except Exception as error:  # the screens continue
             from nictop.hosts.session import internal_error_text
 
             self.trouble = internal_error_text(error)

@@ -128,7 +128,7 @@ class RunScreen(RunPage):
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
 
     async def action_back(self) -> None:
-        """The run goes on in the background, and its page stays."""
+        """The run continues in the background, and its page stays."""
         if self.nictop.traffic.running:
             await self.opener.action_view("devices")
         else:

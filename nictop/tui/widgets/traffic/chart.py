@@ -1,6 +1,6 @@
 """The chart of a run as a widget: draws what is new, keeps a cursor, stands still when it is told to.
 
-Takes a `RunView`; `run_drawing` draws it.
+Takes a `RunView`; `chart_drawing` draws it.
 """
 
 from __future__ import annotations

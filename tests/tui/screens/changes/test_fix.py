@@ -109,8 +109,7 @@ async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
     async with live_screen(WIDE) as screen:
         await with_finding(screen, JUMBO)
         assert screen.app.screen.check_action("fix", ()) is True
-        screen.nictop.diagnosis.publish(Diagnosis((), ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis((), ()))
         assert screen.app.screen.check_action("fix", ()) is False
 
 
