@@ -95,8 +95,8 @@ class TerminalDriver(LinuxDriver):
             parser = self._take(parser, text)
 
     def _take(self, parser: XTermParser, text: str) -> XTermParser:
-        """Let the parser read `text` and look whether a lone escape is complete; the parser to continue with. Character by
-        character: what follows an unknown sequence is read."""
+        """Let the parser read `text` and check whether a lone escape is complete. Returns the parser for what follows.
+        Character by character: what follows an unknown sequence is read."""
         for part in (*text, ""):
             try:
                 messages = list(parser.feed(part) if part else parser.tick())

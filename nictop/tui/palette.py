@@ -33,8 +33,6 @@ from nictop.tui.widgets.base.line_view import PlainScrollBar
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
     from nictop.tui.controllers.nictop import Nictop
 
 MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
@@ -167,7 +165,7 @@ PROGRAM = (
     GeneralCommand("Program: Show help", "help", "help of this screen", lambda screen: screen.app.action_help()),
     GeneralCommand("Program: Quit", "quit", "", lambda screen: screen.app.action_quit()),
 )
-SCREENS = {"hosts": HostsScreen, "traffic": TrafficScreen, "results": ResultsScreen}
+SCREENS: dict[str, type[FramedScreen]] = {"hosts": HostsScreen, "traffic": TrafficScreen, "results": ResultsScreen}
 """View → its screen; of the others it is the live screen."""
 
 
@@ -259,13 +257,12 @@ class NictopCommands(Provider):
 
 
 async def _run(command: GeneralCommand, screen: FramedScreen) -> None:
-    shown: Screen[object] = screen
+    kind: type[FramedScreen] = FramedScreen
     if command.view:
+        kind = SCREENS.get(command.view, LiveScreen)
         await screen.opener.action_view(command.view)
-        shown = screen.app.screen
-        if not isinstance(shown, SCREENS.get(command.view, LiveScreen)):
-            return
-    result = command.action(shown)
+    shown = screen.app.screen
+    result = command.action(shown) if isinstance(shown, kind) else None
     if isawaitable(result):
         await result
 

@@ -69,11 +69,6 @@ class Busy:
         """Share of 1 of all cores."""
         return self.steal / self.cores if self.cores else 0.0
 
-    @property
-    def softirq_share(self) -> float:
-        """Share of 1 of the busy time in irq and softirq."""
-        return (self.irq + self.softirq) / self.total if self.total else 0.0
-
 
 @dataclass(frozen=True)
 class BusyCpu:

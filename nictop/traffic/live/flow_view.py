@@ -69,8 +69,6 @@ class FlowView:
     """In order of time; omitted intervals end at 0 or before."""
     sender_states: tuple[SenderState, ...] = ()
     """In order of time."""
-    by_sockets: bool = False
-    """`arrivals` come from TCP_INFO, because the generator reports no intervals."""
     flow: Flow | None = None
     """Its totals, once the run has ended."""
     figures: SocketFigures | None = None
@@ -171,7 +169,6 @@ class FlowWatch:
             self.side,
             arrivals,
             sendings,
-            by_sockets=not reported and bool(arrivals) and (final is None or not final.arrivals),
             flow=final.flow if final is not None else None,
             figures=final.figures if final is not None else None,
         )

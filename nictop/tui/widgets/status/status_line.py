@@ -1,5 +1,5 @@
-"""The second line of every screen: the hosts and how they are, what is running, how often they are read, and what nictop
-itself costs.
+"""The second line of every screen: the hosts and their status, what is running, the interval, and what nictop itself
+costs.
 
  [● vm1]  ◌ vm2 reconnecting in 4 s                  ● REC 01:05 3.2 MB  PAUSED  every 1 s
 """
@@ -160,8 +160,8 @@ class StatusLine(LineView):
         activity: str,
         note: str,
     ) -> None:
-        """`snapshot`: of the chosen host; a single host is drawn from it. `activity`: text about the recording, the run and
-        the change that are running; `note`: about long work, instead of the hosts."""
+        """`snapshot`: of the chosen host; a single host is drawn from it. `activity`: text about the recording, the run
+        and the change that are running; `note`: about long work, instead of the hosts."""
         self._snapshot, self._hosts, self._chosen = snapshot, hosts, chosen
         self._interval, self._paused, self._activity, self._note = interval, paused, activity, note
         self._draw()
