@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import _lru_cache_wrapper
 from time import monotonic
 from typing import TYPE_CHECKING, cast
@@ -23,6 +22,7 @@ from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
+from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.keys import APP_KEYS, key_label
 from nictop.tui.terminal import has_job_control
 from nictop.tui.widgets.status.own_cost import OwnCost
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from nictop.rules.finding import WhereToType
     from nictop.rules.fixes.commands import Step
     from nictop.traffic.plan.request import RunRequest
-    from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.live.screen import LiveScreen
@@ -323,7 +322,7 @@ class NictopApp(App[None]):
             self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
 
     def delay_update(self, delay: float = 0.0) -> None:
-        """Textual shows another mode 50 ms late, so that nobody sees it without content: here it has its content."""
+        """Nothing: Textual would show another mode 50 ms late, to hide an empty screen; here it has its content."""
 
     def get_key_display(self, binding: Binding) -> str:
         """The same everywhere; keys of the configuration have no display of their own."""
@@ -363,12 +362,10 @@ class NictopApp(App[None]):
         await self.nictop.close()
 
     @property
-    def outcome(self) -> AppOutcome:
-        """Exit code, and the result of the requested experiment, whatever was run after it."""
-        code, ended = self.return_code or 0, self.nictop.traffic.ended
-        if self._request is None or not ended:
-            return AppOutcome(code)
-        return AppOutcome(code, ended[0].results, ended[0].trouble, ended[0].notes)
+    def requested_experiment(self) -> FinishedExperiment:
+        """What came of the request, whatever was run after it."""
+        ended = self.nictop.traffic.ended
+        return ended[0] if self._request is not None and ended else FinishedExperiment()
 
     # ------------------------------------------------------------------------------------------ notices and questions
 
@@ -454,17 +451,3 @@ def _greeting(hosts: Sequence[Host]) -> str:
     if len(hosts) > 1:
         return f" nictop: {len(hosts)} hosts"
     return " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
-
-
-@dataclass(frozen=True)
-class AppOutcome:
-    """Result of the application."""
-
-    code: int
-    """Exit code."""
-    results: tuple[StoredRun, ...] = ()
-    """Of the requested experiment, as far as it was carried out."""
-    trouble: str = ""
-    """Why it ended before its end, or did not start; "": it did."""
-    notes: tuple[str, ...] = ()
-    """Remarks on it."""

@@ -310,7 +310,7 @@ async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
 
 
 @needs_networkmanager
-async def test_a_new_profile_that_nobody_keeps_is_gone() -> None:
+async def test_a_new_profile_that_is_not_confirmed_is_removed() -> None:
     with private_networkmanager("ens4") as manager:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
         before, profiles = managed_host.read_host_facts(manager), manager.profiles()

@@ -36,9 +36,12 @@ RUN_STOP_TIMEOUT = 8.0
 class FinishedExperiment:
     """An experiment that is over."""
 
-    results: tuple[StoredRun, ...]
-    trouble: str
-    notes: tuple[str, ...]
+    results: tuple[StoredRun, ...] = ()
+    """As far as it was carried out."""
+    trouble: str = ""
+    """Why it ended before its end, or did not start; "": it did."""
+    notes: tuple[str, ...] = ()
+    """Remarks on it."""
 
 
 class TrafficController:

@@ -49,7 +49,7 @@ class Opener(Protocol):
 
 
 class NictopScreen(WhileOpen):
-    """Stands before Textual's class among the bases."""
+    """Must precede Textual's class in the list of bases."""
 
     def __init__(self) -> None:
         super().__init__()

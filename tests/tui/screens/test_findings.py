@@ -68,7 +68,7 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
         assert "Wired connection 1" in row
 
 
-async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> None:
+async def test_the_panel_has_text_before_the_inventory_and_on_a_healthy_host() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello())
         assert any("Checks start when the inventory has been read" in row for row in screen.drawn())

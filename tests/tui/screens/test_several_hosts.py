@@ -88,7 +88,7 @@ async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() ->
         assert screen.chosen() == "Virtual interfaces"
 
 
-async def test_only_the_probe_that_somebody_looks_at_reads_queues() -> None:
+async def test_only_the_probe_of_the_shown_host_reads_queues() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         assert hosts["vm1"].requests[-1] == Request(watch=(2,))
@@ -514,7 +514,7 @@ async def test_questions_of_several_hosts_come_one_after_another() -> None:
         assert await second is None
 
 
-async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> None:
+async def test_a_question_is_closed_when_its_caller_is_cancelled() -> None:
     async with screen_with_hosts("vm1", "pve") as (screen, hosts):
         first = await asked(screen, hosts, PASSWORD)
         first.cancel()

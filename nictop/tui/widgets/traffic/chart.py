@@ -1,4 +1,4 @@
-"""The chart of a run as a widget: draws what is new, keeps a cursor, stands still when it is told to.
+"""The chart of a run as a widget: redrawn when there are new values, with a cursor, unless it is paused.
 
 Takes a `RunView`; `chart_drawing` draws it.
 """
