@@ -47,9 +47,9 @@ FULL_TABLE_SHARE = 0.75
 """Share of a table's entries below which it no longer counts as full."""
 
 
-def recent_messages(host: HostFacts) -> tuple[KernelMessage, ...]:
-    """Lines of the last `RECENT_SECONDS`, oldest first; the clock is that of the inventory."""
-    since = host.inventory.time - RECENT_SECONDS
+def recent_messages(host: HostFacts, *, within: float = RECENT_SECONDS) -> tuple[KernelMessage, ...]:
+    """Lines of the last `within` seconds, oldest first; the clock is that of the inventory."""
+    since = host.inventory.time - within
     return tuple(one for one in host.inventory.messages or () if one.time >= since)
 
 

@@ -14,13 +14,13 @@ from typing import Literal
 from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.snapshot import Snapshot
+from nictop.model.window import clock_ticks
 from nictop.probe.records import LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
 from nictop.traffic.analysis.nic_load import (
     Carrying,
     Packets,
     carrying_queue,
     chosen_queues,
-    clock_ticks,
     packets_between,
     snapshot_between,
 )

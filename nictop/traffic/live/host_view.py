@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.model.window import clock_ticks
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy, HostLoad, HostRole, busy_series
 from nictop.traffic.analysis.nic_load import (
@@ -19,7 +20,6 @@ from nictop.traffic.analysis.nic_load import (
     QueueShare,
     carrying_queue,
     chosen_queues,
-    clock_ticks,
     packets_between,
     queue_shares,
     snapshot_between,

@@ -109,7 +109,7 @@ class WatchedHosts:
         try:
             wanted = additional_hosts(text, (one.host for one in self.by_name.values()), os.environ)
         except NictopError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return error.with_hint
         for host in wanted:
             self.follow(host)
         return ""

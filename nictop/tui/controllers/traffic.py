@@ -131,7 +131,7 @@ class TrafficController:
         except asyncio.CancelledError:
             self.trouble = "stopped before the first measured data"
         except NictopError as error:
-            self.trouble = f"{error.message}; {error.hint}" if error.hint else error.message
+            self.trouble = error.with_hint
         except Exception as error:  # the screens continue
             from nictop.hosts.session import internal_error_text
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Opener(Protocol):
-    """The application, as these screens need it beside what Textual offers: it alone imports all screens."""
+    """The application, as screens need it beside what Textual offers: it opens screens that they do not import."""
 
     nictop: Nictop
     own_cost: OwnCost
@@ -39,7 +39,7 @@ class Opener(Protocol):
         """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
 
     def activity(self) -> str:
-        """The recording, the run and the change that are running, short; "": there is none."""
+        """The recording, the run and the change that go on, short; "": there is none."""
 
     async def action_view(self, tab: str) -> None:
         """Show a view as it was left."""

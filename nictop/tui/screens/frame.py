@@ -103,7 +103,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             hosts.chosen,
             interval=hosts.interval,
             paused=nictop.display.paused,
-            activity=self.glyphs.text(self.opener.activity()),
+            going=self.glyphs.text(self.opener.activity()),
             note=nictop.replay.note if nictop.replay is not None else "",
         )
         self.query_one(ReplayLine).redraw()

@@ -88,7 +88,7 @@ async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() ->
         assert screen.chosen() == "Virtual interfaces"
 
 
-async def test_only_the_probe_of_the_shown_host_reads_queues() -> None:
+async def test_only_the_probe_that_somebody_looks_at_reads_queues() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         assert hosts["vm1"].requests[-1] == Request(watch=(2,))

@@ -177,8 +177,8 @@ class LiveView(FramedScreen):
         nics: dict[int, NicRow] = {}
         if table.filter.tests:
             hosts = self.nictop.hosts.sessions
-            pictures = [display.snapshot(one) for one in hosts]
-            self._nics.update(hosts, pictures, display.diagnosis, self.nictop.now(), virtual=True)
+            snapshots = [display.snapshot(one) for one in hosts]
+            self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
             nics = {row.end.ifindex: row for row in self._nics.rows if row.end.host == self._host}
         table.show(snapshot, self.nictop.hosts.session.history, device_findings(display.diagnosis, self._host), nics)
 

@@ -42,7 +42,7 @@ class RecentFindings:
         self.entries: Sequence[Entry] = ()
 
     def update(self, findings: Iterable[Finding], now: float) -> None:
-        """`now`: seconds; a step back, as in a recording, discards the lost ones."""
+        """`now`: seconds; a step back, as in a recording, forgets the lost ones."""
         result = keyed_entries(findings, now)
         known = {entry.key for entry in result}
         gone = [one for one in self.entries if one.key not in known and 0 <= now - one.last_seen <= GONE_SECONDS]

@@ -1,5 +1,5 @@
-"""The second line of every screen: the hosts and their status, what is running, the interval, and what nictop itself
-costs.
+"""The second line of every screen: the hosts and how they are, what goes on, how often they are read, and what nictop
+itself costs.
 
  [● vm1]  ◌ vm2 reconnecting in 4 s                  ● REC 01:05 3.2 MB  PAUSED  every 1 s
 """
@@ -72,7 +72,7 @@ def draw_several(
 
 
 def draw_note(note: str, width: int, *, glyphs: Glyphs) -> SpanLine:
-    """Instead of the hosts: long work that is running."""
+    """Instead of the hosts: long work that goes on."""
     return tuple(cut_spans([(f" {glyphs.text(note)}", "warn")], width))
 
 
@@ -90,14 +90,14 @@ def _line(
     paused: bool,
     glyphs: Glyphs,
 ) -> SpanLine:
-    badge, run_badge = PAUSED if paused else "", _run_badge(run)
-    wanted = sum(cells(text) for text, _ in left) + len(badge) + len(run_badge)
+    badge, going = PAUSED if paused else "", _run_badge(run)
+    wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going)
     right = _right(width, wanted, interval, cost, glyphs.encode("·"))
-    room = max(0, width - len(right) - len(badge) - len(run_badge))
+    room = max(0, width - len(right) - len(badge) - len(going))
     spans = cut_spans(left, room)
     room -= sum(cells(text) for text, _ in spans)
     rest = max(0, width - len(right))
-    shown = run_badge[:rest]
+    shown = going[:rest]
     return (*spans, (" " * room, ""), (shown, "accent"), (badge[: rest - len(shown)], "warn"), (right, "dim"))
 
 
@@ -134,7 +134,7 @@ class StatusLine(LineView):
         self._paused = False
         self._hosts: tuple[HostSession, ...] = ()
         self._chosen = ""
-        self._activity = self._note = ""
+        self._going = self._note = ""
         self._found = HostSpans()
         self.pids: tuple[int, ...] = ()
         """Probes on this machine whose cost belongs to nictop."""
@@ -157,13 +157,13 @@ class StatusLine(LineView):
         *,
         interval: float,
         paused: bool,
-        activity: str,
+        going: str,
         note: str,
     ) -> None:
-        """`snapshot`: of the chosen host; a single host is drawn from it. `activity`: text about the recording, the run
-        and the change that are running; `note`: about long work, instead of the hosts."""
+        """`snapshot`: of the chosen host; a single host is drawn from it. `going`: text about the recording and the run
+        that go on; `note`: about long work, instead of the hosts."""
         self._snapshot, self._hosts, self._chosen = snapshot, hosts, chosen
-        self._interval, self._paused, self._activity, self._note = interval, paused, activity, note
+        self._interval, self._paused, self._going, self._note = interval, paused, going, note
         self._draw()
 
     def on_resize(self) -> None:
@@ -189,7 +189,7 @@ class StatusLine(LineView):
                 now=self._clock(),
                 paused=self._paused,
                 glyphs=self.glyphs,
-                run=self._activity,
+                run=self._going,
             )
         elif self._snapshot is not None:
             silent = (self._hosts[0].age(self._clock()) or 0.0) if self._hosts else 0.0
@@ -202,7 +202,7 @@ class StatusLine(LineView):
                 paused=self._paused,
                 glyphs=self.glyphs,
                 silent=silent if overdue else 0.0,
-                run=self._activity,
+                run=self._going,
             )
         else:
             return
