@@ -13,6 +13,10 @@ class NictopError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def with_hint(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
 
 class HostUnreachable(NictopError):
     """A host did not answer, or stopped answering."""

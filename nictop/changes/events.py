@@ -82,7 +82,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class StepFailed:
-    """Something failed; the host goes on to undo the change, if it can."""
+    """Something failed; the host continues with the undo, if it can."""
 
     text: str
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from nictop.changes.actions import Action
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided.set_up import GuidedChange
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Finding, Fix
@@ -46,7 +45,7 @@ class ChangeJob:
     """Interface, PCI address, or "" for the host itself."""
     fix: Fix
     lasting: tuple[Fix, ...] = ()
-    """Fixes that make it persistent, if `fix` is not."""
+    """Fixes that make it persistent, if `fix` is not; applied as jobs of their own, or by the user."""
     finding: Finding | None = None
     """The finding that it fixes; None: it is a guided set-up."""
     proof: Callable[[Snapshot], GoalCheck] | None = None
@@ -55,10 +54,6 @@ class ChangeJob:
     @classmethod
     def of_finding(cls, finding: Finding, fix: Fix) -> ChangeJob:
         return cls(finding.host, fix.title, finding.subject, fix, lasting_fixes(finding, fix), finding)
-
-    @classmethod
-    def of_set_up(cls, host: str, job: GuidedChange) -> ChangeJob:
-        return cls(host, job.title, job.subject, job.fix, job.lasting, proof=job.proof)
 
     def lasting_job(self, fix: Fix) -> ChangeJob:
         """A job that applies one of `lasting`."""

@@ -204,7 +204,7 @@ class HostSession:
         try:
             async for _ in self.follow():
                 pass
-        except Exception as error:  # other hosts go on
+        except Exception as error:  # other hosts continue
             self.fail(internal_error_text(error))
 
     # ------------------------------------------------------------------------------------------------------- status

@@ -74,7 +74,7 @@ class ScrapedHost:
             try:
                 session.replace_source(self._connect(session.host))
                 await session.run()
-            except Exception as error:  # the other hosts go on
+            except Exception as error:  # the other hosts continue
                 session.fail(internal_error_text(error))
             finally:
                 await session.close()

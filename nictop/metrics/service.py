@@ -115,7 +115,7 @@ class MetricsService:
             if up:
                 try:
                     yield from host.samples(now)
-                except Exception as error:  # the other hosts go on
+                except Exception as error:  # the other hosts continue
                     up = False
                     host.report_failure(error)
             yield sample("nictop_host_up", (host.name,), int(up))

@@ -6,7 +6,6 @@ snapshot. Clocks drift apart between two pings, so the uncertainty of an estimat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.model.snapshot import Snapshot
@@ -56,11 +55,6 @@ def axis_time(clock: Clock, time: float) -> AxisTime:
     common = time - clock.offset
     exact = clock.offset == 0.0 and clock.uncertainty == 0.0
     return AxisTime(common, 0.0 if exact else clock.uncertainty + MAX_CLOCK_DRIFT * abs(common - clock.time))
-
-
-def common_times(clock: Clock, times: Sequence[float]) -> tuple[float, ...]:
-    """Times of the watched host, as in `History.times`, on the common axis."""
-    return tuple(time - clock.offset for time in times)
 
 
 def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:

@@ -64,7 +64,7 @@ class RatesWindow:
             base = self._base = before
         if base is None or new.time - base.time < MIN_PART_SECONDS:
             return
-        part = snapshot.rates if base is before else rates(base, new, _clock_ticks(snapshot))
+        part = snapshot.rates if base is before else rates(base, new, clock_ticks(snapshot))
         self._base = new
         if part is not None:
             self._add(part if part is snapshot.rates else replace(part, vfs=snapshot.rates.vfs))
@@ -103,7 +103,8 @@ def _values(part: Rates) -> int:
     return values + 2 * len(part.machine) + sum(len(one.cpus) for one in part.machine)
 
 
-def _clock_ticks(snapshot: Snapshot) -> int:
+def clock_ticks(snapshot: Snapshot) -> int:
+    """Ticks per second of its CPU times."""
     return snapshot.hello.clock_ticks if snapshot.hello is not None else DEFAULT_CLOCK_TICKS
 
 

@@ -214,7 +214,7 @@ class Probe:
         if "recheck" in request:
             self._inventories.set_recheck(request["recheck"], now)
         if request.get("inventory"):
-            self._inventories.request("request", now, asked=True)
+            self._inventories.request("request", now, forced=True)
         if "traffic" in request:
             self._handle_traffic(request["traffic"], now)
         if "change" in request:

@@ -101,7 +101,7 @@ class Recorder:
         self._thread.start()
 
     @property
-    def going(self) -> bool:
+    def running(self) -> bool:
         """`close` was not called yet."""
         return not self._closing
 
@@ -254,7 +254,7 @@ class ItemRecorder(Protocol):
     """A `Recorder`, or an object that passes items to a recorder that may change."""
 
     @property
-    def going(self) -> bool:
+    def running(self) -> bool:
         """Items are recorded."""
 
     def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
@@ -295,7 +295,7 @@ class _RecordedSource:
 
     def _links(self) -> tuple[int, ...]:
         """ifindexes to watch now."""
-        devices = self._devices if self._recorder.going else ()
+        devices = self._devices if self._recorder.running else ()
         return tuple(dict.fromkeys((*self._requested, *devices)))[:MAX_WATCHED_LINKS]
 
     async def request(self, request: Request) -> None:

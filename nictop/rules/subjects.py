@@ -7,9 +7,7 @@ import re
 from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
-from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
-from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.hypervisors import hypervisor_places
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
@@ -74,45 +72,3 @@ def host_finding(
 ) -> Finding:
     """A finding with another subject. Its `rule` is filled in by the registry."""
     return Finding("", severity, host.name, subject, title, evidence, why, fixes)
-
-
-def hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
-    """Fixes on the hypervisor that offer more queues to a virtio NIC."""
-    address = mac_or_placeholder(link)
-    fixes: dict[WhereToType, Fix] = {
-        "proxmox": Fix(
-            "proxmox",
-            f"Set {queues} queues",
-            (command("qm", "set", "<ID>", "--net<N>", f"virtio={address},bridge=<BRIDGE>,queues={queues}"),),
-            persistent=True,
-            note=f"<N> is the number of the net<N> line with {address} in `qm config <ID>`. The command replaces the "
-            "whole line: repeat its other options (tag, firewall, mtu). Then stop and start the VM.",
-        ),
-        "libvirt": Fix(
-            "libvirt",
-            f"Set {queues} queues",
-            (command("virsh", "edit", "<DOMAIN>"),),
-            persistent=True,
-            note=f"In the <interface> with {address}, set <driver name='vhost' queues='{queues}'/>. "
-            "Then shut down and start the VM.",
-        ),
-        "ahv": Fix(
-            "ahv",
-            f"Set {queues} queues",
-            (command("acli", "vm.nic_update", "<VM>", address, f"queues={queues}"),),
-            persistent=True,
-            note="The VM must be powered off.",
-        ),
-        "hypervisor": Fix(
-            "hypervisor",
-            f"Set {queues} queues",
-            (),
-            persistent=True,
-            note="KubeVirt: set spec.domain.devices.networkInterfaceMultiqueue: true. oVirt: set the custom property "
-            "queues in the vNIC profile.",
-        ),
-        "cloud": Fix(
-            "cloud", "Change the instance type", (), note="The number of queues depends on the instance type."
-        ),
-    }
-    return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)

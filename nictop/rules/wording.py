@@ -47,6 +47,7 @@ PLACE_TEXTS: dict[WhereToType, str] = {
     "switch": "on the switch",
 }
 
+CONTINUATION_INDENT = "  "
 LINE_CONTINUATION = " \\"
 """At the end of a line of a command that continues in the next line."""
 
@@ -135,7 +136,6 @@ def command_lines(
     cells: int,
     *,
     where: WhereToType = "here",
-    indent: str = "  ",
     cut: bool = True,
     shown: Callable[[str], str] = clean,
 ) -> tuple[str, ...]:
@@ -153,8 +153,8 @@ def command_lines(
             line = candidate
         else:
             lines.append(line + continued)
-            fits = width(indent + piece + continued) <= cells
-            line = indent + piece if fits else piece
+            fits = width(CONTINUATION_INDENT + piece + continued) <= cells
+            line = CONTINUATION_INDENT + piece if fits else piece
     return tuple(part for one in (*lines, line) for part in (_cut(one, cells) if cut else (one,)))
 
 

@@ -7,13 +7,11 @@ at once that nictop runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import _lru_cache_wrapper, partial
+from collections.abc import Sequence
+from functools import _lru_cache_wrapper
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
-from textual._callback import invoke
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
 from textual.screen import ModalScreen, Screen
@@ -24,6 +22,7 @@ from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
+from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.keys import APP_KEYS, key_label
 from nictop.tui.terminal import has_job_control
 from nictop.tui.widgets.status.own_cost import OwnCost
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from nictop.rules.finding import WhereToType
     from nictop.rules.fixes.commands import Step
     from nictop.traffic.plan.request import RunRequest
-    from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.live.screen import LiveScreen
@@ -255,119 +253,6 @@ class NictopApp(App[None]):
         elif self.nictop.traffic.running and not any(isinstance(one, RunScreen) for one in self.screen_stack):
             await self.push_screen(RunScreen())
 
-    async def open_host(self, host: str) -> None:
-        """The view Devices of a host."""
-        self.nictop.hosts.choose(host)
-        await self.action_view("devices")
-
-    def commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Text, help and function of what can be done from any screen, for the palette."""
-        from nictop.probe.records import Request
-        from nictop.tui.screens.base import NictopScreen
-        from nictop.tui.screens.dialogs.go_to_time import ask_time
-        from nictop.tui.screens.live.files import ask_report, toggle_recording
-        from nictop.tui.screens.live.hosts import HostsScreen
-        from nictop.tui.screens.traffic.form import TrafficScreen
-        from nictop.tui.screens.traffic.results import ResultsScreen
-
-        nictop, screen, live = self.nictop, self.screen, self._live_screen
-
-        def then(tab: str, act: Callable[[], object]) -> Callable[[], object]:
-            async def run() -> None:
-                await self.action_view(tab)
-                await invoke(act)
-
-            return run
-
-        def on(tab: str, kind: type[Screen[None]], act: Callable[..., object]) -> Callable[[], object]:
-            return then(tab, lambda: act(self.screen) if isinstance(self.screen, kind) else None)
-
-        yield "Devices: Filter", "/  filter the interfaces of this host", then("devices", live.action_filter)
-        yield "Findings: Filter", "/  filter the findings", then("findings", live.action_filter)
-        yield (
-            "Devices: Show or hide virtual interfaces",
-            "o  bridges, bonds, VLANs, taps, veth links",
-            then("devices", live.toggle_virtual),
-        )
-        yield "Devices: Show packets or bits", "o  packets/s instead of b/s", then("devices", live.toggle_packets)
-        yield "Queues: Show or fold idle queues", "o  queues without packets", then("queues", live.action_options)
-        yield "CPUs: Show or hide all interrupts", "o  all of /proc/interrupts", then("cpus", live.action_options)
-        yield (
-            "Findings: Show or hide skipped checks",
-            "o  checks that could not run, and why",
-            then("findings", live.action_options),
-        )
-        yield (
-            "Hosts: Show or hide virtual interfaces",
-            "o  of all hosts",
-            on("hosts", HostsScreen, HostsScreen.action_options),
-        )
-        yield (
-            "Hosts: Filter",
-            "/  filter the interfaces of all hosts",
-            on("hosts", HostsScreen, HostsScreen.action_filter),
-        )
-        yield (
-            "Hosts: Sort interfaces",
-            "s  by the next column, or click its title",
-            on("hosts", HostsScreen, lambda one: one.action_sort(1)),
-        )
-        yield (
-            "Results: Mark A/B",
-            "m  mark two results to compare them",
-            on("results", ResultsScreen, ResultsScreen.action_mark),
-        )
-        if isinstance(screen, NictopScreen):
-            yield (
-                "Report: Write report",
-                "r  HTML page with findings, hosts, interfaces, test results",
-                partial(ask_report, screen),
-            )
-        if nictop.replay is not None:
-            if isinstance(screen, NictopScreen):
-                yield "Recording: Go to time", "Enter on the timeline  14:03:20, +90 or end", partial(ask_time, screen)
-            yield "Recording: Play or pause", "Space", nictop.replay.play
-            yield "Recording: Faster", "+  playback speed", partial(live.action_speed, 1)
-            yield "Recording: Slower", "-  playback speed", partial(live.action_speed, -1)
-            yield "Recording: Next finding or run", "n  next in time", partial(nictop.replay.search, 1)
-            yield "Recording: Previous finding or run", "N  previous in time", partial(nictop.replay.search, -1)
-            return
-        yield (
-            "Hosts: Add, remove or reconnect",
-            "e  change the list of hosts",
-            on("hosts", HostsScreen, HostsScreen.action_edit),
-        )
-        yield "Display: Pause or resume", "Space  data collection continues", nictop.display.toggle
-        yield "Display: Read more often", "+  shorter interval between readings", partial(live.action_speed, 1)
-        yield "Display: Read less often", "-  longer interval between readings", partial(live.action_speed, -1)
-        yield (
-            "Devices: Read inventory again",
-            "interfaces, addresses, profiles, settings",
-            partial(nictop.hosts.request, Request(inventory=True)),
-        )
-        if isinstance(screen, NictopScreen):
-            going = nictop.recording.going
-            label, words = (
-                ("Stop recording", "close the file") if going else ("Start recording", "record all hosts to a file")
-            )
-            yield f"Recording: {label}", f"r  {words}", partial(toggle_recording, screen)
-        if not nictop.traffic.running:
-            yield (
-                "Traffic: Filter paths",
-                "/  filter the paths between hosts",
-                on("traffic", TrafficScreen, TrafficScreen.action_filter),
-            )
-            yield (
-                "Traffic: Show all options",
-                "o  all options of the test, or the common ones",
-                on("traffic", TrafficScreen, TrafficScreen.toggle_everything),
-            )
-            yield (
-                "Traffic: Start self-test",
-                "o  test the generator on this machine alone",
-                on("traffic", TrafficScreen, TrafficScreen.start_self_test),
-            )
-
     async def open_link(self, host: str, ifindex: int) -> None:
         self._live_screen.open_link(host, ifindex)
         await self.action_view("devices")
@@ -437,7 +322,7 @@ class NictopApp(App[None]):
             self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
 
     def delay_update(self, delay: float = 0.0) -> None:
-        """Textual shows another mode 50 ms late, so that nobody sees it without content: here it has its content."""
+        """Nothing: Textual would show another mode 50 ms late, to hide an empty screen; here it has its content."""
 
     def get_key_display(self, binding: Binding) -> str:
         """The same everywhere; keys of the configuration have no display of their own."""
@@ -477,12 +362,10 @@ class NictopApp(App[None]):
         await self.nictop.close()
 
     @property
-    def outcome(self) -> AppOutcome:
-        """Exit code, and the result of the requested experiment, whatever was run after it."""
-        code, ended = self.return_code or 0, self.nictop.traffic.ended
-        if self._request is None or not ended:
-            return AppOutcome(code)
-        return AppOutcome(code, ended[0].results, ended[0].trouble, ended[0].notes)
+    def requested_experiment(self) -> FinishedExperiment:
+        """What came of the request, whatever was run after it."""
+        ended = self.nictop.traffic.ended
+        return ended[0] if self._request is not None and ended else FinishedExperiment()
 
     # ------------------------------------------------------------------------------------------ notices and questions
 
@@ -568,17 +451,3 @@ def _greeting(hosts: Sequence[Host]) -> str:
     if len(hosts) > 1:
         return f" nictop: {len(hosts)} hosts"
     return " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
-
-
-@dataclass(frozen=True)
-class AppOutcome:
-    """Result of the application."""
-
-    code: int
-    """Exit code."""
-    results: tuple[StoredRun, ...] = ()
-    """Of the requested experiment, as far as it was carried out."""
-    trouble: str = ""
-    """Why it ended before its end, or did not start; "": it did."""
-    notes: tuple[str, ...] = ()
-    """Remarks on it."""

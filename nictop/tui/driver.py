@@ -1,10 +1,9 @@
-"""The terminal as Textual's driver reads and writes it, but nothing that comes from it ends the program, and one that
-is gone does not hold it up.
+"""Textual's driver for a Linux terminal, but no input ends the program, and a closed terminal does not block it.
 
-Reads stdin, writes to stderr. Textual decodes strictly and lets its reading thread die of any byte that is not UTF-8
-and of escape sequences that its parser does not know (``ESC [ 97 : 65 u`` of some terminals): here such bytes are left
-out. Its writing thread dies when the terminal is gone, and 30 writes later the program waits for it for ever, deaf to
-signals: here it goes on.
+Reads stdin, writes to stderr. The reading thread of Textual fails at any byte that is not UTF-8 and at escape sequences
+that its parser does not know (``ESC [ 97 : 65 u`` of some terminals): here such bytes are left out. Its writing thread
+fails when the terminal is closed, and 30 writes later the program waits for it for ever and handles no signal: here
+such errors are ignored.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 READ_BYTES = 4096
-LOOK_EVERY = 0.1
-"""Seconds between two looks whether reading is to end, and whether a lone escape was a key."""
+TERMINAL_POLL_SECONDS = 0.1
+"""Between two checks whether reading is to end, and whether a lone escape was a key."""
 LAST_WRITE_SECONDS = 0.5
-"""That a terminal which takes nothing any more may hold up the end."""
+"""For which a terminal that blocks may delay the end."""
 
 
 class TerminalOutput:
-    """A terminal that takes everything, also when it is gone."""
+    """A terminal whose errors are ignored."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -49,7 +48,7 @@ class TerminalOutput:
 
 
 class TerminalDriver(LinuxDriver):
-    """What cannot be read is left out; a terminal that is gone is a hang-up."""
+    """What cannot be read is left out; a closed terminal is a hang-up."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -57,7 +56,7 @@ class TerminalDriver(LinuxDriver):
             self._file = TerminalOutput(self._file)  # type: ignore[assignment]  # as much of a file as is needed
 
     def close(self) -> None:
-        """End the writing thread, which dies with the process when its terminal takes nothing."""
+        """End the writing thread; it ends with the process if its terminal blocks."""
         writer = self._writer_thread
         if writer is not None:
             with suppress(Full):
@@ -81,7 +80,7 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         parser, decode = XTermParser(self._debug), getincrementaldecoder("utf-8")("ignore").decode
         while not self.exit_event.is_set():
-            ready, _, _ = select.select([self.fileno], [], [], LOOK_EVERY)
+            ready, _, _ = select.select([self.fileno], [], [], TERMINAL_POLL_SECONDS)
             text = ""
             if ready:
                 try:
@@ -96,8 +95,8 @@ class TerminalDriver(LinuxDriver):
             parser = self._take(parser, text)
 
     def _take(self, parser: XTermParser, text: str) -> XTermParser:
-        """Let the parser read `text` and look whether a lone escape is complete; the parser to go on with. Character by
-        character: what follows a sequence that nobody knows is read."""
+        """Let the parser read `text` and check whether a lone escape is complete. Returns the parser for what follows.
+        Character by character: what follows an unknown sequence is read."""
         for part in (*text, ""):
             try:
                 messages = list(parser.feed(part) if part else parser.tick())

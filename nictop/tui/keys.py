@@ -1,4 +1,4 @@
-"""Every key: what it is bound to, its label in the footer, and what the help and README say of it.
+"""Every key: what it is bound to, its label in the footer, and what the help and README say of it; and the views.
 
 `KEYS` has one entry for each key with its one meaning, which is the same on every screen. The id of a binding is that
 of its entry, and the name by which config.toml gives it another key. A screen or widget takes its list of bindings as
@@ -25,14 +25,33 @@ class Key(NamedTuple):
     meaning: str
 
 
+class Tab(NamedTuple):
+    """A view."""
+
+    name: str
+    """As in the action ``app.view``, and the id of its key."""
+    label: str
+    short: str
+    content: str = ""
+    """What is in it, if the label does not say so."""
+
+
+TABS = (
+    Tab("devices", "Devices", "Dev"),
+    Tab("queues", "Queues", "Que", "queues of the chosen NIC"),
+    Tab("cpus", "CPUs", "CPU", "interrupts of the chosen NIC, all CPUs, network threads"),
+    Tab("findings", "Findings", "Find"),
+    Tab("hosts", "Hosts", "Host", "all hosts and their interfaces"),
+    Tab("traffic", "Traffic", "Traf", "the test that runs, or the form for one"),
+    Tab("results", "Results", "Res", "saved tests"),
+)
+"""In their order: the first one has the key 1."""
+
 KEYS: dict[str, Key] = {
-    "devices": Key("1", "view Devices"),
-    "queues": Key("2", "view Queues: queues of the chosen NIC"),
-    "cpus": Key("3", "view CPUs: interrupts of the chosen NIC, all CPUs, network threads"),
-    "findings": Key("4", "view Findings"),
-    "hosts": Key("5", "view Hosts: all hosts and their interfaces"),
-    "traffic": Key("6", "view Traffic: the test that runs, or the form for one"),
-    "results": Key("7", "view Results: saved tests"),
+    **{
+        tab.name: Key(str(number), f"view {tab.label}: {tab.content}".removesuffix(": "))
+        for number, tab in enumerate(TABS, 1)
+    },
     "host-previous": Key("left_square_bracket,less_than_sign", "previous host; on a result: previous run"),
     "host-next": Key("right_square_bracket,greater_than_sign", "next host; on a result: next run"),
     "pane": Key("tab", "next pane (shift+tab: previous)"),
@@ -71,7 +90,7 @@ KEY_GROUPS = {
         *("up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"),
         *("host-previous", "host-next", "back"),
     ),
-    "Views": ("devices", "queues", "cpus", "findings", "hosts", "traffic", "results"),
+    "Views": tuple(tab.name for tab in TABS),
     "Program": ("help", "palette", "quit", "interrupt", "suspend"),
 }
 """Title of a group in the help → ids of its keys."""
@@ -84,6 +103,8 @@ VARIANTS: dict[str, Key] = {
     "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
 }
 """The same for keys that go with another one, in whose meaning they are named."""
+
+ALL_KEYS = {**KEYS, **VARIANTS}
 
 KEY_LABELS = {
     "backspace": "Backspace",
@@ -118,13 +139,12 @@ def key_labels(keys: str) -> str:
 def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:
     """Id → keys for `App.set_keymap`, from ``[keys]`` of the configuration file at `path`. Raises NictopError for an
     unknown id, a value without a key, and a key that two ids would have."""
-    known = {**KEYS, **VARIANTS}
     chosen = {name: ",".join(map(_long_name, keys.replace(",", " ").split())) for name, keys in section.items()}
-    unknown = sorted(chosen.keys() - known.keys())
+    unknown = sorted(chosen.keys() - ALL_KEYS.keys())
     if unknown:
-        raise NictopError(f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(known)}")
+        raise NictopError(f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(ALL_KEYS)}")
     used: dict[str, str] = {}
-    for name, key in known.items():
+    for name, key in ALL_KEYS.items():
         keys = chosen.get(name, key.keys)
         if not keys:
             raise NictopError(f"{path}: keys.{name}: no key", f'for example {name} = "f5", or "x,ctrl+x"')
@@ -154,9 +174,8 @@ def _bind(
 ) -> Binding:
     """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
     enough."""
-    key = KEYS.get(id) or VARIANTS[id]
     tooltip = tooltip or label[0].lower() + label[1:]
-    return Binding(key.keys, action, label, show, display, priority, tooltip, id=id)
+    return Binding(ALL_KEYS[id].keys, action, label, show, display, priority, tooltip, id=id)
 
 
 def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
@@ -178,18 +197,7 @@ APP_KEYS: list[BindingType] = [
 """On every screen, dialogs included."""
 
 FRAME_KEYS: list[BindingType] = [
-    *(
-        _hide(name, f"app.view('{name}')", f"View {label}")
-        for name, label in (
-            ("devices", "Devices"),
-            ("queues", "Queues"),
-            ("cpus", "CPUs"),
-            ("findings", "Findings"),
-            ("hosts", "Hosts"),
-            ("traffic", "Traffic"),
-            ("results", "Results"),
-        )
-    ),
+    *(_hide(tab.name, f"app.view('{tab.name}')", f"View {tab.label}") for tab in TABS),
     _hide("host-previous", "host(-1)", "Previous host"),
     _hide("host-next", "host(1)", "Next host"),
     _hide("next", "next(1)", "Next finding or run"),
@@ -309,7 +317,7 @@ RUN_PAGE_KEYS: list[BindingType] = [
     _hide("faster", "speed(1)", "Zoom in"),
     _hide("slower", "speed(-1)", "Zoom out"),
 ]
-"""Every page of a run: one that goes on, was saved or was recorded."""
+"""Every page of a run: one that is running, was saved or was recorded."""
 
 RUN_KEYS: list[BindingType] = [
     _bind("open", "stop", "Stop", "stop the test"),

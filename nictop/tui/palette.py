@@ -3,28 +3,36 @@
 Of Textual's own widgets only those are drawn that an ASCII console can draw.
 
 A page key right behind the one that opens it makes Textual 8 look for the line of an option that has none (KeyError); a
-search that goes on when the palette is closed looks for the list that is gone (NoMatches). Neither ends the program.
+search that is still running when the palette is closed looks for the list that is gone (NoMatches). Neither ends the
+program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import work
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.css.query import NoMatches
 
-from nictop.tui.keys import KEYS, key_label
+from nictop.probe.records import Request
+from nictop.tui.keys import ALL_KEYS, TABS, key_label
+from nictop.tui.screens.dialogs.go_to_time import ask_time
+from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.screens.live.files import ask_report, toggle_recording
+from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.traffic.form import TrafficScreen
+from nictop.tui.screens.traffic.results import ResultsScreen
 from nictop.tui.widgets.base.line_view import PlainScrollBar
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
-from nictop.tui.widgets.status.tab_line import TABS
 
 if TYPE_CHECKING:
-    from nictop.model.text.glyphs import Glyphs
     from nictop.tui.controllers.nictop import Nictop
 
 MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
@@ -33,33 +41,155 @@ HELP_SCORE = 1e-3
 """Below that of any text that matches."""
 
 
+class GeneralCommand(NamedTuple):
+    """A command that is offered on every screen."""
+
+    text: str
+    """``Area: Verb object``"""
+    key: str
+    """Id of its key; "": it has none."""
+    help: str
+    action: Callable[[Any], object]
+    """It is given the screen of the view, or the one from which the palette was opened."""
+    view: str = ""
+    """This one is shown first; "": none."""
+    pane: str = ""
+    """Where the key works, if not everywhere on the screen."""
+
+
+ALWAYS = (
+    GeneralCommand(
+        "Devices: Filter", "filter", "filter the interfaces of this host", LiveScreen.action_filter, "devices"
+    ),
+    GeneralCommand("Findings: Filter", "filter", "filter the findings", LiveScreen.action_filter, "findings"),
+    GeneralCommand(
+        "Devices: Show or hide virtual interfaces",
+        "options",
+        "bridges, bonds, VLANs, taps, veth links",
+        LiveScreen.toggle_virtual,
+        "devices",
+    ),
+    GeneralCommand(
+        "Devices: Show packets or bits", "options", "packets/s instead of b/s", LiveScreen.toggle_packets, "devices"
+    ),
+    GeneralCommand(
+        "Queues: Show or fold idle queues", "options", "queues without packets", LiveScreen.action_options, "queues"
+    ),
+    GeneralCommand(
+        "CPUs: Show or hide all interrupts", "options", "all of /proc/interrupts", LiveScreen.action_options, "cpus"
+    ),
+    GeneralCommand(
+        "Findings: Show or hide skipped checks",
+        "options",
+        "checks that could not run, and why",
+        LiveScreen.action_options,
+        "findings",
+    ),
+    GeneralCommand(
+        "Hosts: Show or hide virtual interfaces", "options", "of all hosts", HostsScreen.action_options, "hosts"
+    ),
+    GeneralCommand("Hosts: Filter", "filter", "filter the interfaces of all hosts", HostsScreen.action_filter, "hosts"),
+    GeneralCommand(
+        "Hosts: Sort interfaces",
+        "sort",
+        "by the next column, or click its title",
+        partial(HostsScreen.action_sort, step=1),
+        "hosts",
+    ),
+    GeneralCommand(
+        "Results: Mark A/B", "mark", "mark two results to compare them", ResultsScreen.action_mark, "results"
+    ),
+    GeneralCommand(
+        "Report: Write report", "record", "HTML page with findings, hosts, interfaces, test results", ask_report
+    ),
+)
+IN_RECORDING = (
+    GeneralCommand("Recording: Go to time", "open", "14:03:20, +90 or end", ask_time, pane="on the timeline"),
+    GeneralCommand("Recording: Play or pause", "pause", "the playback", FramedScreen.action_pause),
+    GeneralCommand("Recording: Faster", "faster", "playback speed", partial(FramedScreen.action_speed, step=1)),
+    GeneralCommand("Recording: Slower", "slower", "playback speed", partial(FramedScreen.action_speed, step=-1)),
+    GeneralCommand("Recording: Next finding or run", "next", "next in time", partial(FramedScreen.action_next, step=1)),
+    GeneralCommand(
+        "Recording: Previous finding or run",
+        "next-previous",
+        "previous in time",
+        partial(FramedScreen.action_next, step=-1),
+    ),
+)
+LIVE = (
+    GeneralCommand(
+        "Hosts: Add, remove or reconnect", "edit", "change the list of hosts", HostsScreen.action_edit, "hosts"
+    ),
+    GeneralCommand("Display: Pause or resume", "pause", "data collection continues", FramedScreen.action_pause),
+    GeneralCommand(
+        "Display: Read more often",
+        "faster",
+        "shorter interval between readings",
+        partial(FramedScreen.action_speed, step=1),
+    ),
+    GeneralCommand(
+        "Display: Read less often",
+        "slower",
+        "longer interval between readings",
+        partial(FramedScreen.action_speed, step=-1),
+    ),
+    GeneralCommand(
+        "Devices: Read inventory again",
+        "",
+        "interfaces, addresses, profiles, settings",
+        lambda screen: screen.nictop.hosts.request(Request(inventory=True)),
+    ),
+)
+START_RECORDING = GeneralCommand("Recording: Start recording", "record", "record all hosts to a file", toggle_recording)
+STOP_RECORDING = GeneralCommand("Recording: Stop recording", "record", "close the file", toggle_recording)
+WITHOUT_TEST = (
+    GeneralCommand(
+        "Traffic: Filter paths", "filter", "filter the paths between hosts", TrafficScreen.action_filter, "traffic"
+    ),
+    GeneralCommand(
+        "Traffic: Show all options",
+        "options",
+        "all options of the test, or the common ones",
+        TrafficScreen.toggle_everything,
+        "traffic",
+    ),
+    GeneralCommand(
+        "Traffic: Start self-test",
+        "options",
+        "test the generator on this machine alone",
+        TrafficScreen.start_self_test,
+        "traffic",
+    ),
+)
+PROGRAM = (
+    GeneralCommand("Program: Show help", "help", "help of this screen", lambda screen: screen.app.action_help()),
+    GeneralCommand("Program: Quit", "quit", "", lambda screen: screen.app.action_quit()),
+)
+SCREENS: dict[str, type[FramedScreen]] = {"hosts": HostsScreen, "traffic": TrafficScreen, "results": ResultsScreen}
+"""View → its screen; of the others it is the live screen."""
+
+
+def general_commands(nictop: Nictop) -> Iterator[GeneralCommand]:
+    """Those that can be carried out now."""
+    yield from ALWAYS
+    if nictop.replay is not None:
+        yield from IN_RECORDING
+    else:
+        yield from LIVE
+        yield STOP_RECORDING if nictop.recording.running else START_RECORDING
+        if not nictop.traffic.running:
+            yield from WITHOUT_TEST
+    yield from PROGRAM
+
+
 class PaletteEntry(NamedTuple):
     """One line of the palette."""
 
     text: str
     """``Area: Verb object``"""
     help: str
+    """Label of its key, and what it does."""
     run: Callable[[], Awaitable[object] | object]
-
-
-class Commands(Protocol):
-    """The application, as the palette needs it."""
-
-    nictop: Nictop
-    glyphs: Glyphs
-
-    def commands(self) -> Iterable[tuple[str, str, Callable[[], object]]]:
-        """Text, help and function of what can be done from any screen."""
-
-    def action_help(self) -> None: ...
-
-    async def action_quit(self) -> None: ...
-
-    async def action_view(self, tab: str) -> None: ...
-
-    async def open_host(self, host: str) -> None: ...
-
-    async def open_link(self, host: str, ifindex: int) -> None: ...
 
 
 class NictopCommands(Provider):
@@ -80,51 +210,79 @@ class NictopCommands(Provider):
                 yield Hit(score, matcher.highlight(command.text), command.run, text=command.text, help=command.help)
 
     def _commands(self) -> Iterator[PaletteEntry]:
-        app = cast("Commands", self.app)
-        general = tuple(_of_all_screens(app))
-        for text, words, run in (*self._of_screen(general), *_views(app), *general, *_hosts(app)):
-            yield PaletteEntry(app.glyphs.text(text), app.glyphs.text(words), run)
+        screen = self.screen
+        if isinstance(screen, FramedScreen):  # not before the first of them is shown
+            for text, words, run in (
+                *self._of_screen(screen),
+                *self._views(screen),
+                *self._general(screen),
+                *_hosts(screen),
+            ):
+                yield PaletteEntry(screen.glyphs.text(text), screen.glyphs.text(words), run)
 
-    def _of_screen(self, general: Iterable[PaletteEntry]) -> Iterator[PaletteEntry]:
-        """Actions of its keys, without those that are `general`."""
+    def _of_screen(self, screen: FramedScreen) -> Iterator[PaletteEntry]:
+        """Actions of its keys, without those of the general commands."""
         seen: set[str] = set()
-        area = next((tab.label for tab in TABS if tab.name == getattr(self.screen, "tab", "")), "")
+        area = next((tab.label for tab in TABS if tab.name == screen.tab), "")
         areas = () if area == "Traffic" else (area, "Display", "Recording")  # a test has other keys than the form
-        known = {command.help.partition("  ")[0] for command in general if command.text.partition(":")[0] in areas}
-        refused = getattr(self.screen, "refused_actions", ())
-        for node, binding, enabled, _ in self.screen.active_bindings.values():
-            wanted = enabled and binding.show and binding.id not in MOVES and key_label(binding.key) not in known
-            if wanted and binding.action not in {*seen, *refused} and not binding.action.startswith("app."):
-                seen.add(binding.action)
-                run = partial(self.app.run_action, binding.action, node)
-                yield PaletteEntry(
-                    f"{area}: {binding.description}", f"{key_label(binding.key)}  {binding.tooltip}", run
-                )
+        known = {
+            command.key
+            for command in general_commands(screen.nictop)
+            if command.text.partition(":")[0] in areas and not command.pane
+        }
+        for node, binding, enabled, _ in screen.active_bindings.values():
+            action = binding.action
+            is_own = binding.show and binding.id not in MOVES | known and not action.startswith("app.")
+            if enabled and is_own and action not in {*seen, *screen.refused_actions}:
+                seen.add(action)
+                words = f"{key_label(binding.key)}  {binding.tooltip}"
+                yield PaletteEntry(f"{area}: {binding.description}", words, partial(self.app.run_action, action, node))
+
+    def _views(self, screen: FramedScreen) -> Iterator[PaletteEntry]:
+        replay = screen.nictop.replay
+        for tab in TABS:
+            if tab.name == "traffic" and replay is not None and not replay.runs:
+                continue
+            run = partial(screen.opener.action_view, tab.name)
+            yield PaletteEntry(f"View: {tab.label}", f"{self._key(tab.name)}  {tab.content}".rstrip(), run)
+
+    def _general(self, screen: FramedScreen) -> Iterator[PaletteEntry]:
+        for command in general_commands(screen.nictop):
+            key = f"{self._key(command.key)} {command.pane}".rstrip() if command.key else ""
+            yield PaletteEntry(command.text, f"{key}  {command.help}".strip(), partial(_run, command, screen))
+
+    def _key(self, name: str) -> str:
+        """Label of the key with an id, as the configuration has it."""
+        return key_label(self.app._keymap.get(name, ALL_KEYS[name].keys).partition(",")[0])
 
 
-def _views(app: Commands) -> Iterator[PaletteEntry]:
-    for number, tab in enumerate(TABS, 1):
-        if tab.name == "traffic" and app.nictop.replay is not None and not app.nictop.replay.runs:
-            continue
-        words = KEYS[tab.name].meaning.partition(": ")[2]
-        yield PaletteEntry(f"View: {tab.label}", f"{number}  {words}".rstrip(), partial(app.action_view, tab.name))
+async def _run(command: GeneralCommand, screen: FramedScreen) -> None:
+    kind: type[FramedScreen] = FramedScreen
+    if command.view:
+        kind = SCREENS.get(command.view, LiveScreen)
+        await screen.opener.action_view(command.view)
+    shown = screen.app.screen
+    result = command.action(shown) if isinstance(shown, kind) else None
+    if isawaitable(result):
+        await result
 
 
-def _of_all_screens(app: Commands) -> Iterator[PaletteEntry]:
-    for command in app.commands():
-        yield PaletteEntry(*command)
-    yield PaletteEntry("Program: Show help", "?  help of this screen", app.action_help)
-    yield PaletteEntry("Program: Quit", "q", app.action_quit)
-
-
-def _hosts(app: Commands) -> Iterator[PaletteEntry]:
+def _hosts(screen: FramedScreen) -> Iterator[PaletteEntry]:
     """Hosts, and their interfaces."""
-    for host in app.nictop.hosts.sessions:
-        yield PaletteEntry(f"Host: Show {host.name}", "its devices", partial(app.open_host, host.name))
-    for host in app.nictop.hosts.sessions:
+    hosts, opener = screen.nictop.hosts, screen.opener
+
+    async def show(host: str) -> None:
+        hosts.choose(host)
+        await opener.action_view("devices")
+
+    for host in hosts.sessions:
+        yield PaletteEntry(f"Host: Show {host.name}", "its devices", partial(show, host.name))
+    for host in hosts.sessions:
         for ifindex, link in host.snapshot.links.items():
-            show = partial(app.open_link, host.name, ifindex)
-            yield PaletteEntry(f"Interface: Show {link.name} on {host.name}", "among the devices of its host", show)
+            open_link = partial(screen.opener.open_link, host.name, ifindex)
+            yield PaletteEntry(
+                f"Interface: Show {link.name} on {host.name}", "among the devices of its host", open_link
+            )
 
 
 class Palette(WithGlyphs, CommandPalette):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
-from nictop.tui.app import AppOutcome, NictopApp
+from nictop.tui.app import NictopApp
 from nictop.tui.keys import checked_keymap
 from nictop.tui.terminal import PLAIN_TERMINALS
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
     from nictop.recording.reader import Recording
     from nictop.traffic.plan.request import RunRequest
+    from nictop.tui.controllers.traffic import FinishedExperiment
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
 
@@ -32,9 +33,9 @@ def run(
     accept_new_host_keys: bool = False,
     request: RunRequest | None = None,
     self_test: bool = False,
-) -> AppOutcome:
+) -> tuple[int, FinishedExperiment]:
     """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on this machine alone,
-    which is started at once. Raises NictopError."""
+    which is started at once. Returns the exit code and what came of the request. Raises NictopError."""
     keys = _keys()
 
     def connect(host: Host, ask: Ask) -> Source:
@@ -62,7 +63,7 @@ def run(
         self_test=self_test,
     )
     _run(app, keys)
-    return app.outcome
+    return app.return_code or 0, app.requested_experiment
 
 
 def show(

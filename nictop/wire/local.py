@@ -28,7 +28,7 @@ from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.inbox import Inbox
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import SourceState
-from nictop.wire.timeout import with_timeout
+from nictop.wire.timeout import ends_within, with_timeout
 
 LIBRARIES = ("nictop", "jeepney")
 HELLO_TIMEOUT = 10.0
@@ -161,7 +161,7 @@ class _Run:
             with contextlib.suppress(ProcessLookupError):
                 if ending is not None:
                     self.process.send_signal(ending)
-            if await _has_ended(self.process, EXIT_TIMEOUT):
+            if await ends_within(self.process, EXIT_TIMEOUT):
                 break
         for drain in drains:
             drain.cancel()
@@ -249,14 +249,6 @@ def library_directories() -> list[str]:
 async def _drain(stream: asyncio.StreamReader | None) -> None:
     while stream is not None and await stream.read(PIPE_READ_BYTES):
         pass
-
-
-async def _has_ended(process: Process, seconds: float) -> bool:
-    try:
-        await with_timeout(seconds, process.wait())
-    except asyncio.TimeoutError:
-        return False
-    return True
 
 
 def _signal_name(number: int) -> str:

@@ -1,5 +1,4 @@
-"""`Source`: what yields the lines of a host. Whoever takes them does not know whether it is a live, remote or recorded
-one."""
+"""`Source`: what yields the lines of a host, in the same way for a live, remote or recorded one."""
 
 from __future__ import annotations
 

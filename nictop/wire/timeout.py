@@ -7,6 +7,7 @@ Replaces `asyncio.wait_for`, which before Python 3.12 loses a cancellation that 
 from __future__ import annotations
 
 import asyncio
+from asyncio.subprocess import Process
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -32,6 +33,15 @@ async def run_until(event: asyncio.Event, work: Coroutine[Any, Any, Result]) -> 
         task.cancel()
         waiter.cancel()
         await asyncio.gather(task, waiter, return_exceptions=True)
+
+
+async def ends_within(process: Process, seconds: float) -> bool:
+    """Whether a process has ended after `seconds` at most."""
+    try:
+        await with_timeout(seconds, process.wait())
+    except asyncio.TimeoutError:
+        return False
+    return True
 
 
 async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:

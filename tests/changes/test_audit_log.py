@@ -121,7 +121,7 @@ def test_several_writers_at_once(tmp_path: Path) -> None:
     assert len(log.changes) == 150 and log.unreadable == 0
 
 
-def test_a_log_that_somebody_keeps_locked_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_stays_locked_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for it hears no key meanwhile."""
     monkeypatch.setattr("nictop.changes.audit_log.LOG_LOCK_TIMEOUT", 0.05)
     path = tmp_path / "nictop" / "changes.jsonl"

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
-from nictop.changes.job import ChangeSpec
+from nictop.changes.guided.set_up import give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.job import ChangeJob, ChangeSpec
 from nictop.changes.script import script
 from nictop.changes.session import ChangeSession
 from nictop.errors import NictopError
+from nictop.model.snapshot import Snapshot
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules import HostFacts
 from nictop.wire.local import LocalSource, probe_command
@@ -34,7 +35,12 @@ DHCP = AddressRequest(None)
 UUID = "77777777-7777-3777-8777-777777777777"
 
 
-def actions(job: GuidedChange) -> tuple[Action, ...]:
+def is_proven(job: ChangeJob, snapshot: Snapshot) -> bool:
+    assert job.proof is not None
+    return job.proof(snapshot).proven
+
+
+def actions(job: ChangeJob) -> tuple[Action, ...]:
     meant = actions_of(job.fix)
     assert isinstance(meant, Actions) and not meant.blanks, meant
     assert script("vm1", job.title, job.fix, lasting=job.lasting).startswith("#!/bin/sh\n")
@@ -177,7 +183,7 @@ def test_without_networkmanager_ip_sets_it_and_the_manager_of_the_host_comes_fir
         "    address 192.0.2.10/24",
     ):
         assert line in text, line
-    assert not job.proof(host.snapshot).proven
+    assert not is_proven(job, host.snapshot)
 
 
 def test_without_networkmanager_routes_and_dhcp_are_typed() -> None:
@@ -208,8 +214,8 @@ def test_queues() -> None:
     for wrong in (0, -1, 5, 10**9):
         assert "1 to 4" in refusal(use_queues, host, link, wrong), wrong
     assert "already" in refusal(use_queues, host, link, 1)
-    assert not job.proof(host.snapshot).proven
-    assert job.proof(host_facts({"base": "kvm-guest"}).snapshot).proven
+    assert not is_proven(job, host.snapshot)
+    assert is_proven(job, host_facts({"base": "kvm-guest"}).snapshot)
 
 
 def test_queues_of_a_driver_that_has_two_kinds() -> None:
@@ -232,9 +238,9 @@ def test_virtual_functions_only_from_none() -> None:
     busy = host_facts({"base": "hypervisor"})
     assert "removes all of them" in refusal(make_vfs, busy, busy.functions["0000:3b:00.0"], 4)
     assert "does not support VFs" in refusal(make_vfs, busy, busy.functions["0000:3b:02.0"], 4)
-    assert not job.proof(host.snapshot).proven
+    assert not is_proven(job, host.snapshot)
     two = make_vfs(host, function, 2)
-    assert two.proof(busy.snapshot).proven
+    assert is_proven(two, busy.snapshot)
 
 
 def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
@@ -256,9 +262,9 @@ def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
     assert len(job.fix.undo) == len(done)
     for wrong in ((), (4,), (-1,), (0, 99)):
         assert "not CPUs" in refusal(spread_interrupts, host, link, wrong), wrong
-    assert not job.proof(host.snapshot).proven
+    assert not is_proven(job, host.snapshot)
     moved = {str(number): {"allowed_cpus": cpu, "effective_cpus": cpu} for number, cpu in cpus.items()}
-    assert job.proof(host_facts({"base": "kvm-guest", "interrupts": moved}).snapshot).proven
+    assert is_proven(job, host_facts({"base": "kvm-guest", "interrupts": moved}).snapshot)
 
 
 def test_interrupts_that_no_name_explains_go_round() -> None:
@@ -292,7 +298,7 @@ async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
         before = managed_host.read_host_facts(manager)
         job = give_address(before, link_of(before, "ens4"), STATIC)
-        assert not job.proof(before.snapshot).proven
+        assert not is_proven(job, before.snapshot)
         carried = await carry(
             changing(manager), keep, ChangeSpec("here", actions(job), job.title, keep_within=300.0), limits=REAL
         )
@@ -300,11 +306,11 @@ async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
         assert "192.0.2.10/24" in manager.run(["ip", "address", "show", "dev", "ens4"])
         shown = manager.run(["nmcli", "-g", "ipv4.method,ipv4.never-default", "con", "show", "ens4"])
         assert shown.split() == ["manual", "yes"]
-        assert job.proof(managed_host.read_host_facts(manager).snapshot).proven
+        assert is_proven(job, managed_host.read_host_facts(manager).snapshot)
 
 
 @needs_networkmanager
-async def test_a_new_profile_that_nobody_keeps_is_gone() -> None:
+async def test_a_new_profile_that_is_not_confirmed_is_removed() -> None:
     with private_networkmanager("ens4") as manager:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
         before, profiles = managed_host.read_host_facts(manager), manager.profiles()

@@ -100,7 +100,7 @@ async def test_a_plan_changes_nothing(place: Namespace) -> None:
     assert carried.end.outcome == "cancelled" and state(place) == before and not carried.log
 
 
-async def test_what_nobody_keeps_is_undone_by_the_host(place: Namespace) -> None:
+async def test_an_unconfirmed_change_is_rolled_back_by_the_host(place: Namespace) -> None:
     before = state(place)
     seen = []
 
@@ -183,7 +183,7 @@ async def test_a_link_with_the_default_route_takes_a_second_yes(place: Namespace
 
 
 async def test_two_nictops_at_one_link(place: Namespace) -> None:
-    """The second is refused; the first goes on."""
+    """The second is refused; the first continues."""
     others: list[str] = []
     first_applied, second_ended = asyncio.Event(), asyncio.Event()
     log: list[LoggedChange] = []

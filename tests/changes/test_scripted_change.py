@@ -73,7 +73,7 @@ async def test_a_change_that_is_kept() -> None:
     assert probe.requests[-2].inventory, "the finding is looked at anew"
 
 
-async def test_a_change_that_is_undone_when_nobody_keeps_it() -> None:
+async def test_an_unconfirmed_change_is_rolled_back() -> None:
     probe = ScriptedProbe(apply=[(*APPLIED, line("undoing", "nobody said so in time"), line("undone", "late"))])
     carried = await carry(probe, only_apply)
     assert carried.kinds == ["Prepared", "Applying", "Applied", "Undoing", "ChangeEnded"]
@@ -210,7 +210,7 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
     assert probe.steps.count("prepare") == 4
 
 
-async def test_new_values_that_nobody_kept_are_not_called_kept() -> None:
+async def test_new_values_that_were_not_confirmed_are_not_reported_as_kept() -> None:
     many = [(PREPARED,), *((replace(PREPARED, plan=(DONE,)),),) * 2000]
     probe = ScriptedProbe(prepare=many, apply=[(line("applying"), line("applied", deadline=10.0), LOST, LIVE)])
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))

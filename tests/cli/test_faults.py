@@ -176,9 +176,7 @@ def test_ctrl_z_without_a_shell_to_go_back_to_suspends_nothing(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("arguments", [(), ("demo",), ("replay", DEMO)])
-def test_a_terminal_that_takes_lines_only_is_told_what_to_use_instead(
-    arguments: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_on_a_dumb_terminal_the_error_names_an_alternative(arguments: tuple[str, ...], tmp_path: Path) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), TERM="dumb")
     with TerminalProgram([*NICTOP, *arguments], tmp_path, variables, (80, 24)) as screen:
         assert screen.wait_for_end() == 2

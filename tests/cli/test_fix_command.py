@@ -222,7 +222,7 @@ def test_whatever_is_not_yes_is_no(sick: PrivateNetworkManager, tmp_path: Path, 
 
 @needs_networkmanager
 @pytest.mark.parametrize("stdin", ["nowhere", "ends"])
-def test_where_nobody_can_answer_nothing_is_done(sick: PrivateNetworkManager, tmp_path: Path, stdin: str) -> None:
+def test_without_a_terminal_to_answer_nothing_is_done(sick: PrivateNetworkManager, tmp_path: Path, stdin: str) -> None:
     before = picture(sick)
     words = ("fix", "local", RULE, "ens4", "--allow-changes", "--fill", FILL)
     place = subprocess.DEVNULL if stdin == "nowhere" else subprocess.PIPE
@@ -235,7 +235,7 @@ def test_where_nobody_can_answer_nothing_is_done(sick: PrivateNetworkManager, tm
 
 
 @needs_networkmanager
-def test_nobody_keeps_it(sick: PrivateNetworkManager, tmp_path: Path) -> None:
+def test_without_confirmation_it_is_rolled_back(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "5", "--fill", FILL) as fixing:
         fixing.until("Apply on local?")

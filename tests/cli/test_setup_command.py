@@ -16,7 +16,6 @@ import pytest
 from nictop.changes.actions import Actions, actions_of
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided.set_up import use_queues
-from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
 from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.host import always, wait_until_read
@@ -96,7 +95,7 @@ async def test_what_is_not_proven_is_not_kept(
         job = use_queues(session.facts, link, 2 if before != ["2", "2"] else 3)
         actions = actions_of(job.fix)
         assert isinstance(actions, Actions)
-        guided = replace(ChangeJob.of_set_up("here", job), proof=lambda _: GoalCheck(False, "nothing of the kind"))
+        guided = replace(job, proof=lambda _: GoalCheck(False, "nothing of the kind"))
         options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
         change = ChangeSession(session, guided.spec(actions.actions, 5.0))
         assert await ChangeDialog(options, guided, change).run() == 1

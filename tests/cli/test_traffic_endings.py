@@ -105,7 +105,7 @@ def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> No
 
 @needs_namespaces
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_interrupted_is_told_as_one_that_was_stopped(state: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_is_reported_as_stopped(state: Path, number: signal.Signals) -> None:
     mark = uuid.uuid4().hex
     arguments = ("--self-test", "--time", "60", "--interval", "0.2", "--bitrate", "50M", "--format", "json")
     process = start_nictop(state, mark, *arguments)
@@ -142,7 +142,7 @@ def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None
 
 
 @needs_namespaces
-def test_nobody_reads_the_result(state: Path) -> None:
+def test_the_reader_of_the_result_is_closed(state: Path) -> None:
     """``nictop traffic … | true``"""
     process = start_nictop(state, uuid.uuid4().hex, *QUICK, *LIMITED)
     assert process.stdout is not None
@@ -157,7 +157,7 @@ def test_nobody_reads_the_result(state: Path) -> None:
 
 
 @needs_namespaces
-def test_somebody_is_asked_for_a_change(state: Path) -> None:
+def test_the_user_is_asked_for_a_change(state: Path) -> None:
     """stdin is a terminal: enter is the answer."""
     keyboard, terminal = pty.openpty()
     process = subprocess.Popen(
@@ -211,7 +211,7 @@ class Terminal:
                 raise AssertionError(self.seen[-2000:]) from None
 
     def end(self) -> int:
-        """Read what is left; its exit code. AssertionError when it goes on."""
+        """Read what is left; its exit code. AssertionError when it does not end."""
         while True:
             readable, _, _ = select.select([self.keyboard], [], [], LIMIT)
             assert readable, self.seen[-2000:]

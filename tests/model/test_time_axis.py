@@ -15,7 +15,6 @@ from nictop.model.time_axis import (
     axis_time,
     clock_of,
     clock_text,
-    common_times,
     wall_clock_lead,
 )
 from nictop.probe.records import Clock, Hello, Line, Pong
@@ -35,7 +34,7 @@ def test_the_newest_estimate_is_stored_until_a_reboot() -> None:
     snapshot = advance(greeted(clock=first), Line(clock=second))
     assert clock_of(snapshot, HERE) is second
     again = advance(snapshot, Line(hello=HELLO))
-    assert clock_of(again, HERE) is second, "the probe was started anew, the clock goes on"
+    assert clock_of(again, HERE) is second, "the probe was started anew, the clock continues"
     rebooted = advance(snapshot, Line(hello=replace(HELLO, boot_id="another")))
     assert clock_of(rebooted, HERE) is None
 
@@ -55,7 +54,6 @@ def test_uncertainty_grows_with_age() -> None:
     assert (now.time, now.uncertainty) == (5000.0, 0.001)
     assert earlier.time == 4940.0
     assert earlier.uncertainty == pytest.approx(0.001 + 60 * MAX_CLOCK_DRIFT)
-    assert common_times(clock, (5040.0, 5100.0)) == (4940.0, 5000.0)
 
 
 @given(

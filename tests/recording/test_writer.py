@@ -255,9 +255,9 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
 
 
 class SwitchedRecorder:
-    """Records nothing; `going` as it is set."""
+    """Records nothing; `running` as it is set."""
 
-    going = False
+    running = False
 
     def record(self, host: str, item: object, now: float) -> None:
         pass
@@ -278,7 +278,7 @@ async def test_while_it_is_recorded_a_source_reads_the_queues_of_all_devices() -
     assert await receive(inventory(*devices)) == []
     await wrapped.request(Request(watch=(3,)))
     assert source.requests == [Request(watch=(3,))]
-    recorder.going = True
+    recorder.running = True
     assert await receive(counters(1.0, {})) == [(3, 2)]
     assert await receive(counters(2.0, {})) == []
     assert await receive(inventory(*devices, link(4, "ens256", device="0000:03:00.0"))) == [(3, 2, 4)]
@@ -286,5 +286,5 @@ async def test_while_it_is_recorded_a_source_reads_the_queues_of_all_devices() -
     assert source.requests[-1] == Request(watch=(2, 3, 4), interval=0.5)
     await wrapped.request(Request(machine=True))
     assert source.requests[-1] == Request(machine=True)
-    recorder.going = False
+    recorder.running = False
     assert await receive(counters(3.0, {})) == [(2,)]

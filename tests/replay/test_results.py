@@ -47,7 +47,7 @@ def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, w
     )
 
 
-def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_runs_only_the_last_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MAX_RECORDED_RUNS", 1)
     found = results_until.__wrapped__()
     assert [one.result.plan.streams for one in found.runs] == [4]

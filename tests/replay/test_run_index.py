@@ -102,7 +102,7 @@ EMPTY = (Snapshot.empty("a"), Snapshot.empty("b"))
 
 
 @given(plans())
-def test_a_plan_comes_back_from_what_was_asked(plan: RunPlan) -> None:
+def test_a_plan_is_made_again_from_the_requests(plan: RunPlan) -> None:
     if not plan_problems(plan):
         assert recorded_plan(*asked(plan), EMPTY) == plan
 

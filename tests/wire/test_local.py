@@ -217,7 +217,7 @@ async def test_a_cancelled_consumer_leaves_no_process() -> None:
     assert gone(pid)
 
 
-async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_while_no_items_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines wait in an inbox with an end; a reader that is held up by it does not hold up the end."""
     monkeypatch.setattr(inbox, "MAX_QUEUED_BYTES", 3000)
     code = "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' * 999}}))"

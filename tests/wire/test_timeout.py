@@ -89,7 +89,7 @@ async def test_what_waited_ends_with_who_waited() -> None:
 
 
 async def test_what_came_while_this_process_stood_still_is_given() -> None:
-    """As with a probe whose line waits in the pipe when a stopped program goes on: it has not been silent."""
+    """As with a probe whose line waits in the pipe when a stopped program is resumed: it has not been silent."""
     loop = asyncio.get_running_loop()
     child = await asyncio.create_subprocess_exec("sh", "-c", "read go; echo line; read end", stdin=PIPE, stdout=PIPE)
     assert child.stdin is not None and child.stdout is not None

@@ -1,17 +1,18 @@
 """Guided set-up of a NIC: the commands, their rollback, how they are made persistent, and the check of the result.
 
-Pure. Each function returns a `GuidedChange`, whose fix is applied like that of a finding (`actions`, `session`,
-`script`). Raises NictopError for what this host or this NIC does not support.
+Pure. Each function returns a `ChangeJob`, which is applied like that of a finding (`actions`, `session`, `script`).
+Raises NictopError for what this host or this NIC does not support.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided.address import AddressRequest, address_fix, check_address
 from nictop.changes.guided.address_files import address_files, address_now
+from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
@@ -28,20 +29,7 @@ VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 LASTING_AFFINITY = "Use an irqbalance policy script, or a systemd unit that runs these commands at boot."
 
 
-@dataclass(frozen=True)
-class GuidedChange:
-    """A set-up that can be applied. Texts may contain what the host has sent."""
-
-    title: str
-    subject: str
-    fix: Fix
-    lasting: tuple[Fix, ...]
-    """Fixes that make it persistent, if `fix` is not; applied as changes of their own, or by the user."""
-    proof: Callable[[Snapshot], GoalCheck]
-    """Checks a snapshot whose inventory was read after the change."""
-
-
-def give_address(host: HostFacts, link: Link, request: AddressRequest) -> GuidedChange:
+def give_address(host: HostFacts, link: Link, request: AddressRequest) -> ChangeJob:
     """Set the address of a NIC in its NetworkManager profile, which is renamed and bound to it, or in a new profile. On
     a host without NetworkManager: until reboot, with the fixes that make it persistent."""
     check_address(host, link, request)
@@ -66,10 +54,10 @@ def give_address(host: HostFacts, link: Link, request: AddressRequest) -> Guided
         text = f"{link.name} has {', '.join(of_family) or 'no address'}"
         return GoalCheck(found and not unwanted, text + (", and a default route" if routed else ""))
 
-    return GuidedChange(f"set IP address of {link.name} ({how})", link.name, fix, lasting, proof)
+    return ChangeJob(host.name, f"set IP address of {link.name} ({how})", link.name, fix, lasting, proof=proof)
 
 
-def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:
+def use_queues(host: HostFacts, link: Link, queues: int) -> ChangeJob:
     """Set the number of queues in each direction (``ethtool -L``)."""
     channels = link.ethtool.channels
     if channels is None:
@@ -89,10 +77,10 @@ def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:
         number = receive_queues(found) if found is not None else 0
         return GoalCheck(number == queues, f"{link.name} has {number} receive queues")
 
-    return GuidedChange(f"set {queues} queues on {link.name}", link.name, now, (lasting,), proof)
+    return ChangeJob(host.name, f"set {queues} queues on {link.name}", link.name, now, (lasting,), proof=proof)
 
 
-def make_vfs(host: HostFacts, function: PciFunction, number: int) -> GuidedChange:
+def make_vfs(host: HostFacts, function: PciFunction, number: int) -> ChangeJob:
     """Create virtual functions on a physical function that has none."""
     sriov = function.sriov
     if sriov is None or not sriov.total_vfs:
@@ -112,7 +100,7 @@ def make_vfs(host: HostFacts, function: PciFunction, number: int) -> GuidedChang
         return GoalCheck(there == number == seen, f"{function.address} has {there} VFs")
 
     title = f"create {number} VFs on {function.address}"
-    return GuidedChange(title, function.address, fix, _lasting_vfs(host, function, number), proof)
+    return ChangeJob(host.name, title, function.address, fix, _lasting_vfs(host, function, number), proof=proof)
 
 
 def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[Fix, ...]:
@@ -129,7 +117,7 @@ def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[F
     return ()
 
 
-def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> GuidedChange:
+def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> ChangeJob:
     """Set the affinity of the interrupts of a NIC to these CPUs, one after the other (`interrupt_cpus`)."""
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
@@ -156,7 +144,7 @@ def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> Guide
 
     lasting = Fix("here", "Make persistent", (), True, (), LASTING_AFFINITY)
     title = f"set IRQ affinity of {link.name} to CPUs {format_cpu_list(wanted)}"
-    return GuidedChange(title, link.name, fix, (lasting,), proof)
+    return ChangeJob(host.name, title, link.name, fix, (lasting,), proof=proof)
 
 
 def _goes_to(interrupt: Interrupt | None, cpu: int) -> bool:

@@ -70,9 +70,9 @@ def allowed_by(options: argparse.Namespace, host: Host) -> bool:
 def hosts_of(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
     """The host that is changed, then `beside`. Raises NictopError for a word that is not a host, or if the first one
     means several."""
-    meant = wanted_hosts([word])
-    if len(meant) != 1:
-        raise NictopError(f"{word} is a group of {len(meant)} hosts; a change applies to one host")
+    hosts = wanted_hosts([word])
+    if len(hosts) != 1:
+        raise NictopError(f"{word} is a group of {len(hosts)} hosts; a change applies to one host")
     return wanted_hosts([word, *beside])
 
 

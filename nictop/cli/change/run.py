@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession
@@ -118,18 +118,18 @@ async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> 
         job = job_of(options, session.facts)
         actions = actions_of(job.fix)
         if options.script:
-            return output.write(_setup_script(session.name, job, actions))
+            return output.write(_setup_script(job, actions))
         if isinstance(actions, ManualOnly):
             raise NictopError(f"nictop cannot apply this: {clean(actions.why)}", "--script prints the commands")
-        return await _run_change(options, session, ChangeJob.of_set_up(session.name, job), actions.actions)
+        return await _run_change(options, session, job, actions.actions)
 
 
-def _setup_script(host: str, job: GuidedChange, actions: Actions | ManualOnly) -> str:
+def _setup_script(job: ChangeJob, actions: Actions | ManualOnly) -> str:
     commands = actions.commands if isinstance(actions, Actions) else None
-    return script(host, job.title, job.fix, commands=commands, lasting=job.lasting)
+    return script(job.host, job.title, job.fix, commands=commands, lasting=job.lasting)
 
 
-def job_of(options: argparse.Namespace, host: HostFacts) -> GuidedChange:
+def job_of(options: argparse.Namespace, host: HostFacts) -> ChangeJob:
     """The change that the options request of this host. Raises NictopError if it is not possible."""
     if options.job == "vfs":
         return make_vfs(host, _function(host, options.nic), options.number)

@@ -16,14 +16,15 @@ def run(options: argparse.Namespace) -> int:
 
     with termination_as_interrupt() as signals:
         try:
-            return run_app(
+            code, _ = run_app(
                 wanted,
                 interval=options.interval,
                 glyphs=screen_glyphs(options),
                 sudo=options.sudo,
                 allow_changes=options.allow_changes,
                 accept_new_host_keys=options.accept_new_host_keys,
-            ).code
+            )
+            return code
         except (KeyboardInterrupt, OSError):
             if not signals:
                 raise

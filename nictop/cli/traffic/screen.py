@@ -25,7 +25,7 @@ def run_on_screen(options: argparse.Namespace, request: RunRequest) -> int:
 
     with termination_as_interrupt() as got:
         try:
-            left = run(
+            code, experiment = run(
                 hosts,
                 interval=options.interval,
                 glyphs=screen_glyphs(options),
@@ -39,8 +39,8 @@ def run_on_screen(options: argparse.Namespace, request: RunRequest) -> int:
                 raise
     if got:  # the result is not read, and the terminal may be gone
         return 128 + got[0]
-    for sentence in (*left.notes, *filter(None, (left.trouble,))):
+    for sentence in (*experiment.notes, *filter(None, (experiment.trouble,))):
         output.print_status(clean(sentence))
-    if left.results:
-        print_measured(options, left.results, left.trouble)
-    return left.code or exit_code(left.results, left.trouble)
+    if experiment.results:
+        print_measured(options, experiment.results, experiment.trouble)
+    return code or exit_code(experiment.results, experiment.trouble)

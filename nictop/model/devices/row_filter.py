@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from nictop.model.devices.overview import NicRow
 from nictop.model.facts.hardware import pci_name
+from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import state_text
 
@@ -158,7 +159,7 @@ def _number_test(key: str, sign: str, search_text: str) -> tuple[str, Test | Non
 
 
 def _contains(keys: tuple[str, ...], search_text: str) -> Test:
-    network = _network(search_text) if "address" in keys else None
+    network = parse_network(search_text) if "address" in keys and "/" in search_text else None
 
     def test(row: NicRow) -> bool:
         for key in keys:
@@ -176,19 +177,6 @@ def _is(key: str, search_text: str) -> Test:
 
 def _not(test: Test) -> Test:
     return lambda row: not test(row)
-
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def _network(text: str) -> Network | None:
-    """The network of ``192.0.2.0/24``, or of one of its addresses with prefix length; None: not a network."""
-    if "/" not in text:
-        return None
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return None
 
 
 def _is_in(address: str, network: Network) -> bool:

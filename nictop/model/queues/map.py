@@ -13,7 +13,7 @@ from typing import Literal
 
 from nictop.model.queues.driver_counters import QueuePositions, Side
 from nictop.model.queues.plan import PlannedQueue, QueueInterrupt, queue_plan
-from nictop.model.rates.links import QueueRates, Rates
+from nictop.model.rates.links import QueueRates, Rates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.records import Link
@@ -235,7 +235,7 @@ def _row(
     tx = sources.side("tx", number, queue.tx_positions)
     has_rx = queue.has_rx or ("rx", number) in sources.qstats
     has_tx = queue.has_tx or ("tx", number) in sources.qstats
-    interrupts = _sum_of(one.per_second for one in loads if not one.interrupt.shared)
+    interrupts = sum_known(one.per_second for one in loads if not one.interrupt.shared)
     effective = _union(one.interrupt.effective for one in loads)
     allowed = _union(one.interrupt.allowed for one in loads)
     channel = queue.channel
@@ -289,11 +289,6 @@ def _union(lists: Iterable[tuple[int, ...] | None]) -> tuple[int, ...] | None:
     return tuple(sorted(set().union(*known))) if known else None
 
 
-def _sum_of(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
 def _total(rows: list[QueueRow], loads: Iterable[InterruptLoad]) -> QueueRow:
     """The sum row. An interrupt shared by several queues is counted once."""
     all_loads = tuple(sorted(loads, key=lambda one: one.interrupt.number))
@@ -303,16 +298,16 @@ def _total(rows: list[QueueRow], loads: Iterable[InterruptLoad]) -> QueueRow:
         queue=None,
         has_rx=any(row.has_rx for row in rows),
         has_tx=any(row.has_tx for row in rows),
-        rx_packets=_sum_of(row.rx_packets for row in rows),
-        rx_bits=_sum_of(row.rx_bits for row in rows),
-        rx_drops=_sum_of(row.rx_drops for row in rows),
-        tx_packets=_sum_of(row.tx_packets for row in rows),
-        tx_bits=_sum_of(row.tx_bits for row in rows),
-        tx_drops=_sum_of(row.tx_drops for row in rows),
+        rx_packets=sum_known(row.rx_packets for row in rows),
+        rx_bits=sum_known(row.rx_bits for row in rows),
+        rx_drops=sum_known(row.rx_drops for row in rows),
+        tx_packets=sum_known(row.tx_packets for row in rows),
+        tx_bits=sum_known(row.tx_bits for row in rows),
+        tx_drops=sum_known(row.tx_drops for row in rows),
         offered=tuple(name for name in RATE_NAMES if any(name in row.offered for row in rows)) if rows else RATE_NAMES,
         napis=tuple(dict.fromkeys(napi for row in rows for napi in row.napis)),
         loads=all_loads,
-        interrupts=_sum_of([*(one.per_second for one in all_loads), *channels]),
+        interrupts=sum_known([*(one.per_second for one in all_loads), *channels]),
         allowed=_union(row.allowed for row in rows),
         effective=_union(row.effective for row in rows),
         local=all(local_flags) if local_flags else None,

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 from nictop.model.queues.driver_counters import QueuePositions, Side
 from nictop.model.queues.map import counter_sources
 from nictop.model.queues.plan import QueuePlan
-from nictop.model.rates.links import Rates
+from nictop.model.rates.links import Rates, sum_known
 from nictop.model.window import RATES_WINDOW_SECONDS
 
 Key = TypeVar("Key")
@@ -28,7 +28,7 @@ class Trends(Generic[Key]):
         self._values: dict[int, tuple[Rates, Mapping[Key, float | None]]] = {}
         """By id of the part; the part is stored, so that its id is unique."""
         self._cells: dict[object, dict[Key, list[float | None]]] = {}
-        """Answers for the present parts: a screen is drawn more often than a part is added."""
+        """Cache for the present parts: a screen is drawn more often than a part is added."""
 
     def update(
         self, parts: Sequence[Rates], source: object, read: Callable[[Rates], Mapping[Key, float | None]]
@@ -43,10 +43,10 @@ class Trends(Generic[Key]):
 
     def cells(self, keys: Sequence[Key], width: int) -> dict[Key, list[float | None]]:
         """The last minute of each key in `width` cells, newest last: means; None where nothing is known."""
-        asked = (tuple(keys), width)
-        found = self._cells.get(asked)
+        cache_key = (tuple(keys), width)
+        found = self._cells.get(cache_key)
         if found is None:
-            found = self._cells[asked] = {}
+            found = self._cells[cache_key] = {}
             parts = list(self._values.values())
             covered = cells_of_parts([part.elapsed for part, _ in parts], width)
             for key in keys:
@@ -92,8 +92,7 @@ def queue_rates(plan: QueuePlan, ifindex: int, rates: Rates) -> dict[QueueKey, f
             packets, bits, _ = sources.side(side, queue.number, positions)
             found[side, queue.number] = packets if packets is not None else bits
         own = [rates.interrupts.get(one.number) for one in queue.interrupts if not one.shared]
-        known = [sum(cpus.values()) for cpus in own if cpus is not None]
-        found["irq", queue.number] = sum(known) if known else None
+        found["irq", queue.number] = sum_known(sum(cpus.values()) if cpus is not None else None for cpus in own)
     return found
 
 

@@ -7,9 +7,9 @@ direction are consistent with that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.rates.load import (
@@ -27,7 +27,9 @@ from nictop.model.rates.load import (
 )
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters
 
-__all__ = ["CpuShares", "LinkRates", "QueueRates", "Rates", "VfRates", "rates", "vf_rates"]
+__all__ = ["CpuShares", "LinkRates", "QueueRates", "Rates", "VfRates", "rates", "sum_known", "vf_rates"]
+
+Number = TypeVar("Number", int, float)
 
 COUNTER_RANGES = (1 << 32, 1 << 64)
 """Sizes of drivers' counters. The width is not known: a counter that was in the last quarter and is now in the first
@@ -152,6 +154,12 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
 
 
 # ------------------------------------------------------------------------------------------------------ one counter
+
+
+def sum_known(values: Iterable[Number | None]) -> Number | None:
+    """The sum of the known values; None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _per_second(delta: int | None, elapsed: float, factor: int = 1) -> float | None:

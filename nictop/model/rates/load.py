@@ -15,9 +15,6 @@ from nictop.probe.records import Counters, MachineInterrupt
 COUNTER_RANGE = 1 << 32
 """Range of unsigned int, used by kernel_stat, softnet_data and irq_desc (include/linux/kernel_stat.h)."""
 
-SUM_COLUMN = -1
-"""CPU id in a line of /proc/interrupts with one sum only (ERR, MIS)."""
-
 MAX_CPU_SHARE = 1.5
 """CPU shares above this come from two samples that do not belong together."""
 

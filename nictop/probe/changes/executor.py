@@ -254,7 +254,7 @@ class Executor:
         self._send_line({"time": now, "id": change_id, "kind": kind, "text": text})
 
     def _send_line(self, fields: dict[str, object]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the probe's loop notices that; the change goes on
+        with contextlib.suppress(BrokenPipeError):  # the probe's loop notices that; the change continues
             self._report(fields)
 
 

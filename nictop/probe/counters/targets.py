@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nictop.probe.records import Inventory
 
     class Targets(TypedDict):
-        """What an inventory passes to `CounterReader.learn` and to the scheduler."""
+        """What an inventory passes to `CounterReader.set_targets` and to the scheduler."""
 
         interrupts: list[int]
         """IRQ numbers."""

@@ -86,9 +86,9 @@ class InventoryScheduler:
         self._signals = NetworkManagerSignals(bus_address())
         self._connect(self._signals, now)
 
-    def request(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
+    def request(self, reason: str, now: float, *, at_once: bool = False, forced: bool = False) -> None:
         """Request an inventory, see `Debouncer.request`."""
-        self._debouncer.request(reason, now, immediate=at_once, forced=asked)
+        self._debouncer.request(reason, now, immediate=at_once, forced=forced)
 
     def set_recheck(self, wanted: bool, now: float) -> None:
         """Take an inventory every few seconds from now on, or stop doing so. Unchanged ones are not passed on."""

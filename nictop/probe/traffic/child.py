@@ -128,7 +128,7 @@ class TrafficChild:
             if self._exited:
                 self.close()  # a process outside the group has them open
             else:
-                self.terminate(now)  # it goes on without output, and cannot be observed
+                self.terminate(now)  # it runs without output, and cannot be observed
         return self._exited and not (self.outputs or self.start_pipe >= 0)
 
     def next_deadline(self, now: float) -> float:

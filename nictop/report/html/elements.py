@@ -77,6 +77,6 @@ def _cell(content: str, tag: str, number: bool) -> Html:
     return element(tag, content, class_="number" if number else "")
 
 
-def details_element(summary: str, *children: str, open_: bool = False, id_: str = "") -> Html:
+def details_element(summary: str, *children: str, open_: bool = False) -> Html:
     """``details``: the children are visible when the summary has been clicked, or `open_`."""
-    return element("details", element("summary", summary), *children, open_=open_, id_=id_)
+    return element("details", element("summary", summary), *children, open_=open_)

@@ -9,8 +9,10 @@ input.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
+
+from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 
 POOL_24 = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/4")
 """Networks whose /24 parts replace a /24, in this order."""
@@ -42,8 +44,8 @@ class AddressAliases:
         self._sixteens = {one >> 16 for one in self._fours}
         self._twenty_fours = {one >> 8 for one in self._fours}
         self._prefixes_seen = {int(one) >> 64 for one in seen if one.version == 6}
-        known = (_network(one) for one in networks)
-        self._wide = sorted({one for one in known if one is not None and 8 <= one.prefixlen < 24})
+        known = (parse_network(one) for one in networks)
+        self._wide = sorted({one for one in known if isinstance(one, IPv4Network) and 8 <= one.prefixlen < 24})
         self._pools = {
             24: _parts(POOL_24, 24, self._twenty_fours),
             16: _parts(POOL_16, 16, self._sixteens),
@@ -147,22 +149,6 @@ class AddressAliases:
                 number += 1
             self._used[kind] = self._numbers[key] = number
         return self._numbers[key]
-
-
-def parse_ip_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The IP address in a text; None if it is not one."""
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
-
-
-def _network(text: str) -> IPv4Network | None:
-    try:
-        network = ip_network(text, strict=False)
-    except ValueError:
-        return None
-    return network if isinstance(network, IPv4Network) else None
 
 
 def _parts(pool: Iterable[str], length: int, seen: Collection[int]) -> Iterator[int]:

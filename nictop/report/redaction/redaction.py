@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.probe.records import Address, Link
-from nictop.report.redaction.addresses import AddressAliases, parse_ip_address
+from nictop.report.redaction.addresses import AddressAliases
 from nictop.report.redaction.fields import (
     ALL_FIELDS,
     FIELDS_WITHOUT_NAMES,

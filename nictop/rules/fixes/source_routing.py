@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from nictop.model.text.ip_addresses import Network, parse_ip_address, parse_network
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, command, print_lines
@@ -51,7 +51,7 @@ class Route:
 
 def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
     """Fixes for those addresses of the link whose packets leave by another NIC."""
-    own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ROUTED_ADDRESSES]
+    own = tuple(one for one in addresses if _network(one) is not None)[:MAX_ROUTED_ADDRESSES]
     table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
     arp: tuple[Fix, ...] = ()
     if any(one.family == "ipv4" for one in own) and not host.inventory.settings.sysctl.get(ARP_FILTER):
@@ -72,32 +72,20 @@ def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Addres
 def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
     """The subnets of the addresses, and a default route by a gateway that is in one of them."""
     for one in addresses:
-        network = network_of(one)
+        network = _network(one)
         if network is None:
             continue
         yield Route(one.family, str(network), one.address if one.family == "ipv4" else None, None)
         every = "0.0.0.0/0" if one.family == "ipv4" else "::/0"
         for route in (route for known in (link, *host.links) for route in known.default_routes):
-            gateway = parsed_address(route.gateway or "")
+            gateway = parse_ip_address(route.gateway or "")
             if route.family == one.family and gateway is not None and gateway in network:
                 yield Route(one.family, every, None, route.gateway)
                 break
 
 
-def network_of(address: Address) -> IPv4Network | IPv6Network | None:
-    """Its subnet; None: not an address."""
-    try:
-        return ip_network(f"{address.address}/{address.prefix_length}", strict=False)
-    except ValueError:
-        return None
-
-
-def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
-    """None: not an IP address."""
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
+def _network(address: Address) -> Network | None:
+    return parse_network(f"{address.address}/{address.prefix_length}")
 
 
 def _ip(family: str) -> tuple[str, ...]:

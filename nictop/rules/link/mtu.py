@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -98,8 +98,5 @@ def _addressed(host: HostFacts) -> Iterator[tuple[Link, str, str]]:
 
 
 def _network(address: str, prefix: int) -> str | None:
-    try:
-        found = ipaddress.ip_network(f"{address}/{prefix}", strict=False)
-    except ValueError:
-        return None
-    return str(found) if found.num_addresses > 2 and not found.is_link_local else None
+    found = parse_network(f"{address}/{prefix}")
+    return str(found) if found is not None and found.num_addresses > 2 and not found.is_link_local else None

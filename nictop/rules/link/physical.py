@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from nictop.model.text import units
+from nictop.model.text.words import on_off
 from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -43,7 +44,7 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
             continue
         evidence = [Evidence("duplex", f"half, at {units.link_speed(settings.speed)}", f"ethtool {link.name}")]
         if settings.autonegotiation is not None:
-            evidence.append(Evidence("autonegotiation", _on_off(settings.autonegotiation), f"ethtool {link.name}"))
+            evidence.append(Evidence("autonegotiation", on_off(settings.autonegotiation), f"ethtool {link.name}"))
         yield link_finding(
             "warning",
             host,
@@ -120,10 +121,6 @@ def mode_speed(mode: str) -> int:
 def _fastest_text(settings: LinkSettings) -> str:
     fastest = max(map(mode_speed, settings.advertised), default=0)
     return units.link_speed(fastest) if fastest else "none"
-
-
-def _on_off(flag: bool) -> str:
-    return "on" if flag else "off"
 
 
 @host_rule("link and path", "warning", yields_to=("duplex_is_half",), uses=("ethtool.settings",))
@@ -274,7 +271,7 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         ]
         pause = link.ethtool.pause
         if pause is not None:
-            value = f"receive {_on_off(pause.rx)}, transmit {_on_off(pause.tx)}"
+            value = f"receive {on_off(pause.rx)}, transmit {on_off(pause.tx)}"
             evidence.append(Evidence("flow control", value, f"ethtool -a {link.name}"))
         yield link_finding(
             "info",

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import ip_network
 
+from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.profiles import global_addresses
-from nictop.rules.fixes.source_routing import ARP_FILTER, parsed_address, source_routing_fixes
+from nictop.rules.fixes.source_routing import ARP_FILTER, source_routing_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Family, Outcomes, host_rule
@@ -94,7 +94,7 @@ def _overlaps(host: HostFacts, family: str) -> Iterator[tuple[Link, Link, str, t
 
 def _routes_within(link: Link, family: str, first: int, last: int) -> Iterator[SubnetRoute]:
     for route in link.subnet_routes:
-        peer = None if route.narrower else parsed_address(route.peer)
+        peer = None if route.narrower else parse_ip_address(route.peer)
         if peer is not None and family == f"ipv{peer.version}" and first <= int(peer) <= last:
             yield route
 
@@ -113,11 +113,8 @@ def _networks(host: HostFacts, family: str) -> Iterator[tuple[int, int, Link]]:
 @lru_cache(maxsize=4096)
 def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
     """First and last address as numbers; None: no subnet with room for another host."""
-    try:
-        network = ip_network(f"{address}/{prefix_length}", strict=False)
-    except ValueError:
-        return None
-    if not 0 < prefix_length < network.max_prefixlen - 1:
+    network = parse_network(f"{address}/{prefix_length}")
+    if network is None or not 0 < prefix_length < network.max_prefixlen - 1:
         return None
     return int(network.network_address), int(network.broadcast_address)
 

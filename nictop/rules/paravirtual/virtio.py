@@ -12,7 +12,7 @@ from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import hypervisor_queue_fixes, is_used, link_finding, mac_or_placeholder
+from nictop.rules.subjects import is_used, link_finding, mac_or_placeholder
 
 EMULATED_NICS = {
     "e1000": "Intel 82540/82545",
@@ -92,7 +92,7 @@ def hypervisor_offers_one_queue(host: HostFacts) -> Outcomes:
             "one queue provided by the hypervisor" + (f", CPU {hot} saturated" if hot is not None else ""),
             evidence=tuple(evidence),
             why="All packets are received by one CPU. That is sufficient until this CPU is saturated.",
-            fixes=(*hypervisor_queue_fixes(host, link, queues), *rps_fixes(host, link)),
+            fixes=(*_hypervisor_queue_fixes(host, link, queues), *rps_fixes(host, link)),
         )
 
 
@@ -243,3 +243,45 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
 
 def _bring_up(primaries: list[Link]) -> tuple[Command, ...]:
     return tuple(command("ip", "link", "set", "dev", port.name, "up") for port in primaries)
+
+
+def _hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
+    """Fixes on the hypervisor that offer more queues to a virtio NIC."""
+    address = mac_or_placeholder(link)
+    fixes: dict[WhereToType, Fix] = {
+        "proxmox": Fix(
+            "proxmox",
+            f"Set {queues} queues",
+            (command("qm", "set", "<ID>", "--net<N>", f"virtio={address},bridge=<BRIDGE>,queues={queues}"),),
+            persistent=True,
+            note=f"<N> is the number of the net<N> line with {address} in `qm config <ID>`. The command replaces the "
+            "whole line: repeat its other options (tag, firewall, mtu). Then stop and start the VM.",
+        ),
+        "libvirt": Fix(
+            "libvirt",
+            f"Set {queues} queues",
+            (command("virsh", "edit", "<DOMAIN>"),),
+            persistent=True,
+            note=f"In the <interface> with {address}, set <driver name='vhost' queues='{queues}'/>. "
+            "Then shut down and start the VM.",
+        ),
+        "ahv": Fix(
+            "ahv",
+            f"Set {queues} queues",
+            (command("acli", "vm.nic_update", "<VM>", address, f"queues={queues}"),),
+            persistent=True,
+            note="The VM must be powered off.",
+        ),
+        "hypervisor": Fix(
+            "hypervisor",
+            f"Set {queues} queues",
+            (),
+            persistent=True,
+            note="KubeVirt: set spec.domain.devices.networkInterfaceMultiqueue: true. oVirt: set the custom property "
+            "queues in the vNIC profile.",
+        ),
+        "cloud": Fix(
+            "cloud", "Change the instance type", (), note="The number of queues depends on the instance type."
+        ),
+    }
+    return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from nictop.model.devices.subnets import vlan_id
+from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
@@ -15,7 +16,6 @@ from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outw
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
 """Longest prefix of a subnet with several hosts."""
 
@@ -155,12 +155,11 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
 @lru_cache(maxsize=4096)
 def network_of(written: str) -> Network | None:
     """The subnet of ``ADDRESS/LENGTH``; None: it cannot have other hosts, or is not valid."""
-    try:
-        network = ipaddress.ip_network(written, strict=False)
-    except ValueError:
-        return None
+    network = parse_network(written)
     return (
         network
-        if 0 < network.prefixlen <= LONGEST_SHARED_PREFIX[network.version] and not network.is_link_local
+        if network is not None
+        and 0 < network.prefixlen <= LONGEST_SHARED_PREFIX[network.version]
+        and not network.is_link_local
         else None
     )

@@ -14,13 +14,13 @@ from typing import Literal
 from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.snapshot import Snapshot
+from nictop.model.window import clock_ticks
 from nictop.probe.records import LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
 from nictop.traffic.analysis.nic_load import (
     Carrying,
     Packets,
     carrying_queue,
     chosen_queues,
-    clock_ticks,
     packets_between,
     snapshot_between,
 )
@@ -68,11 +68,6 @@ class Busy:
     def steal_share(self) -> float:
         """Share of 1 of all cores."""
         return self.steal / self.cores if self.cores else 0.0
-
-    @property
-    def softirq_share(self) -> float:
-        """Share of 1 of the busy time in irq and softirq."""
-        return (self.irq + self.softirq) / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True)

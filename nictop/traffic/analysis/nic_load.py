@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.map import QueueMap, queue_map
-from nictop.model.rates.links import rates
+from nictop.model.rates.links import rates, sum_known
 from nictop.model.snapshot import Snapshot
-from nictop.model.window import DEFAULT_CLOCK_TICKS
+from nictop.model.window import clock_ticks
 from nictop.probe.records import LINK_COUNTERS, Counters
 
 _RECEIVED, _SENT = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
@@ -61,11 +61,6 @@ class QueueShare:
     """CPUs that handled its interrupts, busiest first."""
 
 
-def clock_ticks(snapshot: Snapshot) -> int:
-    """Ticks per second of its CPU times."""
-    return snapshot.hello.clock_ticks if snapshot.hello is not None else DEFAULT_CLOCK_TICKS
-
-
 def snapshot_between(snapshot: Snapshot, before: Counters, after: Counters) -> Snapshot:
     """The snapshot with the rates between two records."""
     return replace(snapshot, rates=rates(before, after, clock_ticks(snapshot)))
@@ -101,8 +96,7 @@ def chosen_queues(window: Snapshot, ifindex: int | None) -> QueueMap | None:
 
 def carrying_queue(window: Snapshot, queues: QueueMap | None, time: float) -> Carrying:
     """Queue and CPUs of a NIC. `window`: the host in a window that ends at `time`; `queues`: `chosen_queues` in it."""
-    known = [share for one in cpu_consumers(window) if (share := _vhost_cores(one)) is not None]
-    vhost = sum(known) if known else None
+    vhost = sum_known(map(_vhost_cores, cpu_consumers(window)))
     if queues is None:
         return Carrying(time, vhost=vhost)
     row = (

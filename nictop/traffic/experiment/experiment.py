@@ -116,8 +116,6 @@ class _ExperimentStopped(Exception):
 
 
 class _RunningExperiment:
-    """A running experiment."""
-
     def __init__(
         self,
         experiment: Experiment,

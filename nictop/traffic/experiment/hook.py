@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import duration
-from nictop.wire.timeout import with_timeout
+from nictop.wire.timeout import ends_within
 
 MAX_OUTPUT_BYTES = 2000
 """Of each stream; the end is kept, as it has the error message."""
@@ -48,7 +48,7 @@ async def run_hook(command: str, environment: Mapping[str, str], seconds: float)
             for one in (output, errors):
                 one.start()
         try:
-            ended = await _ends_within(process, seconds)
+            ended = await ends_within(process, seconds)
         finally:
             await _terminate(process)
     finally:
@@ -109,25 +109,17 @@ class _OutputTail:
         return True
 
 
-async def _ends_within(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    try:
-        await with_timeout(seconds, process.wait())
-    except asyncio.TimeoutError:
-        return False
-    return True
-
-
 async def _terminate(process: asyncio.subprocess.Process) -> None:
     """Terminate the session of a command that still runs: SIGTERM, then SIGKILL, also if this is cancelled again."""
     if process.returncode is not None:
         return
     try:
         _signal(process, signal.SIGTERM)
-        await _ends_within(process, TERMINATE_SECONDS)
+        await ends_within(process, TERMINATE_SECONDS)
     finally:
         # the process group exists as long as it has members: those that ignore SIGTERM
         _signal(process, signal.SIGKILL)
-    await _ends_within(process, TERMINATE_SECONDS)
+    await ends_within(process, TERMINATE_SECONDS)
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -54,15 +54,15 @@ class SelfTest:
 
 
 @asynccontextmanager
-async def self_test_pair(request: RunRequest | None = None, *, netns: str = NETNS) -> AsyncGenerator[SelfTest, None]:
+async def self_test_pair(request: RunRequest | None = None) -> AsyncGenerator[SelfTest, None]:
     """Both ends; on exit the sources are closed and the namespaces removed. `request`: the options of the run; its
-    endpoints are replaced. `netns`: directory in which namespaces of killed nictops are searched."""
+    endpoints are replaced."""
     request = request or RunRequest("", "")
     reason = "network namespaces need root" if os.geteuid() != 0 else ""
     names: tuple[str, str] | None = None
     try:
         if not reason:
-            remove_leftovers(netns)
+            remove_leftovers()
             names = _new_names()
             reason = _create(names)
         test = _over_loopback(request, reason) if reason else _over_veth(request, names or _new_names())

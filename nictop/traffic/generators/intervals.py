@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from nictop.model.rates.links import sum_known
+
 MIN_INTERVAL_SHARE = 0.5
 """Share of the nominal interval. Shorter intervals, at the end of a run, have absurd rates and are ignored."""
 MAX_VERSION_CHARACTERS = 100
@@ -146,9 +148,3 @@ def sum_of_streams(intervals: Iterable[Interval]) -> Interval:
         lost=sum_known(row.lost for row in rows),
         jitter=max((row.jitter for row in rows if row.jitter is not None), default=None),
     )
-
-
-def sum_known(values: Iterable[int | None]) -> int | None:
-    """The sum of the known values; None if none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

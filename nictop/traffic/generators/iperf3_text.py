@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from nictop.model.rates.links import sum_known
 from nictop.traffic.generators.intervals import (
     ErrorMessage,
     GeneratorOutput,
@@ -19,7 +20,6 @@ from nictop.traffic.generators.intervals import (
     StreamInterval,
     StreamSum,
     Total,
-    sum_known,
 )
 
 DECIMAL_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -1,6 +1,6 @@
 """View of one direction of a run: what arrived in each interval, and the state of the sender's TCP.
 
-Reads nothing. `FlowWatch` takes the reports of both ends while the run goes on, `result_flow_view` is the view of a run
+Reads nothing. `FlowWatch` takes the reports of both ends during the run, `result_flow_view` is the view of a run
 that has ended. Arrivals are those that generators report; if they report none, those of the receiver's sockets
 (TCP_INFO). Retransmits, round trip and window come from the sender's sockets, which report them whatever the version of
 the generator.
@@ -69,8 +69,6 @@ class FlowView:
     """In order of time; omitted intervals end at 0 or before."""
     sender_states: tuple[SenderState, ...] = ()
     """In order of time."""
-    by_sockets: bool = False
-    """`arrivals` come from TCP_INFO, because the generator reports no intervals."""
     flow: Flow | None = None
     """Its totals, once the run has ended."""
     figures: SocketFigures | None = None
@@ -120,7 +118,7 @@ class SampleBuffer(Generic[TimedT]):
 
 
 class FlowWatch:
-    """Computes the view of one direction while the run goes on."""
+    """Computes the view of one direction during the run."""
 
     def __init__(self, sender: str, receiver: str, side: Side) -> None:
         self.sender, self.receiver, self.side = sender, receiver, side
@@ -171,7 +169,6 @@ class FlowWatch:
             self.side,
             arrivals,
             sendings,
-            by_sockets=not reported and bool(arrivals) and (final is None or not final.arrivals),
             flow=final.flow if final is not None else None,
             figures=final.figures if final is not None else None,
         )

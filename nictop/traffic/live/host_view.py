@@ -1,6 +1,6 @@
 """View of one host of a run: its CPU time, the counters of its chosen NIC, and the queue and CPUs that carry it.
 
-Reads nothing. `HostWatch` computes the series while the run goes on, second by second; `result_host_view` is the view
+Reads nothing. `HostWatch` computes the series during the run, second by second; `result_host_view` is the view
 of a run that has ended.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.model.window import clock_ticks
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy, HostLoad, HostRole, busy_series
 from nictop.traffic.analysis.nic_load import (
@@ -19,7 +20,6 @@ from nictop.traffic.analysis.nic_load import (
     QueueShare,
     carrying_queue,
     chosen_queues,
-    clock_ticks,
     packets_between,
     queue_shares,
     snapshot_between,
@@ -54,7 +54,7 @@ class HostLoadView:
 
 
 class HostWatch:
-    """Computes the series of one host while the run goes on. A window ends with the first counter record that is a
+    """Computes the series of one host during the run. A window ends with the first counter record that is a
     second later than the one at its start."""
 
     def __init__(self, host: RunHost, role: HostRole, ifindex: int | None) -> None:

@@ -106,11 +106,6 @@ VARIABLES: dict[str, Variable] = {
 }
 """By name."""
 
-_NUMBERS: dict[str, Callable[[str], int]] = {
-    "length": parse_byte_count, "mss": parse_byte_count, "window": parse_byte_count, "streams": parse_whole_number,
-    "bitrate": parse_bit_rate, "queues": parse_whole_number, "mtu": parse_whole_number,
-}  # fmt: skip
-
 
 def variable_of(name: str) -> Variable:
     """A row of `VARIABLES`. Raises NictopError, whose hint lists the names, if there is none."""
@@ -129,17 +124,6 @@ def check_value(name: str, value: str) -> None:
         variable.into_plan(RunPlan(Endpoint("", None, ""), Endpoint("", None, "")), value)
     elif name in ("queues", "mtu"):
         both_ends(name, value)
-
-
-def axis_position(name: str, value: str) -> float | None:
-    """Position of a value on an axis (bytes, bits per second, number of streams); None if it is not a number."""
-    parse = _NUMBERS.get(name)
-    if parse is None:
-        return None
-    try:
-        return float(parse(value))
-    except NictopError:
-        return None
 
 
 def both_ends(name: str, value: str) -> tuple[int | None, int | None]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from statistics import median
 
+from nictop.model.rates.links import sum_known
 from nictop.probe.records import TrafficLine, TrafficPath, TrafficSocket, TrafficTools
 from nictop.traffic.generators import OutputParser, Side
-from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, GeneratorOutput, Interval, Total, sum_known
+from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, GeneratorOutput, Interval, Total
 from nictop.traffic.results.result import SocketFigures
 
 CONTROL_BYTES = 65536

@@ -1,6 +1,6 @@
 """A watched host during a traffic run: its counters since the start, its clock offset, and the lines of its generators.
 
-Subscribes to a `HostSession`, whose items somebody else processes; `close` ends the subscription.
+Subscribes to a `HostSession`, whose items another object processes; `close` ends the subscription.
 """
 
 from __future__ import annotations

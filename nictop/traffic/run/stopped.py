@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nictop.traffic.generators.intervals import Interval, Total, sum_known
+from nictop.model.rates.links import sum_known
+from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.results.result import Flow, IntervalPoint
 from nictop.traffic.run.failures import Failure
 

@@ -109,7 +109,7 @@ class WatchedHosts:
         try:
             wanted = additional_hosts(text, (one.host for one in self.by_name.values()), os.environ)
         except NictopError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return error.with_hint
         for host in wanted:
             self.follow(host)
         return ""
@@ -189,7 +189,7 @@ class WatchedHosts:
                 async for snapshot in snapshots:
                     self._pending[one.name] = snapshot
                     self._schedule_flush(one.name)
-        except Exception as error:  # the other hosts go on
+        except Exception as error:  # the other hosts continue
             self._pending[one.name] = one.fail(internal_error_text(error))
             self._schedule_flush(one.name)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Host, Ask], Source]
     ShowLines = Callable[[Sequence[Step | str], Sequence[str], WhereToType], None]
-    """Given the lines, what is said about them, and where to type them."""
+    """Given the lines, remarks on them, and where to type them."""
 
 HOST_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while a host is not live: its age and the next attempt are counted in seconds."""
@@ -125,7 +125,7 @@ class Nictop:
     def copy_lines(
         self, lines: Sequence[Step | str], notes: Sequence[str], *, summary: str = "", where: WhereToType = "here"
     ) -> None:
-        """The same with any lines. `notes`: what is said about them. `summary`: of the lines, in the notice."""
+        """The same with any lines. `notes`: remarks on them. `summary`: of the lines, in the notice."""
         if self._copy is None:
             self._show_lines(lines, notes, where)
             return

@@ -1,8 +1,8 @@
 """The recording that is made while hosts are watched: everything that they send and that is requested of them, runs
 included.
 
-Every source of the application passes its items through `hear`, which records them while a recording is made. The
-`Recorder` writes the file in its own thread: a disk that is slow, full or gone is reported, and hosts are watched on.
+Every source of the application passes its items to `LiveRecording.record`. The `Recorder` writes the file in its own
+thread: a disk that is slow, full or gone is reported, and does not stop the watching of hosts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LiveRecording:
         """The trouble in the last notice."""
 
     @property
-    def going(self) -> bool:
+    def running(self) -> bool:
         return self._recorder is not None
 
     @property
@@ -72,7 +72,7 @@ class LiveRecording:
     async def start(self, path: str) -> str:
         """Create a file and record to it. Returns why that is not possible, "" if it is. Cancelled: no file is left."""
         if self._recorder is not None or self._opening is not None:
-            return "a recording goes on already"
+            return "a recording is already running"
         self._unwanted = False
         self._opening = asyncio.create_task(self._open(path), name="begin recording")
         try:

@@ -206,7 +206,7 @@ class Replay:
     # -------------------------------------------------------------------------------------------------- the keys
 
     def play(self) -> None:
-        """Pause, or go on; from the beginning when it is at the end."""
+        """Pause, or play; from the beginning when it is at the end."""
         if self.playback.playing and not (self.playback.at_end and self.playback.recording.closed):
             self.playback.pause()
         else:

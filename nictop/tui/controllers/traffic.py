@@ -36,9 +36,12 @@ RUN_STOP_TIMEOUT = 8.0
 class FinishedExperiment:
     """An experiment that is over."""
 
-    results: tuple[StoredRun, ...]
-    trouble: str
-    notes: tuple[str, ...]
+    results: tuple[StoredRun, ...] = ()
+    """As far as it was carried out."""
+    trouble: str = ""
+    """Why it ended before its end, or did not start; "": it did."""
+    notes: tuple[str, ...] = ()
+    """Remarks on it."""
 
 
 class TrafficController:
@@ -128,8 +131,8 @@ class TrafficController:
         except asyncio.CancelledError:
             self.trouble = "stopped before the first measured data"
         except NictopError as error:
-            self.trouble = f"{error.message}; {error.hint}" if error.hint else error.message
-        except Exception as error:  # the screens go on
+            self.trouble = error.with_hint
+        except Exception as error:  # the screens continue
             from nictop.hosts.session import internal_error_text
 
             self.trouble = internal_error_text(error)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Opener(Protocol):
-    """The application, as these screens need it beside what Textual offers: it alone imports all screens."""
+    """The application, as screens need it beside what Textual offers: it opens screens that they do not import."""
 
     nictop: Nictop
     own_cost: OwnCost
@@ -49,7 +49,7 @@ class Opener(Protocol):
 
 
 class NictopScreen(WhileOpen):
-    """Stands before Textual's class among the bases."""
+    """Must precede Textual's class in the list of bases."""
 
     def __init__(self) -> None:
         super().__init__()

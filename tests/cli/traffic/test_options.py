@@ -92,7 +92,7 @@ def test_arguments_make_a_request(line: str, expected: RunRequest) -> None:
     assert parsed(line) == expected
 
 
-def test_the_chart_has_two_points_a_second_unless_somebody_says_otherwise() -> None:
+def test_the_chart_has_two_points_a_second_by_default() -> None:
     assert parsed("a b", plain=False).interval == 0.5
     assert parsed("a b --interval 2", plain=False).interval == 2.0
 

@@ -12,7 +12,6 @@ from nictop.traffic.analysis.setup_facts import setup_facts
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.variables import (
     VARIABLES,
-    axis_position,
     both_ends,
     change_text,
     check_value,
@@ -71,22 +70,12 @@ def test_examples_in_the_table_are_valid() -> None:
         assert (row.into_plan is None) == (row.manual or name == "nic")
 
 
-def test_axis_position() -> None:
-    assert [axis_position("length", word) for word in ("512", "1M")] == [512.0, 1048576.0]
-    assert axis_position("bitrate", "1G") == 1e9
-    assert axis_position("queues", "4") == 4.0
-    for name, word in (("mss", "default"), ("setup", "4"), ("queues", "4/2"), ("nic", "ens3"), ("nothing", "1")):
-        assert axis_position(name, word) is None
-
-
 @given(st.sampled_from(sorted(VARIABLES)), st.text())
 def test_any_text_is_checked_without_an_unexpected_exception(name: str, word: str) -> None:
     try:
         check_value(name, word)
     except NictopError as error:
         assert error.message.isprintable()
-    number = axis_position(name, word)
-    assert number is None or number >= 0
 
 
 def test_values_of_both_ends_or_one() -> None:

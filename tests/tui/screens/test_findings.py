@@ -68,7 +68,7 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
         assert "Wired connection 1" in row
 
 
-async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> None:
+async def test_the_panel_has_text_before_the_inventory_and_on_a_healthy_host() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello())
         assert any("Checks start when the inventory has been read" in row for row in screen.drawn())
@@ -108,8 +108,7 @@ async def test_freeze_keeps_the_findings_too() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding())
         await screen.press("space")
-        screen.nictop.diagnosis.publish(Diagnosis((), ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis((), ()))
         assert any("Wired connection 1" in line for line in screen.lines(FindingsPanel))
         await screen.press("space")
         assert any("No problems found" in line for line in screen.lines(FindingsPanel))
@@ -149,8 +148,7 @@ async def test_list_and_page_keep_their_places_when_findings_come_and_go(size: t
         views = [screen.app.screen.query_one(kind) for kind in (FindingList, FindingPage)]
         places = [view.region for view in views]
         for number in (1, 30, 0, 2):
-            screen.nictop.diagnosis.publish(Diagnosis(tuple(finding(subject=f"e{n}") for n in range(number)), ()))
-            await screen.settle()
+            await screen.show_diagnosis(Diagnosis(tuple(finding(subject=f"e{n}") for n in range(number)), ()))
             assert [view.region for view in views] == places
 
 
@@ -160,8 +158,7 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
     async with live_screen(NARROW) as screen:
         await show(screen, finding(subject="ens1"), finding(subject="ens2"))
         rest = Diagnosis((finding(subject="ens2"),), ())
-        screen.nictop.diagnosis.publish(rest)  # while another view is shown
-        await screen.settle()
+        await screen.show_diagnosis(rest)  # while another view is shown
         await screen.press("4")
         assert [line.split()[:2] for line in screen.lines(FindingList)] == [["✓", "ens1"], ["▲", "ens2"]]
         chosen = screen.app.screen.query_one(FindingList).chosen
@@ -171,8 +168,7 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens1:")
         assert screen.app.screen.check_action("fix", ()) is False
         now[0] += 31.0
-        screen.nictop.diagnosis.publish(replace(rest, findings=(replace(rest.findings[0], why="now 2/s"),)))
-        await screen.settle()
+        await screen.show_diagnosis(replace(rest, findings=(replace(rest.findings[0], why="now 2/s"),)))
         assert [line.split()[:2] for line in screen.lines(FindingList)] == [["▲", "ens2"]]
 
 
@@ -223,16 +219,14 @@ async def test_the_cursor_stays_with_its_finding() -> None:
         first, second = finding(subject="ens1", severity="info"), finding(subject="ens2", severity="info")
         await show(screen, first, second)
         await screen.press("4", "down")
-        screen.nictop.diagnosis.publish(
+        await screen.show_diagnosis(
             Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
         )
-        await screen.settle()
         chosen = screen.app.screen.query_one(FindingList).chosen
         assert chosen is not None
         assert chosen.subject == "ens2"
         assert "changes numbers" in screen.lines(FindingPage)[0]
-        screen.nictop.diagnosis.publish(Diagnosis((first,), ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis((first,), ()))
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens2:")
 
 
@@ -289,15 +283,14 @@ async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
         await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
         worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
         findings = (worst, replace(finding(subject="ens256", fixes=(own,)), ifindex=3))
-        screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis(findings, ()))
         for keys in ((), ("2",), ("3",)):
             await screen.press("1", "home", "down", *keys, "y")
             assert screen.chosen() == "ens256"
             assert copied(screen) == "ip link set ens256 up"
             await screen.press("1", "home", *keys, "y")
             assert copied(screen) == "\n".join(step_texts(RENAME.commands))
-        screen.nictop.diagnosis.publish(Diagnosis((worst, replace(findings[1], fixes=())), ()))
+        await screen.show_diagnosis(Diagnosis((worst, replace(findings[1], fixes=())), ()))
         await screen.press("1", "home", "down")
         assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
 
@@ -305,7 +298,7 @@ async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
 async def test_only_the_details_of_an_interface_do_not_offer_the_fix_of_another() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen)
-        screen.nictop.diagnosis.publish(Diagnosis((replace(finding(subject="ens256"), ifindex=9),), ()))
+        await screen.show_diagnosis(Diagnosis((replace(finding(subject="ens256"), ifindex=9),), ()))
         await screen.press("enter")
         assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
         await screen.press("escape")
@@ -347,8 +340,7 @@ async def test_the_chosen_fix_stays_chosen_while_its_finding_changes() -> None:
         await show(screen, first, other)
         await screen.press("4", "right")
         for findings in ((failed, other), (other, first), (other,), (failed, other), (replace(other, why=""), first)):
-            screen.nictop.diagnosis.publish(Diagnosis(findings, ()))
-            await screen.settle()
+            await screen.show_diagnosis(Diagnosis(findings, ()))
             page = screen.lines(FindingPage)
             assert " ens224: " in page[0]
             assert "Set a static address" in page[1]
@@ -496,8 +488,7 @@ async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypat
         await show(screen, finding())
         laid_out = []
         monkeypatch.setattr(LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1))
-        screen.nictop.diagnosis.publish(Diagnosis((replace(finding(), why="now 2.00 k/s"),), ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis((replace(finding(), why="now 2.00 k/s"),), ()))
         assert laid_out == []
 
 

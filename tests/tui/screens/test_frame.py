@@ -14,7 +14,7 @@ from nictop.errors import NictopError
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis
 from nictop.tui.app import NictopApp
-from nictop.tui.keys import KEYS, VARIANTS, checked_keymap, key_label
+from nictop.tui.keys import ALL_KEYS, TABS, checked_keymap, key_label
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
@@ -29,7 +29,7 @@ from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.status.host_table import HostTable
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
-from nictop.tui.widgets.status.tab_line import TABS, TabLine, draw_tabs
+from nictop.tui.widgets.status.tab_line import TabLine, draw_tabs
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_demo import DEMO
@@ -180,12 +180,12 @@ def bindings() -> Iterator[Binding]:
     """Of every screen that is not a dialog, and of its widgets."""
     for name, found in vars(nictop.tui.keys).items():
         if name.endswith("_KEYS"):
-            yield from (one for one in found if isinstance(one, Binding) and one.id in {**KEYS, **VARIANTS})
+            yield from (one for one in found if isinstance(one, Binding) and one.id in ALL_KEYS)
 
 
 def test_no_key_has_two_meanings() -> None:
     owner: dict[str, str] = {}
-    for name, key in {**KEYS, **VARIANTS}.items():
+    for name, key in ALL_KEYS.items():
         for one in key.keys.split(","):
             assert owner.setdefault(one, name) == name
     for binding in bindings():

@@ -9,9 +9,9 @@ from textual._callback import invoke
 from textual.command import CommandList, Hit
 
 from nictop.model.text.glyphs import ASCII
+from nictop.tui.keys import TABS, checked_keymap
 from nictop.tui.palette import NictopCommands, Palette, PaletteEntry
 from nictop.tui.screens.frame import FramedScreen
-from nictop.tui.widgets.status.tab_line import TABS
 from tests.cli.commands.test_demo import DEMO
 from tests.support.lines import hello, inventory, link
 from tests.support.replay_screen import screen_with_replay
@@ -85,8 +85,36 @@ async def test_every_command_is_described_in_words() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*NICS))
         for command in commands(screen):
-            described = command.help.partition("  ")[2] or (len(command.help) > 1 and command.help != "Space")
+            described = command.help.partition("  ")[2] or len(command.help) > 1
             assert described or command.text.startswith(("View:", "Program:")), command
+
+
+async def test_keys_of_the_configuration_are_shown() -> None:
+    keys = {
+        "cpus": "f3",
+        "options": "v",
+        "filter": "ctrl+f",
+        "record": "f7",
+        "faster": "p",
+        "quit": "ctrl+q",
+        "open": "x",
+    }
+    wanted = {
+        "View: CPUs": "f3",
+        "Devices: Show packets or bits": "v",
+        "Hosts: Filter": "ctrl+f",
+        "Recording: Start recording": "f7",
+        "Display: Read more often": "p",
+        "Program: Quit": "ctrl+q",
+        "Devices: Open": "x",
+        "Display: Pause or resume": "Space",
+    }
+    async with live_screen(NARROW) as screen:
+        screen.app.set_keymap(checked_keymap(keys, "config.toml"))
+        await screen.receive(hello(), inventory(*NICS))
+        found = {command.text: command.help.partition("  ")[0] for command in commands(screen)}
+        assert {text: found[text] for text in wanted} == wanted
+        assert "Devices: View" not in found
 
 
 async def test_one_key_is_one_command_of_a_view() -> None:

@@ -135,9 +135,9 @@ async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path)
         await name_it(screen, RECORD, path)
         assert "already exists" in complaint(screen)
         await screen.press("end", "backspace", "x", "enter")
-        await wait_until(screen, lambda: screen.nictop.recording.going)
+        await wait_until(screen, lambda: screen.nictop.recording.running)
         await screen.press(*RECORD)
-        await wait_until(screen, lambda: not screen.nictop.recording.going)
+        await wait_until(screen, lambda: not screen.nictop.recording.running)
         await wait_until(screen, lambda: "Recorded" in notification_text(screen))
     assert path.read_text() == "mine"
     assert (tmp_path / "a.nictox").exists()
@@ -279,7 +279,7 @@ async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> Non
 async def test_a_file_that_the_disk_takes_long_to_begin(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing goes on of which nobody knows: no thread, no open file, no recording that the next r would end."""
+    """Nothing is left running: no thread, no open file, no recording that the next r would end."""
     started, disk = threading.Event(), threading.Event()
 
     def slow(path: str, *, force: bool = False) -> int:
@@ -295,7 +295,7 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
         await screen.press("enter")
         await wait_until(screen, started.is_set)
         recording = screen.nictop.recording
-        assert await recording.start(str(tmp_path / "b.nictop")) == "a recording goes on already"
+        assert await recording.start(str(tmp_path / "b.nictop")) == "a recording is already running"
         if way == "the dialog is left":
             await screen.press("escape")
             disk.set()
@@ -309,7 +309,7 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
             assert path.exists()
         else:
             disk.set()
-    assert not recording.going and recording._opening is None
+    assert not recording.running and recording._opening is None
     assert not [thread for thread in threading.enumerate() if thread.name == "recorder"]
     assert not (tmp_path / "b.nictop").exists()
 

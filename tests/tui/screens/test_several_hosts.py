@@ -514,7 +514,7 @@ async def test_questions_of_several_hosts_come_one_after_another() -> None:
         assert await second is None
 
 
-async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> None:
+async def test_a_question_is_closed_when_its_caller_is_cancelled() -> None:
     async with screen_with_hosts("vm1", "pve") as (screen, hosts):
         first = await asked(screen, hosts, PASSWORD)
         first.cancel()

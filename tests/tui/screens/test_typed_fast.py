@@ -1,4 +1,4 @@
-"""Every key twice, faster than a screen can be opened or closed, while hosts go on to report: no screen fails.
+"""Every key twice, faster than a screen can be opened or closed, while hosts report: no screen fails.
 
 Keys go to the application as the terminal gives them, without a pause between them; news of the hosts comes between
 them. The keys are those of all bindings in `nictop.tui.keys`.
@@ -138,7 +138,7 @@ class Typing:
         )
 
     async def back(self) -> None:
-        """To the live screen, and nothing that was begun goes on."""
+        """To the live screen, and nothing that was begun is running."""
         await self.nictop.traffic.stop()
         for mode, stack in self.app._screen_stacks.items():
             await self.app.switch_mode(mode)

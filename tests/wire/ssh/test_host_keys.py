@@ -177,7 +177,7 @@ def keys(file: Path, **options: object) -> HostKeys:
 
 
 @pytest.mark.parametrize("policy", ["refuse", "ask"])
-async def test_an_unknown_key_is_refused_if_nobody_can_confirm_it(tmp_path: Path, policy: str) -> None:
+async def test_an_unknown_key_is_refused_if_it_cannot_be_confirmed(tmp_path: Path, policy: str) -> None:
     file = tmp_path / "known_hosts"
     with pytest.raises(PermanentError, match="unknown host key of") as caught:
         await keys(file, policy=policy).judge("host", 22, ONE)

@@ -43,7 +43,7 @@ def begin(plan: ChangePlan, keep_within: float) -> CheckpointFields | None:
 
 class NetworkManagerWatchdog:
     """Checks once a second whether the NetworkManager that made the checkpoint still runs: nmcli does not notice its
-    end and goes on waiting."""
+    end and continues to wait."""
 
     def __init__(self, fields: CheckpointFields | None) -> None:
         self._checkpoint = None if fields is None else checkpoint_from(fields)
@@ -101,7 +101,7 @@ def undo(fields: CheckpointFields | None) -> str:
 
     try:
         return checkpoint.undo(checkpoint_from(fields))
-    except Exception as error:  # whatever it is, the rest of the undo must go on
+    except Exception as error:  # whatever it is, the rest of the undo must be done
         return f"NetworkManager: {type(error).__name__}: {error}"
 
 

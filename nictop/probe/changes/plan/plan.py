@@ -176,9 +176,9 @@ def read_networkmanager_part(planned: Sequence[PlannedOperation], links: Sequenc
 
 def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, ...]]) -> PlannedAction:
     """The record that is sent to the watching side."""
-    goes_over: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
     if planned.operation.kind not in NON_DISRUPTIVE_KINDS:
-        goes_over = tuple(f"{label} uses {name}" for name in planned.links for label in dependents.get(name, ()))
+        used_by = tuple(f"{label} uses {name}" for name in planned.links for label in dependents.get(name, ()))
     return PlannedAction(
         words=planned.operation.words,
         before=as_text(planned.before).strip() or "none",
@@ -186,7 +186,7 @@ def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, .
         undo=planned.undo,
         subject=planned.subject,
         persistent=planned.persistent,
-        disturbs=(*planned.disturbs, *goes_over),
+        disturbs=(*planned.disturbs, *used_by),
     )
 
 

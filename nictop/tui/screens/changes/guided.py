@@ -22,7 +22,6 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from nictop.changes.guided.set_up import GuidedChange
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import HostFacts
@@ -49,7 +48,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
     def __init__(self, place: NicRef) -> None:
         super().__init__()
         self._place = place
-        self._change: GuidedChange | NictopError = Missing("")
+        self._job: ChangeJob | NictopError = Missing("")
         self._submitted = False
         """Continue was pressed: a missing value is shown as a mistake."""
 
@@ -65,7 +64,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         yield SetUpForm(fields_of(self._place), id="set-up-form")
 
     def show_buttons(self, row: ButtonRow) -> None:
-        has_commands = isinstance(self._change, GuidedChange)
+        has_commands = isinstance(self._job, ChangeJob)
         row.show((Button("continue", "Continue"), Button("copy", "Copy", has_commands), Button("cancel", "Cancel")))
 
     def on_form_changed(self) -> None:
@@ -78,26 +77,26 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         form.show({})
         form.take_rows(max(1, len(form.shown)))
         try:
-            self._change = set_up_of(form.words, self._place)
+            self._job = set_up_of(form.words, self._place)
         except NictopError as error:
-            self._change = error
+            self._job = error
         super().draw()
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        change = self._change
+        job = self._job
         lines: list[SpanLine] = []
-        if isinstance(change, NictopError):
-            style = "dim" if isinstance(change, Missing) and not self._submitted else "bad"
-            for text, tone in ((change.message, style), (change.hint or "", "dim")):
+        if isinstance(job, NictopError):
+            style = "dim" if isinstance(job, Missing) and not self._submitted else "bad"
+            for text, tone in ((job.message, style), (job.hint or "", "dim")):
                 lines += self.wrapped(text, cells, tone, indent=" ") if text else ()
             return lines
-        if change.fix.persistent is False and self._place.host.inventory.networkmanager is None and change.lasting:
+        if job.fix.persistent is False and self._place.host.inventory.networkmanager is None and job.lasting:
             lines += self.wrapped(NO_NETWORKMANAGER, cells, "dim", indent=" ")
         lines.append(section_line("Commands", cells))
-        lines += draw_fix(change.fix, cells, glyphs=self.glyphs)
-        if change.lasting:
+        lines += draw_fix(job.fix, cells, glyphs=self.glyphs)
+        if job.lasting:
             lines.append(section_line("Lost on reboot; to make it persistent", cells))
-            for fix in change.lasting:
+            for fix in job.lasting:
                 lines += draw_fix(fix, cells, glyphs=self.glyphs)
         return lines
 
@@ -112,10 +111,10 @@ class SetUpScreen(NictopScreen, Dialog[None]):
                 self._place = NicRef.of(HostFacts(session.snapshot, session.window.parts), link)
         self._submitted = True
         self.draw()
-        if isinstance(self._change, GuidedChange):
+        if isinstance(self._job, ChangeJob):
             self.dismiss()
-            self.opener.open_job(ChangeJob.of_set_up(self._place.host.name, self._change))
+            self.opener.open_job(self._job)
 
     def action_copy(self) -> None:
-        if isinstance(self._change, GuidedChange):
-            self.nictop.copy_lines(self._change.fix.commands, [f"Run on {self._place.host.name}"])
+        if isinstance(self._job, ChangeJob):
+            self.nictop.copy_lines(self._job.fix.commands, [f"Run on {self._place.host.name}"])

@@ -23,7 +23,7 @@ def ask_time(screen: NictopScreen) -> None:
         try:
             replay.seek(resolve_time(words, recording))
         except NictopError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return error.with_hint
         return ""
 
     half = (recording.end - recording.begin) // 2

@@ -21,11 +21,10 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
-from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, VARIANTS, key_labels
+from nictop.tui.keys import ALL_KEYS, HELP_KEYS, KEY_GROUPS, KEYS, TABS, key_labels
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.status.tab_line import TABS
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
@@ -54,8 +53,7 @@ def topics(screen: Screen[object]) -> list[Topic]:
         words = binding.tooltip or binding.description
         if binding.id is not None and binding.action not in refused and words not in by_id.get(binding.id, ()):
             by_id.setdefault(binding.id, []).append(words)
-    table = {**KEYS, **VARIANTS}
-    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in table.items()}
+    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in ALL_KEYS.items()}
     groups = {
         title: Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
         for title, ids in KEY_GROUPS.items()

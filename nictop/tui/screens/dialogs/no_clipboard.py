@@ -25,7 +25,7 @@ from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
 
 class NoClipboardScreen(NictopScreen, Dialog[None]):
-    """`lines`: commands, or lines of text. `notes`: what is said about them. `save`: asks for a file."""
+    """`lines`: commands, or lines of text. `notes`: remarks on them. `save`: asks for a file."""
 
     def __init__(
         self,

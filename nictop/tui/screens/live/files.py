@@ -44,7 +44,7 @@ def open_record_menu(screen: NictopScreen) -> None:
     """What can be written to a file now."""
     nictop = screen.nictop
     replays = nictop.replay is not None
-    label = "Stop recording" if nictop.recording.going else "Start recording…"
+    label = "Stop recording" if nictop.recording.running else "Start recording…"
     why_not = "Not available in a recording" if replays else ""
     entries = (
         MenuEntry(label, partial(toggle_recording, screen), enabled=not replays, why_not=why_not),
@@ -56,7 +56,7 @@ def open_record_menu(screen: NictopScreen) -> None:
 def toggle_recording(screen: NictopScreen) -> None:
     """Ask for a file and record to it; or end the recording."""
     nictop = screen.nictop
-    if nictop.recording.going:
+    if nictop.recording.running:
         screen.app.run_worker(nictop.recording.end(), name="end recording", group="recording")
         return
     screen.app.push_screen(

@@ -90,8 +90,8 @@ class HostsScreen(FramedScreen):
 
     def _draw_overview(self) -> None:
         hosts, display = self.nictop.hosts.sessions, self.nictop.display
-        pictures = [display.snapshot(one) for one in hosts]
-        self.query_one(OverviewView).show(hosts, pictures, display.diagnosis, self.nictop.now())
+        snapshots = [display.snapshot(one) for one in hosts]
+        self.query_one(OverviewView).show(hosts, snapshots, display.diagnosis, self.nictop.now())
 
     def _draw_time(self) -> DrawTime:
         return DrawTime(self.nictop.here(), self.nictop.hosts.interval)

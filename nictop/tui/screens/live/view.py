@@ -23,7 +23,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.overview import NicRows
 from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
-from nictop.tui.widgets.devices.view import DevicesView, netdev_of
+from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -177,8 +177,8 @@ class LiveView(FramedScreen):
         nics: dict[int, NicRow] = {}
         if table.filter.tests:
             hosts = self.nictop.hosts.sessions
-            pictures = [display.snapshot(one) for one in hosts]
-            self._nics.update(hosts, pictures, display.diagnosis, self.nictop.now(), virtual=True)
+            snapshots = [display.snapshot(one) for one in hosts]
+            self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
             nics = {row.end.ifindex: row for row in self._nics.rows if row.end.host == self._host}
         table.show(snapshot, self.nictop.hosts.session.history, device_findings(display.diagnosis, self._host), nics)
 
@@ -222,12 +222,8 @@ class LiveView(FramedScreen):
             link = links.get(entry.ifindex) if isinstance(entry, Finding) and entry.ifindex is not None else None
             return (entry.host if entry is not None else "", () if link is None else (link,))
         row = self.query_one(DeviceTable).chosen
-        if row is None or self._snapshot is None:
-            return self._host, ()
-        if row.link is not None:
-            return self._host, (row.link,)
-        address = row.pci.address if row.pci is not None else None
-        return self._host, [one for one in self._snapshot.links.values() if address and one.pci_address == address]
+        snapshot = self._snapshot
+        return self._host, netdevs_of(row, snapshot) if row is not None and snapshot is not None else ()
 
     @property
     def _fix(self) -> tuple[Finding, Fix] | None:

@@ -46,7 +46,7 @@ class RecordedRunScreen(RunPage):
         self.subscribe(self._replay.changed, self._update, now=True)
 
     def choose_now(self) -> None:
-        """The run that goes on at this time, if there is one."""
+        """The run that is running at this time, if there is one."""
         now = self.nictop.now()
         for index, run in enumerate(self._replay.runs):
             if run.begin <= now and (run.end is None or now <= run.end) and index != self._index:

@@ -126,17 +126,17 @@ class RunTools:
 
     def __init__(self) -> None:
         self.known: dict[str, TrafficTools] = {}
-        self._asked: dict[str, float] = {}
+        self._requested_at: dict[str, float] = {}
         self._why_not: dict[str, str] = {}
 
     def missing(self, names: Sequence[str]) -> tuple[str, ...]:
         """Hosts whose generators are unknown or outdated, and not requested."""
         old = monotonic() - TOOLS_MAX_AGE_SECONDS
-        return tuple(name for name in dict.fromkeys(names) if self._asked.get(name, old) <= old)
+        return tuple(name for name in dict.fromkeys(names) if self._requested_at.get(name, old) <= old)
 
     async def ask(self, traffic: TrafficController, name: str) -> None:
         """What it has, or why that is not known."""
-        self._asked[name] = monotonic()
+        self._requested_at[name] = monotonic()
         try:
             self.known[name] = await traffic.tools(name)
             self._why_not.pop(name, None)

@@ -192,14 +192,11 @@ class TrafficScreen(FramedScreen):
         facts += [(note, "warn") for note in self._choice.notes]
         lines: list[SpanLine] = []
         for text, style in facts:
-            lines += [((f" {part}", style),) for part in self._wrapped(text, cells)] if text else []
+            lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)] if text else []
         lines = lines[:MAX_FACT_ROWS]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
-
-    def _wrapped(self, text: str, cells: int) -> Sequence[str]:
-        return wrap(self.glyphs.encode(text), cells)
 
     def on_screen_resume(self) -> None:
         if self.is_open:

@@ -194,13 +194,13 @@ class StoredRunScreen(RunPage):
         super().__init__()
         self._runs = row.experiment
         self._index = row.experiment.index(row.first)
-        self._picture = result_view(row.first.result)
+        self._run_view = result_view(row.first.result)
 
     def on_mount(self) -> None:
         self._draw_soon()
 
     def run_view(self) -> RunView | None:
-        return self._picture
+        return self._run_view
 
     def run_results(self) -> Sequence[StoredRun]:
         return self._runs
@@ -216,7 +216,7 @@ class StoredRunScreen(RunPage):
 
     def action_next(self, step: int) -> None:
         self._index = (self._index + step) % len(self._runs)
-        self._picture = result_view(self._runs[self._index].result)
+        self._run_view = result_view(self._runs[self._index].result)
         self._draw_soon()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

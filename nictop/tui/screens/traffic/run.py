@@ -50,7 +50,7 @@ class RunScreen(RunPage):
         """Of `clock`; None: it runs, or the user has stopped it."""
         self._is_stopped = False
         self._keys = (False, False)
-        self._asked: ChangeRequired | None = None
+        self._shown_change: ChangeRequired | None = None
 
     def on_mount(self) -> None:
         self.subscribe(self.nictop.traffic.changed, self._update, now=True)
@@ -84,8 +84,8 @@ class RunScreen(RunPage):
     def _ask_for_change(self) -> None:
         """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
-        if traffic.awaits_answer and traffic.wanted is not None and traffic.wanted is not self._asked:
-            self._asked = traffic.wanted
+        if traffic.awaits_answer and traffic.wanted is not None and traffic.wanted is not self._shown_change:
+            self._shown_change = traffic.wanted
             words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
             self.app.push_screen(ChangeScreen(words), self._answer)
 
@@ -128,7 +128,7 @@ class RunScreen(RunPage):
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
 
     async def action_back(self) -> None:
-        """The run goes on in the background, and its page stays."""
+        """The run continues in the background, and its page stays."""
         if self.nictop.traffic.running:
             await self.opener.action_view("devices")
         else:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
@@ -77,7 +78,7 @@ def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
     return names
 
 
-def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
+def set_up_of(words: Mapping[str, str], place: NicRef) -> ChangeJob:
     """The change described by the values. Raises NictopError for invalid ones, `Missing` for an empty one."""
     job = words["job"]
     if job == ADDRESS:

@@ -23,6 +23,7 @@ from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import LABEL_INDENT, OUTCOME_TEXTS, WARNING_LABEL, plan_lines
 from nictop.hosts.session import whole_seconds
 from nictop.model.facts import width, wrap
+from nictop.model.rates.links import sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
@@ -153,8 +154,8 @@ class ChangePage:
             values: list[tuple[str, str]] = []
             if now is not None:
                 values = [("RX", units.bits_per_second(now.rx_bits)), ("TX", units.bits_per_second(now.tx_bits))]
-                values += [("drops", units.per_second(_sum(now.rx_dropped, now.tx_dropped, now.rx_missed)))]
-                values += [("errors", units.per_second(_sum(now.rx_errors, now.tx_errors)))]
+                values += [("drops", units.per_second(sum_known((now.rx_dropped, now.tx_dropped, now.rx_missed))))]
+                values += [("errors", units.per_second(sum_known((now.rx_errors, now.tx_errors))))]
             name = self._glyphs.text(link.name)
             spans: list[Span] = [(f" {name}  ", "title")]
             for what, value in values:
@@ -248,11 +249,6 @@ def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:
     if fix.note:
         for part in wrap(glyphs.text(fix.note), max(10, cells - 4)):
             yield ((f"   {part}", ""),)
-
-
-def _sum(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def commands_of(progress: ChangeProgress) -> tuple[Command, ...]:

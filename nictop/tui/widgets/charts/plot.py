@@ -17,6 +17,8 @@ from nictop.model.text.units import SI_PREFIXES
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.charts.sparkline import area, nice_ceiling
 
+MIN_TICK_COLUMNS = 9
+"""Between two times on the axis."""
 TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 """Seconds between two ticks that people can count in."""
 
@@ -273,12 +275,12 @@ def value_ticks(top: float, rows: int) -> list[float]:
     return [0.0, top]
 
 
-def time_ticks(begin: float, end: float, width: int, between: int = 9) -> list[float]:
-    """Round times from `begin` to `end` on `width` columns, at least `between` columns apart."""
+def time_ticks(begin: float, end: float, width: int) -> list[float]:
+    """Round times from `begin` to `end` on `width` columns, at least `MIN_TICK_COLUMNS` apart."""
     span = end - begin
     if not span > 0 or width < 1 or not math.isfinite(span):
         return []
-    least = span * between / width
+    least = span * MIN_TICK_COLUMNS / width
     step = next((one for one in TIME_STEPS if one >= least), None)
     if step is None:
         step = 86400.0 * math.ceil(least / 86400)

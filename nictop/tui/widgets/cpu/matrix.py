@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from nictop.model.facts import fit
 from nictop.model.queues.heatmap import Heatmap, fold_heatmap
+from nictop.model.rates.links import sum_known
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
@@ -105,9 +106,8 @@ def _cell(value: float, peak: float, cells: int, marks: str, has_number: bool) -
 
 
 def _sum_line(heat: Heatmap, rows: Sequence[MatrixRow], name_cells: int, cells: int, has_numbers: bool) -> SpanLine:
-    known = [row.total for row in rows if row.total is not None]
     spans: list[Span] = [(f" {fit('all', name_cells)} ", "dim")]
-    spans.append((f"{units.scaled(sum(known) if known else None)} ", "title"))
+    spans.append((f"{units.scaled(sum_known(row.total for row in rows))} ", "title"))
     if has_numbers:
         spans += [(f"    {units.quantity(total, '')}".ljust(cells), "dim") for total in heat.totals]
     return tuple(spans)

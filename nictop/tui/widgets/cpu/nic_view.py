@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from textual import events
 
@@ -146,15 +146,23 @@ class NicView(ChoiceView, Generic[Key]):
     def _cells(self) -> int:
         return self.scrollable_content_region.width
 
-    def draw_page(self, snapshot: Snapshot, selected: int | None) -> NicPage:
-        """`selected`: number of the chosen queue or CPU."""
+    def draw_page(self, **common: Any) -> NicPage:
+        """All lines; `common`: arguments of `draw_queues` and `draw_cpus` alike."""
         raise NotImplementedError
 
     def redraw(self) -> None:
         if self._snapshot is None:
             return
         index = self.index
-        page = self.draw_page(self._snapshot, int(self._keys[index]) if index is not None else None)
+        page = self.draw_page(
+            snapshot=self._snapshot,
+            width=self._cells,
+            height=self.size.height,
+            trends=self._trends,
+            selected=int(self._keys[index]) if index is not None else None,
+            before=self._heat,
+            glyphs=self.glyphs,
+        )
         self._heat, self._targets = page.heat, page.targets
         self.show_lines(page.lines, cursor=page.cursor)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from nictop.model.columns.queues import moved_note
 from nictop.model.facts import clean, driver_name, fit
@@ -276,16 +277,6 @@ class QueueView(NicView[QueueKey]):
         self._has_settled = True
         return self._keys.index(str(self._busiest)) if str(self._busiest) in self._keys else 0
 
-    def draw_page(self, snapshot: Snapshot, selected: int | None) -> NicPage:
+    def draw_page(self, **common: Any) -> NicPage:
         assert self._link is not None
-        return draw_queues(
-            self._link,
-            snapshot,
-            self._cells,
-            self.size.height,
-            self._trends,
-            selected=selected,
-            unfold=self.unfold,
-            before=self._heat,
-            glyphs=self.glyphs,
-        )
+        return draw_queues(self._link, unfold=self.unfold, **common)

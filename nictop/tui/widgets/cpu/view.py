@@ -15,6 +15,7 @@ With more than `MAX_TABLE_CPUS` CPUs a heat map takes the place of the table: tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.style import Style
 
@@ -341,19 +342,8 @@ class CpuView(NicView[int]):
         self._has_settled = True
         return self._keys.index(busiest)
 
-    def draw_page(self, snapshot: Snapshot, selected: int | None) -> NicPage:
-        return draw_cpus(
-            self._link,
-            snapshot,
-            self._cells,
-            self.size.height,
-            self._trends,
-            selected=selected,
-            before=self._heat,
-            has_machine=self.machine,
-            has_colors=not self.app.no_color,
-            glyphs=self.glyphs,
-        )
+    def draw_page(self, **common: Any) -> NicPage:
+        return draw_cpus(self._link, has_machine=self.machine, has_colors=not self.app.no_color, **common)
 
     def _look_up(self, name: str) -> Style:
         """Also two styles in one cell: ``heat3 heat1`` is a half block of the one above the other."""

@@ -7,6 +7,7 @@ table, so that a recording is drawn as the live screen was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from textual.app import ComposeResult
@@ -114,9 +115,14 @@ class DevicesView(WhileOpen, Container):
         chart.take_rows(self._charts.height)
 
 
+def netdevs_of(row: Row, snapshot: Snapshot) -> Sequence[Link]:
+    """The netdev of a row; of a PCI function, all of its netdevs."""
+    if row.link is not None:
+        return (row.link,)
+    address = row.pci.address if row.pci is not None else None
+    return [one for one in snapshot.links.values() if address and one.pci_address == address]
+
+
 def netdev_of(row: Row, snapshot: Snapshot) -> Link | None:
-    """The netdev of a row; of a PCI function, its first one."""
-    if row.link is not None or row.pci is None:
-        return row.link
-    address = row.pci.address
-    return next((one for one in snapshot.links.values() if one.pci_address == address), None)
+    """The first one of them."""
+    return next(iter(netdevs_of(row, snapshot)), None)

@@ -8,35 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 from textual import events
 from textual.message import Message
 
 from nictop.model.facts import width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.tui.keys import TABS, Tab
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 
-
-class Tab(NamedTuple):
-    """A view."""
-
-    name: str
-    """As in the action ``app.view``, and the id of its key."""
-    label: str
-    short: str
-
-
-TABS = (
-    Tab("devices", "Devices", "Dev"),
-    Tab("queues", "Queues", "Que"),
-    Tab("cpus", "CPUs", "CPU"),
-    Tab("findings", "Findings", "Find"),
-    Tab("hosts", "Hosts", "Host"),
-    Tab("traffic", "Traffic", "Traf"),
-    Tab("results", "Results", "Res"),
-)
-"""In their order: the first one has the key 1."""
 PROGRAM = " nictop "
 
 

@@ -1,6 +1,6 @@
-"""The chart of a run as a widget: draws what is new, keeps a cursor, stands still when it is told to.
+"""The chart of a run as a widget: redrawn when there are new values, with a cursor, unless it is paused.
 
-Takes a `RunView`; `run_drawing` draws it.
+Takes a `RunView`; `chart_drawing` draws it.
 """
 
 from __future__ import annotations

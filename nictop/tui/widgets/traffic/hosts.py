@@ -172,20 +172,20 @@ class RunHosts(LineView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._picture: RunView | None = None
+        self._run_view: RunView | None = None
         self._view = View()
         self._drawn_of: tuple[object, ...] | None = None
 
     def show(self, run_view: RunView | None, time: float | None = None, span: float | None = None) -> None:
         """`time` and `span`: the cursor and the seconds in sight of the chart, so that both show the same."""
-        self._picture, self._view = run_view, View(cursor=time, span=span)
+        self._run_view, self._view = run_view, View(cursor=time, span=span)
         self._draw()
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
-        cells, run_view = (self.scrollable_content_region.width, self.size.height), self._picture
+        cells, run_view = (self.scrollable_content_region.width, self.size.height), self._run_view
         of = (cells, *ingredients(run_view, self._view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:
             return

@@ -103,18 +103,18 @@ class RunQueues(LineView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._picture: RunView | None = None
+        self._run_view: RunView | None = None
         self._drawn_of: tuple[object, ...] | None = None
 
     def show(self, run_view: RunView | None) -> None:
-        self._picture = run_view
+        self._run_view = run_view
         self._draw()
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
-        cells, run_view = (self.size.width, self.size.height), self._picture
+        cells, run_view = (self.size.width, self.size.height), self._run_view
         hosts = run_view.hosts if run_view is not None else ()
         of = (cells, run_view is None, *((one.host, one.queues, one.carrying) for one in hosts))
         if of == self._drawn_of:

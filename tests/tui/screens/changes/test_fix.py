@@ -109,8 +109,7 @@ async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
     async with live_screen(WIDE) as screen:
         await with_finding(screen, JUMBO)
         assert screen.app.screen.check_action("fix", ()) is True
-        screen.nictop.diagnosis.publish(Diagnosis((), ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis((), ()))
         assert screen.app.screen.check_action("fix", ()) is False
 
 
@@ -302,7 +301,7 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
-async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Callable[[], list[str]]) -> None:
+async def test_an_unconfirmed_change_is_rolled_back_and_the_screens_show_it(log: Callable[[], list[str]]) -> None:
     """Five seconds to keep it; meanwhile somebody looks around."""
     async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
         screen.waits_longest = False

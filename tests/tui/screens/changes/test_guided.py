@@ -145,7 +145,7 @@ async def guest(screen: Screen) -> None:
     await screen.settle()
 
 
-async def test_fields_that_mean_nothing_are_not_asked_for() -> None:
+async def test_fields_without_effect_are_not_shown() -> None:
     async with live_screen(WIDE) as screen:
         await guest(screen)
         await open_on(screen, "ens224")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.glyphs import ASCII
+from nictop.tui.keys import TABS
 from nictop.tui.screens.dialogs.help import topics
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.status.tab_line import TABS
 from tests.support.captured import captured_lines
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 

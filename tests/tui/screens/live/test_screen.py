@@ -162,7 +162,7 @@ async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> N
         assert screen.app.screen.query_one(DeviceTable).has_focus
 
 
-async def test_the_interval_is_asked_of_the_probe() -> None:
+async def test_the_interval_is_requested_from_the_probe() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), inventory(*NICS))
         await screen.press("plus", "minus", "minus")
@@ -432,7 +432,7 @@ async def test_views_scroll_and_keys_belong_to_their_view() -> None:
         assert len(screen.source.requests) == known
 
 
-async def test_all_interrupts_are_read_only_while_somebody_looks() -> None:
+async def test_all_interrupts_are_read_only_while_they_are_shown() -> None:
     async with live_screen() as screen:
         await load(screen)
         assert not any(request.machine for request in screen.source.requests)

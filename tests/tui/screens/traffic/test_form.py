@@ -262,7 +262,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
 
 @real
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
+async def test_quitting_during_a_run_is_confirmed_first(key: str) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
@@ -302,13 +302,13 @@ async def test_a_host_that_is_removed_ends_the_run() -> None:
 
 
 @real
-async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None:
+async def test_a_request_is_started_at_once_and_its_result_is_returned() -> None:
     request = RunRequest("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
     async with two_hosts(request=request) as runs:
         await runs.until(lambda: bool(runs.nictop.traffic.ended))
-        outcome = runs.app.outcome
-        assert outcome.trouble == ""
-        assert [one.result.failure for one in outcome.results] == [None]
+        experiment = runs.app.requested_experiment
+        assert experiment.trouble == ""
+        assert [one.result.failure for one in experiment.results] == [None]
 
 
 @real
@@ -349,7 +349,7 @@ async def compare_by_hand(runs: ScreenWithTraffic) -> None:
 
 
 @real
-async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None:
+async def test_the_user_is_asked_for_a_change_and_confirms_it() -> None:
     async with two_hosts() as runs:
         await compare_by_hand(runs)
         for name in ("old", "new"):
@@ -367,7 +367,7 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
 
 
 @real
-async def test_change_is_asked_for_once_when_news_of_the_run_comes_as_the_dialog_closes() -> None:
+async def test_a_change_is_requested_once_if_the_run_is_updated_while_the_dialog_closes() -> None:
     async with two_hosts() as runs:
         await compare_by_hand(runs)
         await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))

@@ -60,7 +60,7 @@ def test_a_bar_reaches_to_its_values(values: tuple[float, float, float], bar: st
     assert bar_cells(Spread(values, middle, low, high), 10.0, 10) == bar
 
 
-def test_without_block_characters_the_parts_are_told_apart_too() -> None:
+def test_without_block_characters_the_parts_differ_too() -> None:
     assert bar_cells(Spread((), 4.0, 2.0, 6.0), 10.0, 10, glyphs=ASCII) == "##==--    "
     assert all(line.isascii() for line in text(draw_points(sweep(), 80, 12, glyphs=ASCII)))
 

@@ -92,8 +92,7 @@ async def test_the_mark_of_the_worst_finding_stands_before_the_nic() -> None:
         assert row_with(screen, " ens192 ").startswith("▸✖ ens192")
         assert row_with(screen, " ens224 ").startswith(" · ens224")
         assert row_with(screen, "Virtual interfaces").startswith(" ▲ Virtual interfaces ▸ 2 hidden (o)")
-        screen.nictop.diagnosis.publish(Diagnosis((), ()))
-        await screen.settle()
+        await screen.show_diagnosis(Diagnosis((), ()))
         assert row_with(screen, " ens192 ").startswith("▸  ens192")
 
 

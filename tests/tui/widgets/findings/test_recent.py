@@ -41,7 +41,7 @@ def test_a_finding_that_comes_back_is_there_once() -> None:
     assert shown(recent) == ["(a)", "b"]
 
 
-def test_a_jump_in_a_recording_forgets_what_is_gone() -> None:
+def test_a_jump_in_a_recording_discards_the_lost_findings() -> None:
     recent = RecentFindings()
     recent.update(found("a"), 100.0)
     recent.update((), 50.0)

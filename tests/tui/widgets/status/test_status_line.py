@@ -41,7 +41,7 @@ def test_a_lost_host_is_named_on_a_narrow_screen() -> None:
     assert "lost" in drawn(with_state(live_host(), "lost", "why"), 60)
 
 
-def test_a_host_that_says_nothing_does_not_look_live() -> None:
+def test_a_host_that_sends_nothing_is_not_drawn_as_live() -> None:
     line = drawn(live_host(), 80, silent=75.0)
     assert "silent for 1 min 15 s" in line
     assert "●" not in line

@@ -113,7 +113,7 @@ def test_nothing_that_arrives_is_a_dot_and_not_an_empty_place() -> None:
     assert plot(drawn(without_cpu(run_view(flow(steady(0.0), until=5)))))[-1].rstrip() == "·" * 35
 
 
-def test_a_gap_in_what_was_told_stays_empty() -> None:
+def test_a_gap_in_the_values_stays_empty() -> None:
     one = flow(steady(5 * GIGABIT))
     gap = replace(one, arrivals=tuple(arrival for arrival in one.arrivals if not 4 < arrival.time <= 6))
     row = plot(drawn(without_cpu(run_view(gap))))[-1]

@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said_of_its_field(field: str, word: str, said: str) ->
 
 
 @given(WORDS)
-def test_any_words_make_a_wish_or_a_sentence(words: dict[str, str]) -> None:
+def test_any_words_make_a_request_or_an_error(words: dict[str, str]) -> None:
     request, problems = request_of_form({**presets(), **words}, "a", "b", ())
     assert request.client == "a"
     assert all(name in words and said for name, said in problems.items())

@@ -84,7 +84,7 @@ def test_the_values_are_those_under_the_cursor() -> None:
     assert "CPU n/a" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
 
 
-def test_a_run_that_is_over_is_told_by_what_counts_of_it() -> None:
+def test_of_a_finished_run_the_measured_seconds_are_shown() -> None:
     """The load of the result is 15 % of four cores, whatever the last second was."""
     over = result_view(result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server"))))
     assert "CPU  15 % of 4" in text(draw_hosts(over, View(), 80, 2))[0]

@@ -1,0 +1,22 @@
+"""IP addresses and networks in text: what is not valid is None, not an exception."""
+
+from __future__ import annotations
+
+import ipaddress
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def parse_ip_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def parse_network(text: str) -> Network | None:
+    """The network of ``192.0.2.0/24``, or of one of its addresses with prefix length."""
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
