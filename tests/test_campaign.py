@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from tests.campaign import parsers
-from tests.campaign.results import Progress, Row, table
+from tests.campaign.__main__ import show
+from tests.campaign.results import Progress, Row, row_text
 from tests.campaign.soak import Subject
 from tests.campaign.suites import Outcome, pytest_run
 from tests.support.kills import kill_matrix, kill_parameters, position_in_stage
@@ -95,7 +96,18 @@ def test_a_program_that_ends_early_fails() -> None:
     subject.read()
     row = subject.row(1.0)
     assert row.failed and "ended before its time" in row.what
-    assert "FAILED" in table([row]) and "passed" in table([Row("kills", "9 passed", False, 61.0)])
+    assert "FAILED" in row_text(row)
+
+
+def test_one_failed_row_fails_the_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = Row("kills", "9 passed", False, 61.0), Row("kills", "1 failed", True, 2.0)
+    assert show([good, bad, good], Progress()) and not show([good], Progress())
+    assert capsys.readouterr().out.splitlines() == [
+        "kills     passed   0:01:01  9 passed",
+        "kills     FAILED   0:00:02  1 failed",
+        "kills     passed   0:01:01  9 passed",
+        "kills     passed   0:01:01  9 passed",
+    ]
 
 
 def test_every_parser_takes_part() -> None:
