@@ -301,7 +301,7 @@ HOSTS_KEYS: list[BindingType] = [
 
 TRAFFIC_KEYS: list[BindingType] = [
     _bind("open", "start", "Start", "start the test"),
-    _bind("back", "back", "Back", "end the filter; back to Devices"),
+    _bind("back", "back", "Back", "end the filter; from the form to the list; back to Devices"),
     _bind("edit", "edit", "Options", "to the form"),
     _bind("options", "options", "View", "all options or the common ones; self-test"),
     _bind("filter", "filter", "Filter", "filter the pairs", priority=True),

@@ -16,7 +16,7 @@ from textual import events
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.options import request_of
-from nictop.model.text.glyphs import ASCII
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, Line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
@@ -36,7 +36,9 @@ from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement, processes_in
+from tests.traffic.plans import tools
 from tests.traffic.runs import result
+from tests.tui.screens.test_traffic_screenshots import answer, both
 
 real = pytest.mark.skipif(missing_requirement() is not None, reason=str(missing_requirement()))
 
@@ -536,6 +538,63 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
         form.set_word("streams", "many")
         await screen.settle()
         assert command() == "", "no command line starts this"
+
+
+async def test_a_test_that_does_not_start_says_why_once() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        form = screen.app.screen.query_one(RunForm)
+        for field, value, line, said in (
+            ("between", "true", "command", "command: a setup command is for variants of queues, mtu or setup"),
+            ("streams", "129", "streams", "streams must be 1 to 128, not 129"),
+        ):
+            preset = form.words[field]
+            form.set_word(field, value)
+            await screen.settle()
+            (row,) = [row for row in screen.drawn() if row.strip(" ▸│").startswith(f"{line} ")]
+            assert said.removeprefix("command: ")[:40] in row
+            await screen.press("enter")
+            assert screen.drawn()[5].strip("│ ") == f"Not started: {said}"
+            form.set_word(field, preset)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("30", "rate 30 b/s; did you mean 30M?"),
+        ("64k", "rate 64 kb/s; did you mean 64M?"),
+        ("30M", "b/s per stream: 500M, 2.5G (-b)"),
+        ("1000000", "b/s per stream: 500M, 2.5G (-b)"),
+    ],
+)
+async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(typed: str, said: str) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        await screen.press("tab", *["down"] * 5, *typed)
+        (row,) = [row for row in screen.drawn() if "rate  " in row]
+        assert said in row
+        assert "\n".join(screen.drawn()).count("did you mean") == ("did you mean" in said)
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+async def test_only_the_pane_with_the_focus_has_a_cursor(glyphs: Glyphs) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+
+        def cursors() -> list[str]:
+            return [row.strip().split()[0] for row in screen.drawn() if row.startswith(glyphs.cursor)]
+
+        assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
+        await screen.press("tab")
+        assert cursors() == [f"{glyphs.cursor}direction"]
+        await screen.press("escape")
+        assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
 
 
 async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
