@@ -330,7 +330,8 @@ RESULTS_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the result"),
     _bind("mark", "mark", "Mark A/B", "mark as A, then another one as B; both are compared"),
     _bind("options", "swap", "Swap A/B", "swap A and B"),
-    _bind("back", "back", "Back", "back to Devices"),
+    _bind("filter", "filter", "Filter", "filter the results", priority=True),
+    _bind("back", "back", "Back", "end the filter; back to Devices"),
 ]
 
 STORED_RUN_KEYS: list[BindingType] = [

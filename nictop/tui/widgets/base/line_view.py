@@ -211,8 +211,7 @@ class LineView(WithGlyphs, ScrollView):
         return self._strip(self._with_cursor(line), cells, self._style("cursor"))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
-        """The mark replaces the blank that a line begins with: a terminal without colours shows the cursor too. Only the
-        view with the focus has it."""
+        """The mark replaces the blank that a line begins with: a terminal without colours shows the cursor too."""
         if not line or not line[0][0].startswith(" "):
             return line
         (first, style), *rest = line

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from nictop.model.text.units import SI_PREFIXES
 from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.live.flow_view import FlowView
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.charts.plot import Vertex
@@ -98,9 +99,18 @@ class Scale:
         return f"{value / 1000.0**self.power:g}"
 
 
-def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]]) -> Scale:
-    """The ceiling is on it, unless the run is far below. `columns`: what is in sight of each direction."""
-    most = max((value for one in columns for value in one if value is not None), default=0.0)
+def peak_of(flow: FlowView, sight: VisibleRange) -> float:
+    """Bits per second of the highest interval in sight: a column of the chart may be the mean of several."""
+    rates = (
+        one.bits_per_second for one in flow.arrivals if one.time > sight.begin and one.time - one.seconds < sight.end
+    )
+    return max((rate for rate in rates if math.isfinite(rate)), default=0.0)
+
+
+def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]], peaks: Sequence[float] = ()) -> Scale:
+    """The ceiling is on it, unless the run is far below; so are the `peaks` of all directions. `columns`: what is drawn
+    of each."""
+    most = max((value for one in (*columns, peaks) for value in one if value is not None), default=0.0)
     ceiling = run_view.ceiling.goodput if run_view.ceiling is not None else None
     if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < MIN_CEILING_SHARE * ceiling:
         return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))) if most > 0 else 1e9, None)

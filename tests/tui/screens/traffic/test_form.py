@@ -363,7 +363,7 @@ async def test_the_user_is_asked_for_a_change_and_confirms_it() -> None:
         await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
-        assert "1 run, 3 needed" in runs.run_text()
+        assert "one run each" in runs.run_text()
         await runs.press("o", "enter")
         assert runs.chart().display
 
@@ -691,6 +691,24 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], results_dire
         await screen.press("o")
         await screen.settle()
         assert any("Worse: vswitch = " in line for line in screen.drawn())
+
+
+async def test_results_are_filtered(results_directory: Path) -> None:
+    write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0)
+    write_set_up(results_directory, "b2b2b2b2b2", "passthrough", 8.0)
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        table = await open_kept(screen)
+        assert "/ Filter" in screen.drawn()[-1]
+        await screen.press("slash", *"VSW", "enter")
+        assert table.has_focus and table.chosen is not None and table.chosen.name == "vswitch"
+        assert any("VSW" in row and row.rstrip().endswith("1 of 2") for row in screen.drawn())
+        await screen.press("slash", "x")
+        assert any("No matches" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert table.count == 2 and shown(screen) is ResultsScreen
+        await screen.press("escape")
+        assert shown(screen) is LiveScreen
 
 
 async def test_results_open_on_the_newest(results_directory: Path) -> None:
