@@ -182,7 +182,8 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
         words = "1 thread, idle" if len(consumers) == 1 else f"{len(consumers)} threads, all idle"
         lines.append(((f" {words}", "dim"),))
     elif one_per_line:
-        lines += [_consumer(one, snapshot) for one in busy[:rows]]
+        names = max(len(one.name) for one in busy[:rows])
+        lines += [_consumer(one, snapshot, min(NAME_CELLS, names)) for one in busy[:rows]]
     else:
         for first in range(0, min(len(busy), rows * per_line), per_line):
             names = [f"{one.name} {100 * (one.total or 0):.0f} %" for one in busy[first : first + per_line]]
@@ -190,8 +191,8 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
     return [title, *lines, *[((" ", ""),)] * (rows - len(lines))]  # the same height, whoever is busy
 
 
-def _consumer(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
-    spans: list[Span] = [(" " + fit(one.name, NAME_CELLS), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
+def _consumer(one: CpuConsumer, snapshot: Snapshot, name_cells: int) -> SpanLine:
+    spans: list[Span] = [(" " + fit(one.name, name_cells), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
     if one.kind == "machine":
         parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", one.vhost))
         spans.append(("  ".join(f"{name} {100 * share:.0f} %" for name, share in parts if share is not None), "dim"))

@@ -88,7 +88,7 @@ def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[S
     """The verdict; without one what is known, then why it is not ranked."""
     style = STYLES[comparison.verdict]
     sentences = [(comparison.sentence, style)]
-    reasons = refusal_reasons(comparison)
+    reasons = _refusals(comparison)
     if reasons:
         sentences = [(medians_text(comparison.goodput_a, comparison.goodput_b), "title")]
         label = VERDICT_LABELS[comparison.verdict]
@@ -99,6 +99,16 @@ def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[S
         if sentence
         for part in wrap(glyphs.text(sentence), max(10, width - 4))
     ]
+
+
+def _refusals(comparison: Comparison) -> list[str]:
+    """Why it is not ranked. Of facts that differ only the names: their values are below."""
+    reasons = list(refusal_reasons(comparison))
+    differing = [
+        what for what, _, _ in comparison.differences if any(one.startswith(f"{what} differs: ") for one in reasons)
+    ]
+    reasons = [one for one in reasons if not any(one.startswith(f"{what} differs: ") for what in differing)]
+    return [*reasons, f"different {', '.join(differing)}"] if differing else reasons
 
 
 def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs: Glyphs) -> list[SpanLine]:

@@ -644,6 +644,17 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
         assert form_screen.query_one(RunForm).words["time"] == "10"
 
 
+async def test_all_boxes_of_the_form_are_as_wide_as_the_screen() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        assert {len(row) for row in screen.drawn() if row.startswith("╭") and row.endswith("╮")} == {WIDE[0]}
+        assert (
+            sum(row.startswith("╭") for row in screen.drawn()) == 2 == sum(row.endswith("╮") for row in screen.drawn())
+        )
+
+
 async def test_an_ascii_console_gets_ascii() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))

@@ -137,6 +137,14 @@ def test_results_without_a_name_are_called_a_and_b() -> None:
     assert text(a, b)[0].startswith(" Better: B = 1.56× of A (+56 %, 95 % CI 1.4")
 
 
+def test_facts_that_must_agree_are_named_once() -> None:
+    (a,) = set_ups([replace(one, result=replace(one.result, facts={"mtu": "1500"})) for one in stored("e1", [5.0])])
+    (b,) = set_ups([replace(one, result=replace(one.result, facts={"mtu": "9000"})) for one in stored("e2", [8.0])])
+    lines = text(a, b)
+    assert lines[1:3] == [" Not ranked: one run each: spread unknown; repeat with --repeat 5", " different mtu"]
+    assert "\n".join(lines).count("1500") == 1
+
+
 def test_test_column_leaves_out_words_from_the_right() -> None:
     (row,) = set_ups([replace(one, label="vswitch") for one in stored("e1", [5.0], streams=4)])
     whole = "vswitch TCP ×4 2 s MTU 1500 iperf3"
