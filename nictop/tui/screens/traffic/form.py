@@ -223,7 +223,7 @@ class TrafficScreen(FramedScreen):
         """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
-            self._form_error = "Not started: no test path"
+            self._form_error = "Not started: no test path (Tab: to the button Self-test)"
         elif self._choice.problems or self._choice.complaints or self._choice.request is None:
             wrong = [labelled(name, complaint) for name, complaint in self._choice.problems.items()]
             self._form_error = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
@@ -260,7 +260,7 @@ class TrafficScreen(FramedScreen):
         entry = self.query_one(FilterLine)
         if entry.display:
             entry.action_end_filter()
-        elif self.query_one(RunForm).has_focus:
+        elif not self.query_one(OfferTable).has_focus:
             self.set_focus(self.query_one(OfferTable))
         else:
             await super().action_back()

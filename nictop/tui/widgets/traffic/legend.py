@@ -42,9 +42,15 @@ def draw_legend(
         span = run_view.end - run_view.start
         lead.append((f" at {axis_time_text(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
     is_mean = view.cursor is None and run_view.result is not None
-    for shortness in range(4):
-        rates = _flows(values.flows, peaks if shortness == 0 else (), max(0, shortness - 1), glyphs, is_mean=is_mean)
-        spans = [*lead, *rates, *_cpu(run_view, view, values, max(0, shortness - 1))]
+    for shown_peaks, flow_shortness, cpu_shortness in (
+        (peaks, 0, 0),
+        (peaks, 0, 1),
+        (peaks, 1, 1),
+        ((), 1, 1),
+        ((), 2, 2),
+    ):
+        rates = _flows(values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
+        spans = [*lead, *rates, *_cpu(run_view, view, values, cpu_shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
         if used <= width:

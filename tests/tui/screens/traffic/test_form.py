@@ -616,6 +616,29 @@ async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPat
         assert started == [True] and shown(screen) is RunScreen
 
 
+async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[bool] = []
+
+    def start(request: RunRequest, *, self_test: bool = False) -> bool:
+        started.append(self_test)
+        return True
+
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        monkeypatch.setattr(screen.nictop.traffic, "start", start)
+        await screen.press("6", "enter")
+        assert any("Not started: no test path (Tab: to the button Self-test)" in row for row in screen.drawn())
+        await screen.press("tab", "tab")
+        assert any(row.startswith(" [▸Start ]  [ Self-test ]") for row in screen.drawn())
+        await screen.press("right")
+        assert any(row.startswith(" [ Start ]  [▸Self-test ]") for row in screen.drawn())
+        assert sum("▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "") for row in screen.drawn()) == 1
+        await screen.press("escape")
+        assert screen.app.screen.query_one(OfferTable).has_focus and not started
+        await screen.press("shift+tab", "right", "enter")
+        assert started == [True] and shown(screen) is RunScreen
+
+
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
@@ -783,8 +806,8 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
     """A slow line brings several keys at once."""
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("6", "tab")
-        for key in ("down", "down", *"1007", "backspace", "down", *"4"):
+        await screen.press("6")
+        for key in ("tab", "down", "down", *"1007", "backspace", "down", *"4"):
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)
