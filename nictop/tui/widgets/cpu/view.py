@@ -182,8 +182,8 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
         words = "1 thread, idle" if len(consumers) == 1 else f"{len(consumers)} threads, all idle"
         lines.append(((f" {words}", "dim"),))
     elif one_per_line:
-        names = max(len(one.name) for one in busy[:rows])
-        lines += [_consumer(one, snapshot, min(NAME_CELLS, names)) for one in busy[:rows]]
+        name_cells = min(NAME_CELLS, max(len(one.name) for one in busy[:rows]))
+        lines += [_consumer(one, snapshot, name_cells) for one in busy[:rows]]
     else:
         for first in range(0, min(len(busy), rows * per_line), per_line):
             names = [f"{one.name} {100 * (one.total or 0):.0f} %" for one in busy[first : first + per_line]]
