@@ -75,8 +75,8 @@ def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleR
     if width < 1 or box.rows < 1:
         return
     stacks = columns(series, sight, width)
-    windows = (busy for busy in series if sight.begin < busy.time and busy.time - CPU_WINDOW_SECONDS < sight.end)
-    most = max((sum(shares(busy)) for busy in windows), default=0.0)
+    most = max((sum(one) for one in stacks if one is not None), default=0.0)
+    most = max(most, sum(shares(series[-1])) if series else 0.0)  # what is told beside the chart
     top = min(1.0, nice_ceiling(max(most, MIN_TOP_SHARE)))
     for row in range(box.rows):
         label, line = (f"{100 * top:g} %", glyphs.left_tick) if row == 0 else ("", glyphs.axis)

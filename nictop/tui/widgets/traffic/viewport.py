@@ -6,17 +6,20 @@ Pure functions; `RunChart` draws what they give.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from nictop.model.text.units import SI_PREFIXES
 from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.live.flow_view import FlowView
+from nictop.traffic.live.flow_view import BY_TIME, FlowView
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.charts.plot import Vertex
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 
+RATE = attrgetter("bits_per_second")
 MAX_WINDOW_GAP_SECONDS = 2.5
 """Seconds between two readings of the CPUs beyond which nothing is known of the time between them."""
 CPU_WINDOW_SECONDS = 1.0
@@ -101,10 +104,10 @@ class Scale:
 
 def peak_of(flow: FlowView, sight: VisibleRange) -> float:
     """Bits per second of the highest interval in sight: a column of the chart may be the mean of several."""
-    rates = (
-        one.bits_per_second for one in flow.arrivals if one.time > sight.begin and one.time - one.seconds < sight.end
-    )
-    return max((rate for rate in rates if math.isfinite(rate)), default=0.0)
+    low, high = (bisect_left(flow.arrivals, time, key=BY_TIME) for time in (sight.begin, sight.end))
+    rates = list(map(RATE, flow.arrivals[low : high + 1]))
+    most = max(rates, default=0.0)
+    return most if math.isfinite(most) else max(filter(math.isfinite, rates), default=0.0)
 
 
 def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]], peaks: Sequence[float] = ()) -> Scale:
