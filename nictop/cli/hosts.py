@@ -7,9 +7,11 @@ arguments are known to be valid hosts.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from nictop.cli import SUMMARIES
@@ -17,6 +19,7 @@ from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
+    from nictop.hosts.session import HostSession
     from nictop.hosts.specification import Host
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
@@ -94,10 +97,12 @@ def _is_known_host(word: str) -> bool:
     return False
 
 
-def observe_hosts(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:
+def observe_hosts(
+    options: argparse.Namespace, seconds: float = 0.0, *, modules: Sequence[str] = ()
+) -> tuple[Answer, ...]:
     """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
-    `seconds`: length of the window of rates. Raises NictopError for an argument that is not a valid host, before any
-    connection is made."""
+    `seconds`: length of the window of rates; `modules`: imported while readings are waited for, as the caller needs
+    them then. Raises NictopError for an argument that is not a valid host, before any connection is made."""
     path = recording_path(options)
     if path is not None:
         return read_recorded_hosts(path, options.at)
@@ -120,9 +125,22 @@ def observe_hosts(options: argparse.Namespace, seconds: float = 0.0) -> tuple[An
                 accept_new_host_keys=options.accept_new_host_keys,
             )
             sessions.append(HostSession(host, source, watch_devices=True))
-        return await observe_all(sessions, interval=options.interval, seconds=seconds)
+        importing = asyncio.ensure_future(_import(modules, sessions))
+        try:
+            return await observe_all(sessions, interval=options.interval, seconds=seconds)
+        finally:
+            importing.cancel()
 
     return asyncio.run(observed())
+
+
+async def _import(modules: Sequence[str], sessions: Sequence[HostSession]) -> None:
+    """Import them once a host has sent an inventory: then it knows what it has to read, and only time has to pass."""
+    from nictop.hosts.session import until
+
+    await until(sessions, lambda: any(one.snapshot.inventory is not None for one in sessions), math.inf)
+    for name in modules:
+        import_module(name)
 
 
 def reached_hosts(answers: Iterable[Answer], *, require_all: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
@@ -141,9 +159,11 @@ def reached_hosts(answers: Iterable[Answer], *, require_all: bool = True) -> lis
 def recording_path(options: argparse.Namespace) -> str | None:
     """The recording that the command line names instead of hosts; None: it names hosts. Raises NictopError if it names
     both, or a time without a recording."""
+    arguments: list[str] = options.hosts
+    if not arguments and options.at is None:
+        return None
     from nictop.recording.file.open import is_recording
 
-    arguments: list[str] = options.hosts
     files = [argument for argument in arguments if "/" in argument or is_recording(argument)]
     if options.at is not None and not arguments:
         raise NictopError("--at needs a recording", "nictop show FILE --at TIME")

@@ -9,12 +9,15 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
-from nictop.rules import Diagnosis, HostFacts, diagnosis_steps
+
+if TYPE_CHECKING:
+    from nictop.rules import Diagnosis, HostFacts
 
 OBSERVE_TIMEOUT = 50.0
 """Seconds that `observe` waits beyond the intervals: more than the probe's own limit for an inventory."""
@@ -43,6 +46,8 @@ each slice."""
 async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:
     """The result of all rules, and the seconds of CPU that it took; other tasks run meanwhile. To be awaited in the
     main thread: elsewhere a rule that takes too long is not interrupted."""
+    from nictop.rules import diagnosis_steps  # costs as much time as the start of a probe
+
     steps, seconds = diagnosis_steps(hosts), 0.0
     while True:
         begin = time.thread_time()

@@ -206,7 +206,7 @@ class Probe:
             self._counters.watch(request["watch"])
             if self._options.parts and not self._links_watched:
                 self._links_watched = True  # the reader waits for their first counters
-                self._schedule.bring_forward(EAGER_SECONDS, now)
+                self._schedule.bring_forward(EAGER_SECONDS if self._options.eager else 0.0, now)
         if "machine" in request:
             self._counters.watch_machine(request["machine"])
         if "ping" in request:

@@ -202,8 +202,8 @@ FRAME_KEYS: list[BindingType] = [
     _hide("host-next", "host(1)", "Next host"),
     _hide("next", "next(1)", "Next finding or run"),
     _hide("next-previous", "next(-1)", "Previous finding or run"),
-    _hide("pane", "app.focus_next", "Next pane"),
-    _hide("pane-previous", "app.focus_previous", "Previous pane"),
+    _hide("pane", "app.focus_next", "Next pane", priority=True),
+    _hide("pane-previous", "app.focus_previous", "Previous pane", priority=True),
     _bind("record", "app.record", "Record/report", "menu: start or stop a recording, write a report"),
     HELP,
     QUIT,
@@ -301,7 +301,7 @@ HOSTS_KEYS: list[BindingType] = [
 
 TRAFFIC_KEYS: list[BindingType] = [
     _bind("open", "start", "Start", "start the test"),
-    _bind("back", "back", "Back", "end the filter; back to Devices"),
+    _bind("back", "back", "Back", "end the filter; from the form to the list; back to Devices"),
     _bind("edit", "edit", "Options", "to the form"),
     _bind("options", "options", "View", "all options or the common ones; self-test"),
     _bind("filter", "filter", "Filter", "filter the pairs", priority=True),
@@ -330,7 +330,8 @@ RESULTS_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the result"),
     _bind("mark", "mark", "Mark A/B", "mark as A, then another one as B; both are compared"),
     _bind("options", "swap", "Swap A/B", "swap A and B"),
-    _bind("back", "back", "Back", "back to Devices"),
+    _bind("filter", "filter", "Filter", "filter the results", priority=True),
+    _bind("back", "back", "Back", "end the filter; back to Devices"),
 ]
 
 STORED_RUN_KEYS: list[BindingType] = [

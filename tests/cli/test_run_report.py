@@ -315,14 +315,14 @@ def test_a_refusal_has_every_reason() -> None:
     versus = compare([result()], [result()])
     assert versus.verdict == "refused"
     text = comparison_text(versus, ("A", "B"), 80)
-    assert "✖ Not comparable\n  A has 1 run, 3 needed\n  B has 1 run, 3 needed\n" in text
+    assert "B/A 1.00 (+0 %)\n▲ Not ranked\n  one run each: spread unknown; repeat with --repeat 5\n" in text
 
 
 def test_a_reason_of_several_runs_is_listed_once() -> None:
     a = [result(proof=VLAN_FAILED), result(), result(proof=VLAN_FAILED)]
     text = comparison_text(compare(a, [result()] * 3), ("A", "B"), 120)
     assert text.count("path not verified") == 1
-    assert f"✖ Not comparable\n  A 1, A 3: path not verified: {VLAN_FAILED.sentence}" in text
+    assert f"▲ Not ranked\n  A 1, A 3: path not verified: {VLAN_FAILED.sentence}" in text
 
 
 def test_the_bottleneck_is_that_of_the_median_run() -> None:

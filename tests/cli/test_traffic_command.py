@@ -74,7 +74,7 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
     done = traffic(state, *QUICK, *several, "--interval", "0.5")
     assert done.returncode == 0, done.stderr
     assert "run 6 of 6: " in done.stderr and "pause 100 ms" in done.stderr
-    assert "A: length 4K\nB: length 64K\n" in done.stdout and "✖ Not comparable" in done.stdout
+    assert "A: length 4K\nB: length 64K\n" in done.stdout and "▲ Not ranked" in done.stdout
     assert "geometric mean" in done.stdout and "goodput, median" in done.stdout
 
     again = run("compare", "lengths", XDG_STATE_HOME=str(state))
@@ -85,7 +85,7 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
     document = msgspec.json.decode(data, type=CompareDocument)
     assert document.comparison.verdict == "refused" and [len(one.runs) for one in document.setups] == [3, 3]
     markdown = call_main("compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)).stdout
-    assert markdown.startswith("## nictop compare\n") and "**Not comparable**" in markdown
+    assert markdown.startswith("## nictop compare\n") and "**Not ranked**" in markdown
 
 
 @needs_namespaces

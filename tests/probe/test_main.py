@@ -17,10 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe import records
+from nictop.probe.__main__ import EAGER_SECONDS
+from nictop.probe.__main__ import Probe as ProbeLoop
 from nictop.probe.inventory import child as inventory_child
 from nictop.probe.inventory.child import MAX_INVENTORY_BYTES, InventoryChild
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET
 from nictop.probe.protocol import hello as first_words
+from nictop.probe.protocol.arguments import parse_options
 from nictop.probe.protocol.hello import hello
 from nictop.probe.protocol.output import MAX_BACKLOG_BYTES, LineWriter
 from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
@@ -402,6 +405,19 @@ def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
     for part in (links, machine):
         assert all(part.unreadable[source].detail == NOT_READ_YET for source in part.pending)
     assert unreadable_parts(whole) == {}
+
+
+@pytest.mark.parametrize(("options", "delay"), [(["--parts"], 0.0), (["--parts", "--eager"], EAGER_SECONDS)])
+def test_first_counters_of_watched_links_are_read_soon(options: list[str], delay: float) -> None:
+    parsed = parse_options(["--interval", "60", *options])
+    assert parsed is not None
+    probe = ProbeLoop(parsed)
+    probe._schedule.advance(time.monotonic())
+    probe._handle_request(b'{"watch": [1]}')
+    assert probe._schedule.next <= time.monotonic() + delay
+    probe._counters.close()
+    for descriptor in probe._wakeup:
+        os.close(descriptor)
 
 
 def test_an_incomplete_part_is_not_passed_on(stopped_child: InventoryChild) -> None:

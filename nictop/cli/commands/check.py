@@ -58,11 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.report.findings import check, rule_pages
-
     if options.schema:
+        from nictop.report.findings import check
+
         return output.write(check.check_schema())
     if options.explain is not None:
+        from nictop.report.findings import rule_pages
+
         rule = rule_pages.rule_named(options.explain) if options.explain else None
         page = (
             rule_pages.rule_list(output.terminal_columns())
@@ -70,10 +72,11 @@ def run(options: argparse.Namespace) -> int:
             else rule_pages.rule_page(rule, output.terminal_columns())
         )
         return output.write_text(page, options)
+    found = observe_hosts(options, options.watch, modules=("nictop.report.findings.check",))
     from nictop.report.facts.hosts import unreachable_hosts
+    from nictop.report.findings import check
     from nictop.rules import HostFacts, diagnose
 
-    found = observe_hosts(options, options.watch)
     hosts = tuple(
         HostFacts(snapshot, window.parts) for snapshot, window in reached_hosts(found, require_all=not options.hosts)
     )

@@ -19,12 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.schema:
+        from nictop.report.facts import host as show
+        from nictop.report.facts import hosts as show_hosts
+
+        return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
+    found = observe_hosts(options, modules=("nictop.report.facts.hosts",))
     from nictop.report.facts import host as show
     from nictop.report.facts import hosts as show_hosts
 
-    if options.schema:
-        return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    found = observe_hosts(options)
     if options.hosts:
         if options.format == "json":
             output.write(show_hosts.hosts_json(found))

@@ -54,6 +54,11 @@ class Trends(Generic[Key]):
                 found[key] = [_mean(values, indexes) for indexes in covered]
         return found
 
+    def peak(self, keys: Sequence[Key]) -> float:
+        """The highest value of these keys in any part; 0 if nothing is known."""
+        values = (one.get(key) for _, one in self._values.values() for key in keys)
+        return max((value for value in values if value is not None), default=0.0)
+
 
 def _mean(values: Sequence[float | None], indexes: Sequence[int]) -> float | None:
     if len(indexes) == 1:

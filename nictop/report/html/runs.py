@@ -104,7 +104,7 @@ def _ceiling(runs: Sequence[StoredRun]) -> float | None:
 
 def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Iterator[Html]:
     sentences = comparison.refusals or (comparison.sentence,)
-    verdict = f"{UNICODE.critical} {NO_VERDICT}" if comparison.verdict == "refused" else comparison.verdict
+    verdict = f"{UNICODE.warning} {NO_VERDICT}" if comparison.verdict == "refused" else comparison.verdict
     yield element("p", verdict, class_="verdict")
     yield element("ul", *(element("li", sentence) for sentence in sentences))
     yield element("p", "A: ", element("bdi", experiment.names[0]), " · B: ", element("bdi", experiment.names[1]))

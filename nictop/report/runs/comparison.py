@@ -14,10 +14,10 @@ from nictop.model.text.terminal import clean, wrap
 from nictop.report.runs.sentences import per_gigabit_text
 from nictop.report.runs.text import labelled
 from nictop.report.text_table import aligned_table, layout_width, max_line_width
-from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio, Spread
+from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio, Spread, medians_text
 
 NO_VERDICT = VERDICT_LABELS["refused"]
-"""Follows the mark of a critical finding."""
+"""Follows the mark of a warning."""
 RUN_PREFIX = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
 """Beginning of a refusal that is about one run: ``A 1: `` (see `comparison.compare`)."""
 
@@ -35,12 +35,14 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
 
 
 def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
-    """The verdict, or the reasons why there is none, each on its own line."""
+    """The verdict, or what is known and the reasons why there is none, each on its own line."""
     reasons = refusal_reasons(comparison)
     if not reasons:
         yield from labelled("verdict", comparison.sentence, room)
         return
-    yield f"{glyphs.critical} {NO_VERDICT}"
+    if known := medians_text(comparison.goodput_a, comparison.goodput_b):
+        yield from wrap(known, room)
+    yield f"{glyphs.warning} {NO_VERDICT}"
     for reason in reasons:
         yield from (f"  {part}" for part in wrap(reason, room - 2))
 

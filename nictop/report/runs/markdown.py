@@ -12,7 +12,7 @@ from nictop.report.findings.markdown import escape_markdown, fenced_block
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
 from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
-from nictop.traffic.analysis.comparison import Comparison
+from nictop.traffic.analysis.comparison import Comparison, medians_text
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 
@@ -48,6 +48,8 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
     lines = ["## nictop compare", "", f"- A: {escape_markdown(names[0])}", f"- B: {escape_markdown(names[1])}", ""]
     why = refusal_reasons(comparison)
     if why:
+        known = medians_text(comparison.goodput_a, comparison.goodput_b)
+        lines += [escape_markdown(known), ""] if known else []
         lines += [f"**{NO_VERDICT}**", "", *(f"- {escape_markdown(reason)}" for reason in why)]
     else:
         lines += [f"**verdict**: {escape_markdown(comparison.sentence)}"]

@@ -46,7 +46,7 @@ VERDICT_LABELS: dict[ComparisonVerdict, str] = {
     "worse": "Worse",
     "same": "No difference",
     "not settled": "Inconclusive",
-    "refused": "Not comparable",
+    "refused": "Not ranked",
 }
 """The word that a verdict begins with."""
 
@@ -120,7 +120,8 @@ def compare(
     """Compare the runs of two set-ups. `compared`: facts of `MUST_AGREE` that may differ (``mss`` in a comparison of
     two MSS)."""
     differences = _differences(a, b)
-    refusals = (*_run_refusals(a, names[0]), *_run_refusals(b, names[1]), *_repeat_refusals(a, b, names))
+    refusals = (*_count_refusals(a, b, names), *_run_refusals(a, names[0]), *_run_refusals(b, names[1]))
+    refusals += _repeat_refusals(a, b, names)
     refusals += tuple(
         f"{what} differs: {clean(one)} and {clean(other)}"
         for what, one, other in differences
@@ -130,14 +131,13 @@ def compare(
         refusals += (f"unequal number of runs: {len(a)} of {names[0]}, {len(b)} of {names[1]}",)
     rates_a, rates_b = _goodputs(a), _goodputs(b)
     spreads = (spread(rates_a), spread(rates_b))
-    if refusals:
-        return Comparison(
-            "refused", f"Not comparable: {'; '.join(refusals)}", *spreads, None, (), refusals, differences
-        )
     ratio = pair_ratio(rates_a, rates_b)
-    if ratio is None:
+    if ratio is None and not refusals:
         refusals = ("a run has goodput 0",)
-        return Comparison("refused", "Not comparable: a run has goodput 0", *spreads, None, (), refusals, differences)
+    if ratio is None or refusals:
+        known = medians_text(*spreads)
+        sentence = f"{f'{known}. ' if known else ''}{VERDICT_LABELS['refused']}: {'; '.join(refusals)}"
+        return Comparison("refused", sentence, *spreads, None, (), refusals, differences)
     verdict = _verdict(ratio)
     return Comparison(verdict, _sentence(verdict, ratio, names), *spreads, ratio, _costs(a, b), (), differences)
 
@@ -145,6 +145,21 @@ def compare(
 def spread(values: Sequence[float]) -> Spread | None:
     """None if there are no values."""
     return Spread(tuple(values), median(values), min(values), max(values)) if values else None
+
+
+def medians_text(a: Spread | None, b: Spread | None) -> str:
+    """``A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %)``: what is known without a verdict; "": nothing is."""
+    if a is None and b is None:
+        return ""
+    each = ", ".join(
+        f"{name} {units.bits_per_second(one.median) if one is not None else 'no completed run'}"
+        for name, one in (("A", a), ("B", b))
+    )
+    if a is None or b is None or not 0 < a.median < math.inf:
+        return each
+    of_several = " (medians)" if len(a.values) > 1 or len(b.values) > 1 else ""
+    ratio = b.median / a.median
+    return f"{each}{of_several}: B/A {ratio:.2f} ({percent_text(ratio)})"
 
 
 def pair_ratio(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
@@ -190,8 +205,19 @@ def _goodputs(runs: Sequence[Result]) -> list[float]:
     return [run.goodput for run in runs if run.goodput is not None]
 
 
+def _count_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) -> tuple[str, ...]:
+    if len(a) == len(b) == 1:
+        return ("one run each: spread unknown; repeat with --repeat 5",)
+    few = [
+        f"{clean(name)} has {count_noun(len(runs), 'run')}"
+        for runs, name in ((a, names[0]), (b, names[1]))
+        if len(runs) < MIN_PAIRS
+    ]
+    return (f"{', '.join(few)}, {MIN_PAIRS} needed: repeat with --repeat 5",) if few else ()
+
+
 def _run_refusals(runs: Sequence[Result], name: str) -> tuple[str, ...]:
-    found = [f"{clean(name)} has {count_noun(len(runs), 'run')}, {MIN_PAIRS} needed"] if len(runs) < MIN_PAIRS else []
+    found: list[str] = []
     for number, run in enumerate(runs, 1):
         found += (f"{clean(name)} {number}: {reason}" for reason in run.why_not_ranked)
     return tuple(dict.fromkeys(found))

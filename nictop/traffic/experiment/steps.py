@@ -19,7 +19,7 @@ from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
 from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs, plan_problems
-from nictop.traffic.plan.quantities import quoted
+from nictop.traffic.plan.quantities import low_rate_question, quoted
 from nictop.traffic.plan.request import RunRequest, generator_of, plan_of
 from nictop.traffic.plan.tools import iperf3_differences, refusals
 from nictop.traffic.plan.validation import ValidatedRequest, reasons_by_value, validate_request
@@ -208,6 +208,8 @@ def _order(kind: ExperimentKind, values: int, repeats: int) -> Iterable[int]:
 def _notes(
     checked: ValidatedRequest, pair: EndpointPair, plans: Iterable[RunPlan], tools: tuple[TrafficTools, TrafficTools]
 ) -> Iterable[str]:
+    plans = tuple(plans)
+    yield from dict.fromkeys(filter(None, (low_rate_question(plan.bitrate) for plan in plans)))
     for one in pair.disagreements:
         yield f"{one.what} differs: {' and '.join(clean(value) for value, _ in one.sides)}"
     if any(plan.generator == "iperf3" for plan in plans):

@@ -15,6 +15,8 @@ from nictop.traffic.plan.plan import DSCP, dscp_number
 MAX_QUANTITY_CHARACTERS = 32
 """Longer text is rejected before it is matched."""
 MAX_NAMES_IN_HINT = 8
+LOW_BIT_RATE = 1_000_000
+"""Bits per second below which a rate may lack its suffix."""
 
 _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMG]?)(i?B)?", re.IGNORECASE | re.ASCII)
 _RATE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(b/s|bit/s|bps)?", re.IGNORECASE | re.ASCII)
@@ -37,6 +39,14 @@ def parse_bit_rate(text: str, what: str = "bitrate") -> int:
     if value is None:
         raise NictopError(f"{what}: {quoted(text)} is not a rate", "e.g. 500M or 2.5G (bits per second)")
     return value
+
+
+def low_rate_question(rate: int | None) -> str:
+    """``rate 30 b/s; did you mean 30M?``; "" for `LOW_BIT_RATE` and more, and for None (no limit)."""
+    if not rate or rate >= LOW_BIT_RATE:
+        return ""
+    number, prefix = (rate / 1000, "k") if rate >= 1000 else (rate, "")
+    return f"rate {number:g} {prefix}b/s; did you mean {number:g}M?"
 
 
 def _scaled(match: re.Match[str], factor: int) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -48,6 +50,15 @@ def hostile() -> Diagnosis:
         host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),), fixes=(fix,)
     )
     return Diagnosis((found,), (Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
+
+
+def test_hosts_are_asked_before_the_rules_are_imported() -> None:
+    """They are imported while readings are waited for."""
+    code = (
+        "import sys, nictop.cli.commands.check, nictop.hosts.connect, nictop.hosts.observe, nictop.wire.local\n"
+        "print([name for name in ('nictop.rules', 'nictop.report') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ text

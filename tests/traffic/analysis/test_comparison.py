@@ -109,13 +109,23 @@ def test_runs_that_are_not_ranked(wrong: dict[str, object], reason: str) -> None
     assert any(reason in one for one in found.refusals), found.refusals
 
 
+def test_of_single_runs_the_difference_is_told_and_then_why_they_are_not_ranked() -> None:
+    found = compare(runs(5.0), runs(8.0))
+    assert found.sentence == (
+        "A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %). Not ranked: one run each: spread unknown; repeat with --repeat 5"
+    )
+    assert compare(runs(5.0), []).sentence.startswith("A 5.00 Gb/s, B no completed run. Not ranked: ")
+
+
 def test_steal_of_an_observer_is_ignored() -> None:
     hosts = (load("a"), load("b", "server"), load("hypervisor", "observer", steal=3.0))
     assert compare(runs(5.0, 5.1, 4.9), runs(9.0, 9.1, 9.0, hosts=hosts)).verdict == "better"
 
 
 def test_too_few_and_unpaired_runs_have_no_verdict() -> None:
-    assert compare(runs(5.0, 5.1), runs(9.0, 9.1)).refusals == ("A has 2 runs, 3 needed", "B has 2 runs, 3 needed")
+    two = compare(runs(5.0, 5.1), runs(9.0, 9.1))
+    assert two.refusals == ("A has 2 runs, B has 2 runs, 3 needed: repeat with --repeat 5",)
+    assert two.sentence.startswith("A 5.05 Gb/s, B 9.05 Gb/s (medians): B/A 1.79 (+79 %). Not ranked: A has 2 runs,")
     assert "unequal number of runs: 3 of A, 4 of B" in compare(runs(5, 5, 5), runs(9, 9, 9, 9)).refusals
     assert compare([], []).verdict == "refused"
 

@@ -188,6 +188,7 @@ def question() -> Question:
 OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "devices": (LiveScreen, lambda one: view(one, "devices")),
     "queues": (LiveScreen, lambda one: view(one, "queues")),
+    "queues, filter": (LiveScreen, lambda one: press(one, "2", "slash")),
     "CPUs": (LiveScreen, lambda one: view(one, "cpus")),
     "findings": (LiveScreen, lambda one: view(one, "findings")),
     "help": (HelpScreen, lambda one: press(one, "question_mark")),
@@ -197,6 +198,7 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "a menu": (MenuScreen, lambda one: press(one, "o")),
     "traffic": (TrafficScreen, lambda one: press(one, "6")),
     "results": (ResultsScreen, lambda one: press(one, "7")),
+    "results, filter": (ResultsScreen, lambda one: press(one, "7", "slash")),
     "a run": (RunScreen, lambda one: push(one, RunScreen())),
     "a fix": (FixScreen, lambda one: press(one, "f")),
     "set up": (SetUpScreen, lambda one: press(one, "e")),

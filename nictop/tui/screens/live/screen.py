@@ -25,7 +25,7 @@ from textual.widgets import ContentSwitcher
 from nictop.probe.records import Request
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
-from nictop.tui.screens.live.view import LIVE_TABS, LiveView
+from nictop.tui.screens.live.view import FILTERS, LIVE_TABS, LiveView
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
@@ -93,7 +93,7 @@ class LiveScreen(LiveView):
             self.nictop.replay.stop_search()
         elif self.view == "findings" and findings.full:
             self.show_tab("findings")
-        elif self.view == "findings" and self._filter.display:
+        elif self.view != "body" and self._filter.display:
             self._filter.action_end_filter()
         elif self.view != "body":
             self.show_tab("devices")
@@ -102,11 +102,6 @@ class LiveScreen(LiveView):
             self.show_tab("devices")
         elif self._filter.display:
             self._filter.action_end_filter()
-
-    @property
-    def _filter(self) -> FilterLine:
-        """That of the visible list."""
-        return self.query_one("#finding-filter" if self.view == "findings" else "#device-filter", FilterLine)
 
     def action_filter(self) -> None:
         """Of the visible list; from the palette also while something else is on the whole screen."""
@@ -119,6 +114,9 @@ class LiveScreen(LiveView):
         view = LIVE_TABS[tab]
         self.query_one(FindingsView).full = False
         self.query_one("#views", ContentSwitcher).current = view
+        for name in ("queues", "load"):
+            entry = self.query_one(f"#{FILTERS[name]}", FilterLine)
+            entry.display = name == view and bool(entry.value)
         self.query_one(ProcessorStrip).display = view not in WITHOUT_PROCESSORS
         self.query_one(FindingsPanel).display = view != "findings"
         detail = self.has_class("-detail")
@@ -230,7 +228,7 @@ class LiveScreen(LiveView):
                 searches = self.nictop.replay is not None and self.nictop.replay.searches
                 return detail or view != "body" or searches or bool(self._filter.display)
             case "filter":
-                listed = not detail if view == "body" else view == "findings" and not self.query_one(FindingsView).full
+                listed = not (detail if view == "body" else view == "findings" and self.query_one(FindingsView).full)
                 return listed and super().check_action(action, parameters)
             case "options":
                 return self._knows_machine if view == "load" else not detail or view != "body"

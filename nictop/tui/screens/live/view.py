@@ -16,6 +16,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Request
 from nictop.rules import Finding
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.cpu_block import HEAT
 from nictop.tui.widgets.cpu.queue_table import ALL_COLUMNS
 from nictop.tui.widgets.cpu.queues import QueueView
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 
 LIVE_TABS = {"devices": "body", "queues": "queues", "cpus": "load", "findings": "findings"}
 """Tab → id of the widget that fills the body."""
+FILTERS = {"body": "device-filter", "queues": "queue-filter", "load": "cpu-filter", "findings": "finding-filter"}
+"""Id of such a widget → that of its filter."""
+NIC_FILTERS: dict[str, type[QueueView | CpuView]] = {"queue-filter": QueueView, "cpu-filter": CpuView}
+QUEUE_FILTER_HINT = "filter: 0-7  irq:57  cpu:3  input  rx>1000  drops/s>0  !12"
+CPU_FILTER_HINT = "filter: 0-7  busy>50  soft>10  steal>0  irq/s>1000  !3"
 
 
 class LiveView(FramedScreen):
@@ -63,6 +69,8 @@ class LiveView(FramedScreen):
             yield QueueView(id="queues")
             yield CpuView(id="load")
             yield FindingsView(clock=self.nictop.now, id="findings")
+        yield FilterLine(QueueView, QUEUE_FILTER_HINT, id="queue-filter")
+        yield FilterLine(CpuView, CPU_FILTER_HINT, id="cpu-filter")
         yield ProcessorStrip(id="processors")
 
     def on_mount(self) -> None:
@@ -97,8 +105,10 @@ class LiveView(FramedScreen):
         return {}
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """The filter of the devices."""
+        """The filter of the devices, queues or CPUs."""
         event.stop()
+        if event.input.id in NIC_FILTERS:
+            self.query_one(NIC_FILTERS[event.input.id]).set_filter(event.value)
         self._draw()
 
     def _update_snapshot(self) -> None:
@@ -188,6 +198,11 @@ class LiveView(FramedScreen):
         self.query_one(FindingsView).show(self.nictop.display.diagnosis, several_hosts=several)
 
     @property
+    def _filter(self) -> FilterLine:
+        """That of the visible list."""
+        return self.query_one(f"#{FILTERS[self.view or 'body']}", FilterLine)
+
+    @property
     def view(self) -> str | None:
         """Id of the widget that fills the body now: one of `LIVE_TABS`."""
         return self.query_one("#views", ContentSwitcher).current
@@ -196,10 +211,11 @@ class LiveView(FramedScreen):
         """Only the view that is visible."""
         row = self.query_one(DeviceTable).chosen
         link = netdev_of(row, snapshot) if row is not None else None
-        if self.view == "queues":
-            self.query_one(QueueView).show(link, snapshot, self.nictop.hosts.session.window.parts)
-        elif self.view == "load":
-            self.query_one(CpuView).show(link, snapshot, self.nictop.hosts.session.window.parts)
+        if self.view in ("queues", "load"):
+            view: QueueView | CpuView = self.query_one(NIC_FILTERS[FILTERS[self.view]])
+            view.show(link, snapshot, self.nictop.hosts.session.window.parts)
+            errors = view.filter.errors
+            self._filter.show_note("; ".join(errors) or view.count_text, is_error=bool(errors))
         elif self.view == "findings":
             self._draw_findings()
         elif self.view == "body":

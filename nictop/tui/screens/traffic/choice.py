@@ -21,7 +21,7 @@ from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.plan import EndpointPair
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
-from nictop.tui.widgets.traffic.form_fields import NOBODY, field_of, request_of_form
+from nictop.tui.widgets.traffic.form_fields import BY_NAME, NOBODY, field_of, request_of_form
 from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 
 if TYPE_CHECKING:
@@ -111,6 +111,10 @@ def _sorted(error: NictopError) -> tuple[dict[str, str], tuple[str, ...]]:
     problems: dict[str, str] = {}
     rest: list[str] = []
     for sentence in error.message.split("; "):
+        name, _, said = sentence.partition(": ")
+        if said and name in BY_NAME:
+            problems.setdefault(name, said)
+            continue
         parts = [part.rstrip(")") for part in SENTENCE_PARTS.split(sentence) if field_of(part)]
         for part in parts:
             problems.setdefault(field_of(part) or "", part)

@@ -37,6 +37,7 @@ from nictop.tui.screens.traffic.choice import Choice, RunTools
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.form import RunForm
+from nictop.tui.widgets.traffic.form_fields import labelled, rate_question
 from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable, offer_rows
 from nictop.tui.widgets.traffic.start_lines import StartLines
 
@@ -88,6 +89,7 @@ class TrafficScreen(FramedScreen):
         self.query_one("#offer-facts").can_focus = False
         self.query_one(OfferTable).focus()
         form = self.query_one(RunForm)
+        form.border_title = "Options"
         self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
         form.everything = self.app.size.height >= ALL_OPTIONS_MIN_ROWS
         self.subscribe(self.nictop.hosts.changed, self._update)
@@ -189,7 +191,8 @@ class TrafficScreen(FramedScreen):
         facts += [(complaint, "warn") for complaint in self._choice.complaints]
         if row is not None:
             facts += [(self._tools.words(row), "dim")]
-        facts += [(note, "warn") for note in self._choice.notes]
+        beside = rate_question(self.query_one(RunForm).words)
+        facts += [(note, "warn") for note in self._choice.notes if note != beside]
         lines: list[SpanLine] = []
         for text, style in facts:
             lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)] if text else []
@@ -220,9 +223,9 @@ class TrafficScreen(FramedScreen):
         """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
-            self._form_error = "Not started: no test path"
+            self._form_error = "Not started: no test path (Tab: to the button Self-test)"
         elif self._choice.problems or self._choice.complaints or self._choice.request is None:
-            wrong = [f"{name}: {complaint}" for name, complaint in self._choice.problems.items()]
+            wrong = [labelled(name, complaint) for name, complaint in self._choice.problems.items()]
             self._form_error = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
         else:
             self._begin(self_test=False)
@@ -257,7 +260,7 @@ class TrafficScreen(FramedScreen):
         entry = self.query_one(FilterLine)
         if entry.display:
             entry.action_end_filter()
-        elif self.types:
+        elif not self.query_one(OfferTable).has_focus:
             self.set_focus(self.query_one(OfferTable))
         else:
             await super().action_back()

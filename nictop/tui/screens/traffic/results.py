@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.widget import Widget
+from textual.widgets import Input
 
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
@@ -25,6 +26,7 @@ from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, s
 from nictop.tui.keys import RESULTS_KEYS, STORED_RUN_KEYS
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
+from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.comparison_view import ComparisonView
 from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_ups
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "ceiling", "note", "not ranked")
 """Kinds of sentences that are shown below the list."""
+FILTER_HINT = "filter: host, NIC, tcp, reverse, iperf3, MTU or words of the label"
 MARK_HINT = "m marks this result as A, and another one as B"
 MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
@@ -53,6 +56,9 @@ class ResultsScreen(FramedScreen):
         super().__init__()
         self._recorded: tuple[float, RecordedResults] | None = None
         """End of the recording when its tests were read, and their results."""
+        self._set_ups: Sequence[ResultGroup] = ()
+        self._empty = ""
+        """What to say if there are none."""
         self._newest = ""
         """Key of the newest result that was shown."""
 
@@ -63,6 +69,7 @@ class ResultsScreen(FramedScreen):
     def compose_body(self) -> Iterable[Widget]:
         with Container(id="results-body"):
             yield SetUpList(id="results-list")
+            yield FilterLine(SetUpList, FILTER_HINT, id="results-filter")
             yield ComparisonView(id="results-comparison")
         yield LineView(id="results-message")
 
@@ -110,9 +117,18 @@ class ResultsScreen(FramedScreen):
             if rows and rows[0].key != self._newest:
                 self._newest = rows[0].key
                 table.begin(None)
-            table.show(rows, (empty,))
+            self._set_ups, self._empty = rows, empty
+            self._draw_list()
             self._show_messages(said)
             self._compare()
+
+    def _draw_list(self) -> None:
+        """The results that the filter accepts."""
+        table, entry = self.query_one(SetUpList), self.query_one(FilterLine)
+        table.show(self._set_ups, (self._empty,), entry.value.casefold().split())
+        number = f"{table.count} of {len(self._set_ups)}"
+        entry.show_note(number)
+        table.border_title = f"Results: {number}" if entry.value else "Results"
 
     def _show_messages(self, sentences: Sequence[str]) -> None:
         view = self.query_one("#results-message", LineView)
@@ -134,6 +150,22 @@ class ResultsScreen(FramedScreen):
         if self.is_open:
             self.query_one(SetUpList).redraw()
             self._compare()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The filter."""
+        event.stop()
+        self._draw_list()
+        self._compare()
+
+    def action_filter(self) -> None:
+        self.query_one(FilterLine).begin()
+
+    async def action_back(self) -> None:
+        entry = self.query_one(FilterLine)
+        if entry.display:
+            entry.action_end_filter()
+        else:
+            await super().action_back()
 
     def on_choice_view_opened(self) -> None:
         self.action_open()

@@ -117,8 +117,7 @@ class Form(ChoiceView):
         else:
             caret = self.glyphs.caret if typing else ""
             value, style = (word + caret, "title") if word else (f"{caret}{field.empty}", "dim")
-        problem = self.problems.get(field.name, "")
-        beside, tone = (problem, "bad") if problem else (field.example, "dim")
+        beside, tone = self._beside(field)
         room = max(1, cells - self.label_cells - 3)
         wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
         return (
@@ -126,6 +125,11 @@ class Form(ChoiceView):
             (fit(self.glyphs.encode(value), wanted), style),
             (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
+
+    def _beside(self, field: Field) -> tuple[str, str]:
+        """Text beside a field, and its style."""
+        problem = self.problems.get(field.name, "")
+        return (problem, "bad") if problem else (field.example, "dim")
 
     # -------------------------------------------------------------------------------------------------- keys
 

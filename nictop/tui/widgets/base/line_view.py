@@ -206,8 +206,9 @@ class LineView(WithGlyphs, ScrollView):
         line = self._line(index)
         if index != self._cursor:
             return self._strip(line, cells, self._style(""))
-        marked = self._with_cursor(line)
-        return self._strip(marked, cells, self._style("cursor" if self.has_focus else "cursor-blurred"))
+        if not self.has_focus:
+            return self._strip(line, cells, self._style("cursor-blurred"))
+        return self._strip(self._with_cursor(line), cells, self._style("cursor"))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
         """The mark replaces the blank that a line begins with: a terminal without colours shows the cursor too."""

@@ -69,7 +69,8 @@ def draw_points(
     costs = _highest_costs(points)
     frame = _frame(called, points, width, top, glyphs=glyphs)
     payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
-    lines: list[SpanLine] = [_head(frame, any(shown and one for one in ceilings))]
+    has_ceiling = any(shown and one for one in ceilings)
+    lines: list[SpanLine] = [_head(frame, has_ceiling=has_ceiling, has_costs=bool(payers))]
     for name, point, ceiling in zip(called, points, ceilings, strict=False):
         lines.append(_goodput_line(name, point, frame, ceiling if shown else None))
         for role, host, known in point.costs:
@@ -106,13 +107,14 @@ def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: 
     return BarLayout(name, bar, words, top, glyphs)
 
 
-def _head(frame: BarLayout, with_ceiling: bool) -> SpanLine:
+def _head(frame: BarLayout, *, has_ceiling: bool, has_costs: bool) -> SpanLine:
     low, middle, high = frame.glyphs.spread
     spans: list[Span] = [frame.margin, ("goodput", "dim")]
     for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
         spans += [(f" {mark}", GOODPUT_STYLE), (f" {words}", "dim")]
-    spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")] if with_ceiling else []
-    return (*spans, (f"  {frame.glyphs.cost}", COST_STYLE), (" CPU per Gb/s", "dim"))
+    spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")] if has_ceiling else []
+    spans += [(f"  {frame.glyphs.cost}", COST_STYLE), (" CPU per Gb/s", "dim")] if has_costs else []
+    return tuple(spans)
 
 
 def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float | None) -> SpanLine:

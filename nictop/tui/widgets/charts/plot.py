@@ -172,11 +172,13 @@ TICK_CELLS = 6
 
 
 def time_chart(
-    values: Sequence[float | None], rows: int, seconds: float, style: str, *, glyphs: Glyphs = UNICODE
+    values: Sequence[float | None], rows: int, seconds: float, style: str, *, peak: float, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """An area with its ticks, `rows` high, and the time axis below it: `rows` + 1 lines of `TICK_CELLS` more than there
-    are `values`, which are those of the last `seconds`, newest last."""
+    are `values`, which are those of the last `seconds`, newest last. `peak`: the highest value that is told anywhere,
+    which the axis contains; a column may be the mean of several."""
     most = max((value for value in values if value is not None), default=0.0)
+    most = max(most, peak)
     top = nice_ceiling(most)
     ticks = {rows - 1: 0.0}
     if most > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nictop.model.columns.queues import NOT_OFFERED
-from nictop.model.facts import clean, driver_name, fit, wrap
+from nictop.model.facts import clean, driver_name, fit, width, wrap
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow
 from nictop.model.text import units
@@ -14,6 +14,8 @@ from nictop.tui.widgets.base.line_view import SpanLine
 
 RATES_CELLS = 76
 """Cells from which on the rates of both directions share a line."""
+COUNTED_CELLS = 19
+"""Cells of `` → CPU 127 1.00 k/s``."""
 MAX_OTHER_LINES = 4
 """Interrupts that serve no queue are listed up to this number."""
 RATE_TITLES = {
@@ -26,33 +28,36 @@ RATE_TITLES = {
 }
 
 
-def draw_detail(row: QueueRow, link: Link, width: int) -> list[SpanLine]:
+def draw_detail(row: QueueRow, link: Link, cells: int) -> list[SpanLine]:
     """Where its interrupts go, how packets are steered, its rates, and why values are missing."""
-    lines = [one_line(interrupt_text(load), width, "") for load in row.loads]
+    lines = [one_line(interrupt_text(load, cells - 2), cells, "") for load in row.loads]
     if row.channel is not None:
         cpus = format_cpu_list(row.effective or ()) or units.UNKNOWN
         text = f"vmbus channel {row.channel} → CPU {cpus} {units.per_second(row.interrupts)}"
-        lines.append(one_line(text, width, ""))
+        lines.append(one_line(text, cells, ""))
     elif not row.loads:
-        lines.append(one_line("no dedicated interrupts", width, "dim"))
+        lines.append(one_line("no dedicated interrupts", cells, "dim"))
     sides = _rate_texts(row)
-    lines += [one_line(text, width, "") for text in ([" · ".join(sides)] if width >= RATES_CELLS else sides)]
-    lines += _wrapped(_steering_text(row), width, "")
+    lines += [one_line(text, cells, "") for text in ([" · ".join(sides)] if cells >= RATES_CELLS else sides)]
+    lines += _wrapped(_steering_text(row), cells, "")
     missing = _missing_text(row, link)
-    return lines + (_wrapped(missing, width, "dim") if missing else [])
+    return lines + (_wrapped(missing, cells, "dim") if missing else [])
 
 
-def interrupt_text(load: InterruptLoad) -> str:
-    """``IRQ 57 rx virtio2-input.3 · affinity 0,2 → CPU 3 685/s``: what changes is at the end."""
+def interrupt_text(load: InterruptLoad, cells: int) -> str:
+    """``IRQ 57 rx virtio2-input.3 · affinity 0,2 → CPU 3 685/s``: what changes is at the end. Without the name where
+    `cells` are too few for CPU and rate behind it."""
     one = load.interrupt
     side = f" {one.direction}" if one.direction in ("rx", "tx") else ""
-    parts = [f"IRQ {one.number}{side}" + (f" {clean(one.name)}" if one.name else "")]
+    parts = [f"IRQ {one.number}{side}"]
     if one.shared:
         parts.append("shared by all queues")
     if one.allowed is not None:
         parts.append(f"affinity {format_cpu_list(one.allowed)}")
         if one.effective is not None and one.effective != one.allowed:
             parts[-1] += f", effective {format_cpu_list(one.effective)}"
+    if one.name and width(f"{' · '.join(parts)} {clean(one.name)}") + COUNTED_CELLS <= cells:
+        parts[0] += f" {clean(one.name)}"
     busiest = sorted(load.cpus.items(), key=lambda item: (-item[1], item[0]))
     counted = ", ".join(f"CPU {cpu} {units.per_second(rate)}" for cpu, rate in busiest)
     return " · ".join(parts) + (f" → {counted}" if counted else f" · {units.per_second(load.per_second)}")

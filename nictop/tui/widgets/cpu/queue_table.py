@@ -13,6 +13,7 @@ from nictop.model.columns.column import Column, fit_columns, no_value
 from nictop.model.columns.queues import COLUMNS, DROPS
 from nictop.model.facts import clean, fit
 from nictop.model.facts import width as cells_of
+from nictop.model.queues.filters import NumberFilter
 from nictop.model.queues.map import QueueMap, QueueRow
 from nictop.model.queues.trends import QueueKey, Trends, TrendSide
 from nictop.model.text import units
@@ -30,6 +31,7 @@ PERCENT_CELLS = 6
 """Cells of a share behind its bar: ``  39 %``."""
 MIN_TREND_CELLS, MAX_TREND_CELLS = 5, 20
 
+ALL_QUEUES = NumberFilter[QueueRow]()
 STYLES: dict[TrendSide, str] = {"rx": "in", "tx": "out", "irq": "accent"}
 
 
@@ -52,8 +54,13 @@ _STATIC = ("xps", "rps", "napi", "numa", "allowed", "irq", "vector")
 """Columns as wide as their texts, and left out when they have none."""
 
 
-def shown_rows(plan: QueueMap, trends: Trends[QueueKey], *, unfold: bool) -> tuple[QueueRow, ...]:
-    """All queues, without those that were idle for the last minute where there are many."""
+def shown_rows(
+    plan: QueueMap, trends: Trends[QueueKey], *, unfold: bool, wanted: NumberFilter[QueueRow] = ALL_QUEUES
+) -> tuple[QueueRow, ...]:
+    """Those that a filter accepts; without one all queues, but where there are many, not those that were idle for the
+    last minute."""
+    if wanted.tests:
+        return tuple(row for row in plan.rows if wanted.accepts(row))
     if unfold or len(plan.rows) <= MAX_UNFOLDED_QUEUES:
         return plan.rows
     keys: list[QueueKey] = [(side, number) for number in plan.idle for side in ("rx", "tx", "irq")]

@@ -20,6 +20,7 @@ from nictop.model.columns.queues import moved_note
 from nictop.model.facts import clean, driver_name, fit
 from nictop.model.facts import width as cells_of
 from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.queues.filters import QUEUE_FIELDS, NumberFilter, number_filter
 from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.map import InterruptLoad, QueueRow, balance, queue_map
 from nictop.model.queues.plan import queue_plan
@@ -29,6 +30,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
+from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
@@ -45,6 +47,7 @@ from nictop.tui.widgets.cpu.nic_view import (
 )
 from nictop.tui.widgets.cpu.queue_detail import draw_detail, draw_others, one_line
 from nictop.tui.widgets.cpu.queue_table import (
+    ALL_QUEUES,
     MIN_TREND_CELLS,
     STYLES,
     WIDE_CELLS,
@@ -73,6 +76,7 @@ def draw_queues(
     *,
     selected: int | None = None,
     unfold: bool = False,
+    wanted: NumberFilter[QueueRow] = ALL_QUEUES,
     before: Heatmap | None = None,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
@@ -80,7 +84,9 @@ def draw_queues(
     below them may go beyond."""
     plan = queue_map(link, snapshot)
     lines = [nic_line(link, [driver_text(link), *settings_texts(link)], width, glyphs)]
-    rows = shown_rows(plan, trends, unfold=unfold)
+    rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
+    if not rows and plan.rows:
+        return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim")], None, {}, None)
     if not rows:
         lines.append(one_line("no queues reported for this interface", width, "dim"))
         return NicPage(lines + draw_others(plan, width), None, {}, None)
@@ -95,8 +101,9 @@ def draw_queues(
     has_both = width >= WIDE_CELLS and left >= MIN_DETAIL_CELLS
     detail = draw_detail(chosen, link, left - 1 if has_both else width)
     table_rows = -(-len(rows) // 2) if two else len(rows)
+    folded = [row.queue for row in plan.rows if row not in rows and row.queue is not None and not wanted.tests]
     visible, below, detail, has_title = _fit_rows(
-        height, table_rows, _below(table, rows, link, snapshot, width), detail
+        height, table_rows, _below(table, rows, link, snapshot, width, folded=folded), detail
     )
     first = max(0, min((index % table_rows) - visible // 2, table_rows - visible))
     targets: dict[int, list[tuple[int, str]]] = {}
@@ -134,8 +141,10 @@ def _marked(spans: list[Span], is_chosen: bool, glyphs: Glyphs) -> list[Span]:
     return [(glyphs.cursor + first[1:], "cursor"), *((text, "cursor") for text, _ in rest)]
 
 
-def _below(table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Snapshot, width: int) -> list[SpanLine]:
-    """The sum of all queues, what is folded, the balance, and what a mark means; the most important first."""
+def _below(
+    table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Snapshot, width: int, *, folded: Sequence[int]
+) -> list[SpanLine]:
+    """The sum of all queues, the balance, the `folded` ones, and what a mark means; the most important first."""
     plan, glyphs = table.plan, table.glyphs
     lines: list[SpanLine] = [tuple(table.row(plan.total))]
     level, sentence = balance(plan)
@@ -143,9 +152,8 @@ def _below(table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Sn
         is_uneven = level == "uneven"
         text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
         lines.append(one_line(text, width, "warn" if is_uneven else ""))
-    hidden = [row.queue for row in plan.rows if row not in rows and row.queue is not None]
-    if hidden:
-        text = f"{len(hidden)} idle queues: {format_cpu_list(hidden)} (o shows them)"
+    if folded:
+        text = f"{len(folded)} idle queues: {format_cpu_list(folded)} (o shows them)"
         lines.append(one_line(text, width, "dim"))
     age = None
     if snapshot.inventory is not None and snapshot.counters is not None:
@@ -230,17 +238,19 @@ def _charts(row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyp
     cells = half - CHART_SCALE_CELLS - 2
     if cells < MIN_TREND_CELLS:
         return []
-    blocks = []
+    blocks, peaks = [], list[str]()
     series = trends.cells([(side, row.queue) for side in sides], cells)
     for side in sides:
         values = series[side, row.queue]
         unit = "pps" if getattr(row, f"{side}_packets") is not None else "b/s"
-        top = nice_ceiling(max((value for value in values if value is not None), default=0.0))
+        peak = max(trends.peak([(side, row.queue)]), side_load(row, side) or 0.0)
+        peaks.append(f"{side.upper()} {units.quantity(peak, unit)}")
+        top = nice_ceiling(peak)
         scale = top, units.quantity(top, "")
         blocks.append(
             minute_chart(values, rows, scale, label=f"{side.upper()} {unit}", style=STYLES[side], glyphs=glyphs)
         )
-    lines = [section_line(f"queue {row.queue}: last 60 s", width)]
+    lines = [section_line(f"queue {row.queue}: last 60 s (means; peak {', '.join(peaks)})", width)]
     return lines + (beside(blocks[0], blocks[1], half) if len(blocks) > 1 else blocks[0])
 
 
@@ -253,6 +263,13 @@ class QueueView(NicView[QueueKey]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._busiest: int | None = None
+        self.filter = ALL_QUEUES
+        self.count_text = ""
+        """``3 of 64``: queues that the filter accepts."""
+
+    def set_filter(self, text: str) -> None:
+        """Takes effect at the next `show`."""
+        self.filter = number_filter(text, QUEUE_FIELDS)
 
     def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
         """`parts`: the rates of the last minute, oldest first."""
@@ -261,13 +278,15 @@ class QueueView(NicView[QueueKey]):
             self.begin(None)
         self._link = link
         if link is None:
-            self._snapshot, self._targets = None, {}
+            self._snapshot, self._targets, self.count_text = None, {}, ""
             self.show_lines([nic_line(None, (), self._cells, self.glyphs), ((f" {NO_LINK}", "dim"),)])
             return
         plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
         self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
         self._snapshot, self._busiest = snapshot, found.busiest
-        self.set_keys([str(row.queue) for row in shown_rows(found, self._trends, unfold=self.unfold)])
+        rows = shown_rows(found, self._trends, unfold=self.unfold, wanted=self.filter)
+        self.count_text = f"{len(rows)} of {len(found.rows)}"
+        self.set_keys([str(row.queue) for row in rows])
         self.redraw()
 
     def first_choice(self) -> int:
@@ -279,4 +298,4 @@ class QueueView(NicView[QueueKey]):
 
     def draw_page(self, **common: Any) -> NicPage:
         assert self._link is not None
-        return draw_queues(self._link, unfold=self.unfold, **common)
+        return draw_queues(self._link, unfold=self.unfold, wanted=self.filter, **common)

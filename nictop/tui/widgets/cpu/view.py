@@ -15,13 +15,16 @@ With more than `MAX_TABLE_CPUS` CPUs a heat map takes the place of the table: tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.style import Style
 
+from nictop.model.columns.cpus import CpuRow, cpu_rows
 from nictop.model.facts import clean, fit
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.queues.filters import CPU_FIELDS, NumberFilter, number_filter
 from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
 from nictop.model.queues.trends import Trends, cpu_busy
@@ -31,6 +34,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
+from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.cpu.cpu_block import (
     MAX_TABLE_CPUS,
@@ -61,6 +65,7 @@ MAX_VECTOR_ROWS = 8
 """Lines of interrupts of the selected CPU; the matrix has all."""
 MAX_CONSUMER_ROWS, MAX_SHORT_CONSUMER_ROWS = 12, 2
 CONSUMER_CELLS = 30
+ALL_CPUS = NumberFilter[CpuRow]()
 
 
 # ------------------------------------------------------------------------------------- interrupts of the chosen NIC
@@ -177,7 +182,8 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
         words = "1 thread, idle" if len(consumers) == 1 else f"{len(consumers)} threads, all idle"
         lines.append(((f" {words}", "dim"),))
     elif one_per_line:
-        lines += [_consumer(one, snapshot) for one in busy[:rows]]
+        name_cells = min(NAME_CELLS, max(len(one.name) for one in busy[:rows]))
+        lines += [_consumer(one, snapshot, name_cells) for one in busy[:rows]]
     else:
         for first in range(0, min(len(busy), rows * per_line), per_line):
             names = [f"{one.name} {100 * (one.total or 0):.0f} %" for one in busy[first : first + per_line]]
@@ -185,8 +191,8 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
     return [title, *lines, *[((" ", ""),)] * (rows - len(lines))]  # the same height, whoever is busy
 
 
-def _consumer(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
-    spans: list[Span] = [(" " + fit(one.name, NAME_CELLS), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
+def _consumer(one: CpuConsumer, snapshot: Snapshot, name_cells: int) -> SpanLine:
+    spans: list[Span] = [(" " + fit(one.name, name_cells), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
     if one.kind == "machine":
         parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", one.vhost))
         spans.append(("  ".join(f"{name} {100 * share:.0f} %" for name, share in parts if share is not None), "dim"))
@@ -249,6 +255,7 @@ def draw_cpus(
     trends: Trends[int],
     *,
     selected: int | None = None,
+    wanted: NumberFilter[CpuRow] = ALL_CPUS,
     before: Heatmap | None = None,
     has_machine: bool = False,
     has_colors: bool = True,
@@ -271,6 +278,12 @@ def draw_cpus(
     if link is not None:
         matrix, heat = draw_heat(link, loads, snapshot, width - left if is_beside else width, before, glyphs=glyphs)
     room = height - 1 - (len(vectors) + len(threads) if height > 2 * MIN_TABLE_ROWS + 2 else 2)
+    if rates is not None and wanted.tests:
+        accepted = {row.cpu: row.shares for row in cpu_rows(rates, by_cpu) if wanted.accepts(row)}
+        if rates.cpus and not accepted:
+            return NicPage([*lines, ((NO_MATCHES, "dim"),)], None, {}, None)
+        rates = replace(rates, cpus=accepted)
+        snapshot = replace(snapshot, rates=rates)
     if rates is not None and len(rates.cpus) > MAX_TABLE_CPUS:
         block = draw_cpu_map(
             snapshot,
@@ -321,6 +334,13 @@ class CpuView(NicView[int]):
         super().__init__(id=id)
         self.machine = False
         """Whether all interrupts of the host are listed too."""
+        self.filter = ALL_CPUS
+        self.count_text = ""
+        """``3 of 128``: CPUs that the filter accepts."""
+
+    def set_filter(self, text: str) -> None:
+        """Takes effect at the next `show`."""
+        self.filter = number_filter(text, CPU_FIELDS)
 
     def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
         """`parts`: the rates of the last minute, oldest first."""
@@ -328,7 +348,13 @@ class CpuView(NicView[int]):
             self._heat = None
         self._link, self._snapshot = link, snapshot
         self._trends.update(parts, None, cpu_busy)
-        self.set_keys([str(cpu) for cpu in sorted(snapshot.rates.cpus)] if snapshot.rates is not None else ())
+        rows: Sequence[CpuRow] = ()
+        if snapshot.rates is not None:
+            loads = link_interrupts(queue_map(link, snapshot)) if link is not None and self.filter.tests else []
+            rows = cpu_rows(snapshot.rates, interrupts_by_cpu(loads))
+        accepted = [row for row in rows if self.filter.accepts(row)]
+        self.count_text = f"{len(accepted)} of {len(rows)}"
+        self.set_keys([str(row.cpu) for row in accepted])
         self.redraw()
 
     def first_choice(self) -> int:
@@ -343,7 +369,13 @@ class CpuView(NicView[int]):
         return self._keys.index(busiest)
 
     def draw_page(self, **common: Any) -> NicPage:
-        return draw_cpus(self._link, has_machine=self.machine, has_colors=not self.app.no_color, **common)
+        return draw_cpus(
+            self._link,
+            wanted=self.filter,
+            has_machine=self.machine,
+            has_colors=not self.app.no_color,
+            **common,
+        )
 
     def _look_up(self, name: str) -> Style:
         """Also two styles in one cell: ``heat3 heat1`` is a half block of the one above the other."""

@@ -109,11 +109,16 @@ class Direction:
     packets: float | None
 
     def numbers(self, speed: int | None) -> list[str]:
-        """Rate, packets per second, share of `speed` (Mb/s; None: it says nothing)."""
+        """Rate, packets per second, share of `speed` (Mb/s; None: it says nothing), highest reading."""
         numbers = [f"{self.name} {units.bits_per_second(self.bits)}", units.packets_per_second(self.packets)]
         if speed and self.bits is not None:
             numbers.append(f"{units.percentage(self.bits / (speed * 1e6))} of {units.link_speed(speed)}")
-        return numbers
+        return [*numbers, f"peak {units.bits_per_second(self.peak)}"] if self.peak else numbers
+
+    @property
+    def peak(self) -> float:
+        """Bits per second of the highest reading."""
+        return max((value for value in (*self.series, self.bits) if value is not None), default=0.0)
 
 
 def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Direction, ...]:
@@ -145,8 +150,8 @@ def draw_traffic(
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The charts of all directions, `beside` or above each other, each `rows` high with a time axis below: numbers at
-    the left, bits per second of the last 60 s at the right. `times`: of the readings. `speed`: Mb/s of the link, where
-    a share of it means something."""
+    the left, bits per second of the last 60 s at the right, each column the mean of its readings. `times`: of the
+    readings. `speed`: Mb/s of the link, where a share of it means something."""
     room = cells // max(1, len(both)) if beside else cells
     columns = room - NUMBERS_CELLS - TICK_CELLS - 1
     ranges = reading_ranges(times, HISTORY_SECONDS, max(0, columns))
@@ -161,7 +166,7 @@ def _chart(
 ) -> list[SpanLine]:
     heads = [(fit(f" {text}", NUMBERS_CELLS), "" if number else one.style) for number, text in enumerate(numbers)]
     heads += [(" " * NUMBERS_CELLS, "")] * (rows + 1)
-    drawn = time_chart(column_means(one.series, ranges), rows, HISTORY_SECONDS, one.style, glyphs=glyphs)
+    drawn = time_chart(column_means(one.series, ranges), rows, HISTORY_SECONDS, one.style, peak=one.peak, glyphs=glyphs)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
 
 

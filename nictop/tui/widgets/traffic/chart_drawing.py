@@ -41,7 +41,16 @@ from nictop.tui.widgets.traffic.legend import (
     draw_legend,
     shown,
 )
-from nictop.tui.widgets.traffic.viewport import Scale, View, VisibleRange, chosen_host, cpu_line, scale_of, sight_of
+from nictop.tui.widgets.traffic.viewport import (
+    Scale,
+    View,
+    VisibleRange,
+    chosen_host,
+    cpu_line,
+    peak_of,
+    scale_of,
+    sight_of,
+)
 
 LEFT_AXIS_CELLS, RIGHT_AXIS_CELLS = 6, 5
 """Cells that the axes take."""
@@ -104,7 +113,9 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     layout = layout_of(run_view, width, height)
     sight = sight_of(run_view, view)
     columns = columns_of(run_view, sight, layout)
-    drawing = Drawing(run_view, view, layout, sight, scale_of(run_view, columns), Canvas(width, height), glyphs=glyphs)
+    peaks = [peak_of(flow, sight) for flow in run_view.flows]
+    scale = scale_of(run_view, columns, peaks)
+    drawing = Drawing(run_view, view, layout, sight, scale, peaks, Canvas(width, height), glyphs=glyphs)
     for number, values in enumerate(columns):
         drawing.draw_plot(number, values)
     drawing.draw_cpu()
@@ -155,6 +166,8 @@ class Drawing:
     layout: ChartLayout
     sight: VisibleRange
     scale: Scale
+    peaks: Sequence[float]
+    """Bits per second of the highest interval of each direction in sight."""
     canvas: Canvas
     glyphs: Glyphs
 
@@ -236,7 +249,14 @@ class Drawing:
         if layout.heads:
             values = values_of(self.run_view, self.view.cursor)
             lines[0] = draw_legend(
-                self.run_view, self.view, values, self.scale, width, margin=margin, glyphs=self.glyphs
+                self.run_view,
+                self.view,
+                values,
+                self.scale,
+                width,
+                peaks=self.peaks,
+                margin=margin,
+                glyphs=self.glyphs,
             )
         if layout.heads > 1:
             lines[1] = draw_ceiling_text(self.run_view, self.scale, width, margin=margin, glyphs=self.glyphs)

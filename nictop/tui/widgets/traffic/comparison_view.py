@@ -29,6 +29,7 @@ from nictop.traffic.analysis.comparison import (
     Cost,
     Spread,
     compare_stored_runs,
+    medians_text,
     percent_text,
 )
 from nictop.traffic.results.selection import StoredRun
@@ -84,24 +85,30 @@ def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyph
 
 
 def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[SpanLine]:
+    """The verdict; without one what is known, then why it is not ranked."""
     style = STYLES[comparison.verdict]
-    reasons = refusal_reasons(comparison)
-    sentences: tuple[str, ...] = (comparison.sentence,)
+    sentences = [(comparison.sentence, style)]
+    reasons = _refusals(comparison)
     if reasons:
-        sentences = (VERDICT_LABELS[comparison.verdict], *reasons, _shown_nevertheless(comparison))
+        sentences = [(medians_text(comparison.goodput_a, comparison.goodput_b), "title")]
+        label = VERDICT_LABELS[comparison.verdict]
+        sentences += [(f"{label}: {reason}" if not number else reason, style) for number, reason in enumerate(reasons)]
     return [
-        ((f" {'  ' if number and reasons else ''}{part}", style if not number else ""),)
-        for number, sentence in enumerate(sentences)
+        ((f" {part}", style),)
+        for sentence, style in sentences
+        if sentence
         for part in wrap(glyphs.text(sentence), max(10, width - 4))
     ]
 
 
-def _shown_nevertheless(comparison: Comparison) -> str:
-    a, b = comparison.goodput_a, comparison.goodput_b
-    if a is None or b is None or not 0 < a.median < math.inf:
-        return "shown nevertheless: the runs, without verdict"
-    ratio = b.median / a.median
-    return f"shown nevertheless: all runs; medians B/A {ratio:.2f} ({percent_text(ratio)}), no interval"
+def _refusals(comparison: Comparison) -> list[str]:
+    """Why it is not ranked. Of facts that differ only the names: their values are below."""
+    reasons = list(refusal_reasons(comparison))
+    differing = [
+        what for what, _, _ in comparison.differences if any(one.startswith(f"{what} differs: ") for one in reasons)
+    ]
+    reasons = [one for one in reasons if not any(one.startswith(f"{what} differs: ") for what in differing)]
+    return [*reasons, f"different {', '.join(differing)}"] if differing else reasons
 
 
 def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs: Glyphs) -> list[SpanLine]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from nictop.tui.widgets.base.form import Field, Form
-from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.traffic.form_fields import DIRECTIONS, FIELDS, presets
+from nictop.tui.widgets.traffic.form_fields import DIRECTIONS, FIELDS, presets, rate_question
 
 
 class RunForm(Form):
@@ -33,10 +31,14 @@ class RunForm(Form):
             or self.words[field.name] != preset[field.name]
         ]
 
-    def _line_of_field(self, field: Field) -> SpanLine:
+    def _beside(self, field: Field) -> tuple[str, str]:
+        text, style = super()._beside(field)
+        if field.name in self.problems:
+            return text, style
         if field.name == "direction":
-            field = replace(field, example=self._direction_text())
-        return super()._line_of_field(field)
+            return self._direction_text(), style
+        question = rate_question(self.words) if field.name == "bitrate" else ""
+        return (question, "warn") if question else (text, style)
 
     def _direction_text(self) -> str:
         """``web1 sends, web2 receives``"""

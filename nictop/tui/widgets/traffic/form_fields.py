@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from nictop.errors import NictopError
 from nictop.traffic.plan.plan import Direction
 from nictop.traffic.plan.quantities import (
+    low_rate_question,
     parse_bit_rate,
     parse_byte_count,
     parse_cpu,
@@ -99,6 +100,20 @@ def request_of_form(
     if isinstance(varied, tuple):
         found["compare" if len(varied[1]) == 2 else "sweep"] = varied
     return replace(RunRequest(client, server), **found), problems  # type: ignore[arg-type]
+
+
+def rate_question(words: Mapping[str, str]) -> str:
+    """Whether the rate was meant so low; "" if it is not, or invalid."""
+    try:
+        return low_rate_question(parse_bit_rate(words["bitrate"]))
+    except NictopError:
+        return ""
+
+
+def labelled(name: str, problem: str) -> str:
+    """What is wrong with a field, with its label unless the sentence begins with it."""
+    label = BY_NAME[name].label
+    return problem if problem.startswith(label) else f"{label}: {problem}"
 
 
 def field_of(sentence: str) -> str | None:

@@ -27,6 +27,8 @@ Part = Sequence[Span]
 ROLE_STYLES = {"client": "accent", "server": "accent", "observer": "title"}
 MAX_NAMED_CPUS = 4
 """CPUs of a queue that are listed."""
+MIN_VHOST_SHARE = 0.005
+"""Of a core: less is 0 %, as on a host without virtual machines."""
 FULL_CORE_SHARE = 0.95
 """Share of its time from which a core is marked as full."""
 
@@ -145,6 +147,6 @@ def carrying_text(one: Carrying | None) -> Part:
             spans.append((f" {100 * one.share:.0f} %", ""))
         if one.cpus:
             spans += [(" CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
-    if one.vhost is not None:
+    if one.vhost is not None and one.vhost >= MIN_VHOST_SHARE:
         spans += [("  vhost " if spans else "vhost ", "dim"), (f"{100 * one.vhost:.0f} % of a core", "")]
     return spans

@@ -24,16 +24,33 @@ CEILING_STYLE = "title"
 
 
 def draw_legend(
-    run_view: RunView, view: View, values: RunSample, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
+    run_view: RunView,
+    view: View,
+    values: RunSample,
+    scale: Scale,
+    width: int,
+    *,
+    peaks: Sequence[float],
+    margin: int,
+    glyphs: Glyphs,
 ) -> SpanLine:
-    """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none."""
+    """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none. `peaks`: bits per second
+    of the highest interval of each direction in sight."""
     unit = f"{scale.unit:>{max(0, margin - 1)}} " if margin else ""
     lead: list[Span] = [(unit, "dim")]
     if view.cursor is not None:
         span = run_view.end - run_view.start
         lead.append((f" at {axis_time_text(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
-    for shortness in range(3):
-        spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(run_view, view, values, shortness)]
+    is_mean = view.cursor is None and run_view.result is not None
+    for shown_peaks, flow_shortness, cpu_shortness in (
+        (peaks, 0, 0),
+        (peaks, 0, 1),
+        (peaks, 1, 1),
+        ((), 1, 1),
+        ((), 2, 2),
+    ):
+        rates = _flows(values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
+        spans = [*lead, *rates, *_cpu(run_view, view, values, cpu_shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
         if used <= width:
@@ -41,7 +58,9 @@ def draw_legend(
     return cut(tuple(spans), width)
 
 
-def _flows(flows: Sequence[FlowSample], shortness: int, glyphs: Glyphs) -> list[Span]:
+def _flows(
+    flows: Sequence[FlowSample], peaks: Sequence[float], shortness: int, glyphs: Glyphs, *, is_mean: bool
+) -> list[Span]:
     spans: list[Span] = []
     for number, one in enumerate(flows):
         mark = glyphs.flow if len(flows) == 1 else glyphs.upper_flow if number == 0 else glyphs.lower_flow
@@ -51,7 +70,9 @@ def _flows(flows: Sequence[FlowSample], shortness: int, glyphs: Glyphs) -> list[
             spans.append((f"{one.flow.label} ", ""))
         elif shortness == 1 and len(flows) > 1:
             spans.append((f"to {clean(one.flow.receiver)} ", ""))
+        spans += [("mean ", "dim")] if is_mean and peaks else []
         spans.append((f"{rate:>9} ", "title"))
+        spans += [(f"peak {units.bits_per_second(peaks[number])} ", "dim")] if peaks else []
     return spans
 
 

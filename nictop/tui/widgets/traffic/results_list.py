@@ -1,8 +1,8 @@
-"""The stored results by set-up, one line each: when, hosts, runs, goodput, CPU cost, test.
+"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput, CPU cost, test.
 
-  WHEN        HOSTS     RUNS   GOODPUT cores/Gb/s TEST
-A 11-21 08:01 vm1 → vm2    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3 ens3
-B 11-21 08:04 vm1 ← vm2    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3 ens3
+  WHEN        HOSTS     NIC  RUNS   GOODPUT cores/Gb/s TEST
+A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3
+B 11-21 08:04 vm1 ← vm2 ens3    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_col
 from nictop.model.text import units
 from nictop.model.text.terminal import clean, width
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import per_gigabit_text, plan_options, wall_time_text
+from nictop.report.runs.sentences import DIRECTION_TEXTS, per_gigabit_text, plan_options, wall_time_text
 from nictop.traffic.results.selection import StoredRun
+from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
 WHEN = slice(len("2026-"), len("2026-11-21 08:01"))
-MAX_CELLS = 40
-"""Width of a column but the last."""
+MAX_CELLS, MAX_NIC_CELLS = 40, 20
+"""Widths of the columns but the last."""
+MIN_TEST_CELLS = 20
+"""Of the last column: with fewer, the CPU cost is left out."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,16 @@ def _hosts(row: ResultGroup) -> str:
     return f"{plan.client.host} {arrow} {plan.server.host}"
 
 
+def _nics(row: ResultGroup) -> str:
+    """``ens4/ens5``: of client and server; one name if they are the same."""
+    facts = row.first.result.facts
+    return "/".join(dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic"))))
+
+
 def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
-    """Label, varied value, protocol and streams, seconds, MTU, options, tool, NICs: as many of them as fit into `room`
-    cells, and the first one in any case."""
+    """Label, varied value, protocol and streams, seconds, MTU, options, tool: as many of them as fit into `room` cells,
+    and the first one in any case."""
     run, plan, facts = row.first, row.first.result.plan, row.first.result.facts
-    nics = dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic")))
     words = (
         run.label,
         f"{run.variable}={run.value}" if run.value else "",
@@ -79,7 +87,6 @@ def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
         f"MTU {facts['mtu']}" if facts.get("mtu") else "",
         *plan_options(plan),
         plan.generator,
-        "/".join(nics),
     )
     text, *rest = [clean(word) for word in words if word]
     for word in rest:
@@ -99,6 +106,8 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
         source="start of the first run (clock of this machine)"),
     Column("hosts", "HOSTS", "", MAX_CELLS, 1, "left", _hosts,
         source="client and server, with the direction of the payload (test plan)"),
+    Column("nic", "NIC", "", MAX_NIC_CELLS, 1, "left", _nics,
+        source="interfaces of client and server (test plan)"),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
     Column("goodput", "GOODPUT", "b/s", MAX_CELLS, 1, "right", _goodput,
@@ -107,8 +116,17 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
         source="busy CPU cores for each Gb/s: of the client or the server, whichever is higher; of several runs the "
         "median (/proc/stat)"),
     Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test,
-        source="label, varied value, protocol, streams, seconds, MTU, tool, NICs (test plan)"),
+        source="label, varied value, protocol, streams, seconds, MTU, tool (test plan)"),
 )  # fmt: skip
+
+
+def accepts(row: ResultGroup, words: Sequence[str]) -> bool:
+    """Whether every word (in lower case) is in a cell of the row, or is its direction, label, address or generator."""
+    plan = row.first.result.plan
+    texts = (column.cell(row)[0] for column in COLUMNS if column.key != "cost")
+    more = (plan.direction, DIRECTION_TEXTS[plan.direction], plan.client.address, plan.server.address)
+    text = " ".join((*texts, *more)).casefold()
+    return all(word in text for word in words)
 
 
 def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
@@ -131,7 +149,9 @@ class SetUpList(ChoiceView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: tuple[ResultGroup, ...] = ()
+        self._all: Sequence[ResultGroup] = ()
+        self._rows: Sequence[ResultGroup] = ()
+        """Those of them that the filter accepts."""
         self.marks: dict[str, str] = {}
         """A or B → key of its set-up."""
         self._empty: Sequence[str] = ()
@@ -141,11 +161,15 @@ class SetUpList(ChoiceView):
         index = self.index
         return None if index is None or index >= len(self._rows) else self._rows[index]
 
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
 
     def marked(self, letter: str) -> ResultGroup | None:
-        return next((row for row in self._rows if row.key == self.marks.get(letter)), None)
+        return next((row for row in self._all if row.key == self.marks.get(letter)), None)
 
     def mark(self) -> None:
         """Mark the chosen line: as A, then another one as B, then again; a marked line loses its mark."""
@@ -172,12 +196,13 @@ class SetUpList(ChoiceView):
         row = self.chosen
         if self.marks or row is None or row.first.kind != "compare":
             return None
-        both = [one for one in self._rows if one.first.experiment == row.first.experiment]
+        both = [one for one in self._all if one.first.experiment == row.first.experiment]
         return (both[0], both[1]) if len(both) == 2 else None
 
-    def show(self, rows: Sequence[ResultGroup], empty: Sequence[str]) -> None:
-        """Draw `rows`; `empty`: lines to show when there are none."""
-        self._rows, self._empty = tuple(rows), empty
+    def show(self, rows: Sequence[ResultGroup], empty: Sequence[str], words: Sequence[str] = ()) -> None:
+        """Draw those of `rows` that contain all `words`; `empty`: lines to show when there are no rows."""
+        self._all, self._empty = rows, (NO_MATCHES.strip(),) if rows else empty
+        self._rows = [row for row in rows if accepts(row, words)] if words else rows
         self.set_keys([row.key for row in self._rows])
         self.redraw()
 
@@ -187,8 +212,12 @@ class SetUpList(ChoiceView):
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
         room = self.scrollable_content_region.width - 2
-        *_, last = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, room)
-        shortened = (*COLUMNS[:-1], replace(COLUMNS[-1], value=partial(_test, room=last.width)))
+        chosen: Sequence[Column[ResultGroup]] = COLUMNS
+        *_, last = sized_columns(encoded_columns(chosen, self.glyphs), rows, room)
+        if last.width < MIN_TEST_CELLS:
+            chosen = [column for column in COLUMNS if column.key != "cost"]
+            *_, last = sized_columns(encoded_columns(chosen, self.glyphs), rows, room)
+        shortened = (*chosen[:-1], replace(last, value=partial(_test, room=last.width)))
         columns = sized_columns(encoded_columns(shortened, self.glyphs), rows, room)
 
         def line(index: int) -> SpanLine:

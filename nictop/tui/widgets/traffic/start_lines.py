@@ -6,21 +6,25 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import events
+from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.facts import wrap
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.keys import BUTTON_KEYS
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
-START, SELF_TEST = "[ Start ]", "[ Self-test ]"
+BUTTONS = ("Start", "Self-test")
 FIRST_CELL, GAP = 1, 2
 MAX_COMMAND_ROWS = 4
 
 
 class StartLines(LineView):
-    """Posts `Pressed` when a button is clicked."""
+    """Posts `Pressed` when a button is pressed."""
 
-    can_focus = False
+    BINDINGS: ClassVar[list[BindingType]] = BUTTON_KEYS
 
     class Pressed(Message):
         """A button was pressed."""
@@ -32,6 +36,8 @@ class StartLines(LineView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._command = ""
+        self._chosen = 0
+        """Index of the button that Enter presses."""
 
     def show(self, command: str) -> None:
         """Draw the command line, in as many rows as it needs, and the buttons."""
@@ -49,12 +55,33 @@ class StartLines(LineView):
         lines: list[SpanLine] = [
             ((f" {lead if not number else ' '} ", "dim"), (part, "title")) for number, part in enumerate(parts)
         ]
-        buttons = f"{' ' * FIRST_CELL}{START}{' ' * GAP}{SELF_TEST}"
+        buttons: list[Span] = [(" " * FIRST_CELL, "")]
+        for index, label in enumerate(BUTTONS):
+            is_chosen = self.screen.focused is self and index == self._chosen  # has_focus follows later
+            mark, style = (self.glyphs.cursor, "cursor") if is_chosen else (" ", "accent")
+            buttons += [(f"[{mark}{label} ]", style), (" " * GAP, "")]
         self.take_rows(len(lines) + 1)
-        self.show_lines([*lines, ((buttons, "accent"),)])
+        self.show_lines([*lines, tuple(buttons)])
+
+    def on_focus(self) -> None:
+        super().on_focus()
+        self._chosen = 0
+        self._draw()
+
+    def on_blur(self) -> None:
+        super().on_blur()
+        self._draw()
+
+    def action_choose(self, step: int) -> None:
+        self._chosen = (self._chosen + step) % len(BUTTONS)
+        self._draw()
+
+    def action_press(self) -> None:
+        self.post_message(self.Pressed(self_test=self._chosen > 0))
 
     def on_click(self, event: events.Click) -> None:
         place = event.get_content_offset_capture(self)
-        self_test_cell = FIRST_CELL + len(START) + GAP
-        if self.line_at(place.y) == len(self.lines) - 1 and FIRST_CELL <= place.x < self_test_cell + len(SELF_TEST):
+        first, second = (len(label) + len("[  ]") for label in BUTTONS)
+        self_test_cell = FIRST_CELL + first + GAP
+        if self.line_at(place.y) == len(self.lines) - 1 and FIRST_CELL <= place.x < self_test_cell + second:
             self.post_message(self.Pressed(self_test=place.x >= self_test_cell))

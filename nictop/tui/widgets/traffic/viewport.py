@@ -6,16 +6,20 @@ Pure functions; `RunChart` draws what they give.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from nictop.model.text.units import SI_PREFIXES
 from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.live.flow_view import BY_TIME, FlowView
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.charts.plot import Vertex
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 
+RATE = attrgetter("bits_per_second")
 MAX_WINDOW_GAP_SECONDS = 2.5
 """Seconds between two readings of the CPUs beyond which nothing is known of the time between them."""
 CPU_WINDOW_SECONDS = 1.0
@@ -98,9 +102,18 @@ class Scale:
         return f"{value / 1000.0**self.power:g}"
 
 
-def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]]) -> Scale:
-    """The ceiling is on it, unless the run is far below. `columns`: what is in sight of each direction."""
-    most = max((value for one in columns for value in one if value is not None), default=0.0)
+def peak_of(flow: FlowView, sight: VisibleRange) -> float:
+    """Bits per second of the highest interval in sight: a column of the chart may be the mean of several."""
+    low, high = (bisect_left(flow.arrivals, time, key=BY_TIME) for time in (sight.begin, sight.end))
+    rates = list(map(RATE, flow.arrivals[low : high + 1]))
+    most = max(rates, default=0.0)
+    return most if math.isfinite(most) else max(filter(math.isfinite, rates), default=0.0)
+
+
+def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]], peaks: Sequence[float] = ()) -> Scale:
+    """The ceiling is on it, unless the run is far below; so are the `peaks` of all directions. `columns`: what is drawn
+    of each."""
+    most = max((value for one in (*columns, peaks) for value in one if value is not None), default=0.0)
     ceiling = run_view.ceiling.goodput if run_view.ceiling is not None else None
     if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < MIN_CEILING_SHARE * ceiling:
         return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))) if most > 0 else 1e9, None)

@@ -1,5 +1,5 @@
-"""The key / on Devices and Findings: rows that pass the filter and those that they are below; the cursor is on one of
-them."""
+"""The key / on Devices, Queues, CPUs and Findings: rows that pass the filter and those that they are below; the cursor
+is on one of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from nictop.model.text.glyphs import ASCII
 from nictop.rules import Diagnosis
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
+from nictop.tui.widgets.cpu.queues import QueueView
+from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.view import FindingList
 from nictop.wire.source import SourceState
@@ -167,3 +169,34 @@ async def test_filter_of_the_findings() -> None:
         assert [entry.about for entry in listed.entries] == list(found)
         assert listed.has_focus
         assert isinstance(screen.app.screen, LiveScreen) and screen.app.screen.view == "findings"
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_filter_of_the_queues_and_of_the_cpus(size: tuple[int, int]) -> None:
+    async with live_screen(size) as screen:
+        await screen.receive(*captured_lines("virtio-4-queues"))
+        await screen.press("right", "right", "2")
+        queues = screen.app.screen.query_one(QueueView)
+        assert queues._keys == ["0", "1", "2", "3"]
+        await screen.press("slash", *"irq:57")
+        assert queues._keys == ["3"]
+        assert note(screen).split() == ["irq:57", "1", "of", "4"]
+        await screen.press("enter")
+        assert queues.has_focus and "irq:57" in note(screen)
+        await screen.press("3")
+        cpus = screen.app.screen.query_one(CpuView)
+        assert cpus._keys == ["0", "1", "2", "3"], "the filter of the queues"
+        assert not any(one.display for one in screen.app.screen.query(FilterLine))
+        await screen.press("slash", *"1-2", "enter")
+        assert cpus._keys == ["1", "2"] and cpus.has_focus
+        await screen.press("slash", "9")
+        assert cpus._keys == [] and any("No matches" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert cpus._keys == ["0", "1", "2", "3"] and cpus.has_focus
+        await screen.press("2")
+        assert queues._keys == ["3"], "as it was left"
+        await screen.press("escape")
+        assert queues._keys == ["0", "1", "2", "3"]
+        assert isinstance(screen.app.screen, LiveScreen) and screen.app.screen.view == "queues"
+        await screen.press("slash", *"rx>")
+        assert "rx> needs a number" in note(screen)

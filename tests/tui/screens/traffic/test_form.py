@@ -16,7 +16,7 @@ from textual import events
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.options import request_of
-from nictop.model.text.glyphs import ASCII
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, Line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
@@ -36,7 +36,9 @@ from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement, processes_in
+from tests.traffic.plans import tools
 from tests.traffic.runs import result
+from tests.tui.screens.test_traffic_screenshots import answer, both
 
 real = pytest.mark.skipif(missing_requirement() is not None, reason=str(missing_requirement()))
 
@@ -361,7 +363,7 @@ async def test_the_user_is_asked_for_a_change_and_confirms_it() -> None:
         await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
-        assert "1 run, 3 needed" in runs.run_text()
+        assert "one run each" in runs.run_text()
         await runs.press("o", "enter")
         assert runs.chart().display
 
@@ -538,6 +540,63 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
         assert command() == "", "no command line starts this"
 
 
+async def test_a_test_that_does_not_start_says_why_once() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        form = screen.app.screen.query_one(RunForm)
+        for field, value, line, said in (
+            ("between", "true", "command", "command: a setup command is for variants of queues, mtu or setup"),
+            ("streams", "129", "streams", "streams must be 1 to 128, not 129"),
+        ):
+            preset = form.words[field]
+            form.set_word(field, value)
+            await screen.settle()
+            (row,) = [row for row in screen.drawn() if row.strip(" ▸│").startswith(f"{line} ")]
+            assert said.removeprefix("command: ")[:40] in row
+            await screen.press("enter")
+            assert screen.drawn()[5].strip("│ ") == f"Not started: {said}"
+            form.set_word(field, preset)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("30", "rate 30 b/s; did you mean 30M?"),
+        ("64k", "rate 64 kb/s; did you mean 64M?"),
+        ("30M", "b/s per stream: 500M, 2.5G (-b)"),
+        ("1000000", "b/s per stream: 500M, 2.5G (-b)"),
+    ],
+)
+async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(typed: str, said: str) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        await screen.press("tab", *["down"] * 5, *typed)
+        (row,) = [row for row in screen.drawn() if "rate  " in row]
+        assert said in row
+        assert "\n".join(screen.drawn()).count("did you mean") == ("did you mean" in said)
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+async def test_only_the_pane_with_the_focus_has_a_cursor(glyphs: Glyphs) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+
+        def cursors() -> list[str]:
+            return [row.strip().split()[0] for row in screen.drawn() if row.startswith(glyphs.cursor)]
+
+        assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
+        await screen.press("tab")
+        assert cursors() == [f"{glyphs.cursor}direction"]
+        await screen.press("escape")
+        assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
+
+
 async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[bool] = []
 
@@ -554,6 +613,29 @@ async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPat
         assert "no test path" in "\n".join(screen.drawn()) and not started
         await screen.pilot.click("#run-command", offset=(15, 1))
         await screen.settle()
+        assert started == [True] and shown(screen) is RunScreen
+
+
+async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[bool] = []
+
+    def start(request: RunRequest, *, self_test: bool = False) -> bool:
+        started.append(self_test)
+        return True
+
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        monkeypatch.setattr(screen.nictop.traffic, "start", start)
+        await screen.press("6", "enter")
+        assert any("Not started: no test path (Tab: to the button Self-test)" in row for row in screen.drawn())
+        await screen.press("tab", "tab")
+        assert any(row.startswith(" [▸Start ]  [ Self-test ]") for row in screen.drawn())
+        await screen.press("right")
+        assert any(row.startswith(" [ Start ]  [▸Self-test ]") for row in screen.drawn())
+        assert sum("▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "") for row in screen.drawn()) == 1
+        await screen.press("escape")
+        assert screen.app.screen.query_one(OfferTable).has_focus and not started
+        await screen.press("shift+tab", "right", "enter")
         assert started == [True] and shown(screen) is RunScreen
 
 
@@ -583,6 +665,17 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
         await screen.press("escape", *"x9")
         assert shown(screen) is TrafficScreen
         assert form_screen.query_one(RunForm).words["time"] == "10"
+
+
+async def test_all_boxes_of_the_form_are_as_wide_as_the_screen() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        assert {len(row) for row in screen.drawn() if row.startswith("╭") and row.endswith("╮")} == {WIDE[0]}
+        assert (
+            sum(row.startswith("╭") for row in screen.drawn()) == 2 == sum(row.endswith("╮") for row in screen.drawn())
+        )
 
 
 async def test_an_ascii_console_gets_ascii() -> None:
@@ -632,6 +725,24 @@ async def test_two_kept_set_ups_are_compared(size: tuple[int, int], results_dire
         await screen.press("o")
         await screen.settle()
         assert any("Worse: vswitch = " in line for line in screen.drawn())
+
+
+async def test_results_are_filtered(results_directory: Path) -> None:
+    write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0)
+    write_set_up(results_directory, "b2b2b2b2b2", "passthrough", 8.0)
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        table = await open_kept(screen)
+        assert "/ Filter" in screen.drawn()[-1]
+        await screen.press("slash", *"VSW", "enter")
+        assert table.has_focus and table.chosen is not None and table.chosen.name == "vswitch"
+        assert any("VSW" in row and row.rstrip().endswith("1 of 2") for row in screen.drawn())
+        await screen.press("slash", "x")
+        assert any("No matches" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert table.count == 2 and shown(screen) is ResultsScreen
+        await screen.press("escape")
+        assert shown(screen) is LiveScreen
 
 
 async def test_results_open_on_the_newest(results_directory: Path) -> None:
@@ -695,8 +806,8 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
     """A slow line brings several keys at once."""
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("6", "tab")
-        for key in ("down", "down", *"1007", "backspace", "down", *"4"):
+        await screen.press("6")
+        for key in ("tab", "down", "down", *"1007", "backspace", "down", *"4"):
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)

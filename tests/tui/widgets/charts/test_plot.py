@@ -155,8 +155,14 @@ def test_what_the_cache_gives_is_what_is_computed(
             assert cache.means(("sometimes", 1), series) == expected
 
 
+def test_the_axis_contains_the_highest_reading_of_columns_that_are_means() -> None:
+    lines = ["".join(text for text, _ in line) for line in time_chart([1e6] * 24, 5, 60, "in", peak=2.9e6)]
+    assert lines[0].startswith(" 3 M┤") or lines[0].strip().startswith("3 M┤")
+    assert "█" not in lines[0] and "█" in lines[4]
+
+
 def test_a_chart_has_ticks_and_a_time_axis() -> None:
-    lines = ["".join(text for text, _ in line) for line in time_chart([0.0, 15e5, 3e6] * 8, 5, 60, "in")]
+    lines = ["".join(text for text, _ in line) for line in time_chart([0.0, 15e5, 3e6] * 8, 5, 60, "in", peak=3e6)]
     assert [line[:6] for line in lines] == ["  3 M┤", "     │", "     │", "     │", "    0┤", "      "]
     assert lines[-1] == "      -60 s       -30 s    now"
     assert {len(line) for line in lines} == {30}

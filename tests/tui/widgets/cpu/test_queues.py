@@ -123,6 +123,12 @@ def test_a_cpu_that_differs_from_the_affinity_is_marked_and_explained_with_the_a
     assert any("CPU now: where interrupts were counted; as the affinity read 10.6 s ago" in line for line in agreeing)
 
 
+@pytest.mark.parametrize("width", [44, 80, 120])
+def test_cpu_and_rate_of_an_interrupt_are_never_cut(width: int) -> None:
+    lines = text(drawn(width, 28).lines)
+    assert any("IRQ 57 rx" in line and "→ CPU 1 19.0/s" in line for line in lines)
+
+
 def test_interrupts_that_serve_no_queue_are_listed() -> None:
     assert text(drawn(80, 18).lines)[-1].strip() == "IRQ 50 virtio2-config: not a queue interrupt"
 

@@ -60,6 +60,14 @@ def test_an_idle_link_has_only_the_tick_of_zero_and_an_unknown_speed_no_share() 
     assert " of " not in rows
 
 
+def test_the_peak_is_told_and_on_the_axis() -> None:
+    burst = Direction("RX", "in", (*(1e6,) * 80, 40e6, *(1e6,) * 9), 1e6, 100.0)
+    rows = drawn(burst, rows=5)
+    assert "peak 40.0 Mb/s" in rows[2] and "50 M┤" in rows[0]
+    now = Direction("RX", "in", (1e6,) * 90, 40e6, 100.0)
+    assert "50 M┤" in drawn(now, rows=5)[0], "what stands beside it"
+
+
 def test_charts_in_ascii() -> None:
     assert all(row.isascii() for row in drawn(IDLE, BUSY, rows=5, speed=10_000, glyphs=ASCII))
 

@@ -107,6 +107,13 @@ def test_the_axis_ends_at_a_round_number_above_everything(rate: float, ceiling: 
     assert shown[0].startswith(f"{unit:>5} ") and shown[2].startswith(f"{top:>5}┤")
 
 
+def test_an_interval_that_is_higher_than_its_column_is_on_the_axis() -> None:
+    burst = flow(lambda time: 9e9 if time == 5.0 else 1e9, until=60.0)
+    shown = drawn(replace(run_view(burst), plan=replace(PLAN, time=60), ceiling=NO_CEILING), width=80)
+    assert shown[2].startswith("   10┤")
+    assert "peak 9.00 Gb/s" in shown[0]
+
+
 def test_nothing_that_arrives_is_a_dot_and_not_an_empty_place() -> None:
     rows = plot(drawn(without_cpu(run_view(flow(steady(0.0))))))
     assert rows[-1] == "·" * 69

@@ -76,10 +76,11 @@ def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
     assert line_of(row) == {
         "WHEN": "09-21 14:13",
         "HOSTS": "a ← b",
+        "NIC": "ens4/ens5",
         "RUNS": "3",
         "GOODPUT": "5.20 Gb/s",
         "cores/Gb/s": "0.10",
-        "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3 ens4/ens5",
+        "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3",
     }
     (both,) = set_ups(stored("e2", [5.0], direction="bidirectional"))
     assert line_of(both)["HOSTS"] == "a ↔ b"
@@ -119,26 +120,36 @@ def test_an_even_number_of_runs_has_its_median_between_two_of_them() -> None:
 
 def test_without_a_verdict_there_are_reasons_and_the_runs() -> None:
     lines = text(*pair([5.0, 5.1], [8.0, 8.1]))
-    assert lines[0] == " Not comparable"
-    assert lines[1:3] == ["   streams 1 has 2 runs, 3 needed", "   streams 4 has 2 runs, 3 needed"]
-    assert lines[3] == "   shown nevertheless: all runs; medians B/A 1.59 (+59 %), no interval"
-    assert lines[4].startswith(" goodput  A ")
+    assert lines[0] == " A 5.05 Gb/s, B 8.05 Gb/s (medians): B/A 1.59 (+59 %)"
+    assert lines[1].startswith(" Not ranked: streams 1 has 2 runs, streams 4 has 2 runs, 3 needed:")
+    assert lines[3].startswith(" goodput  A ")
 
 
 def test_results_without_a_name_are_called_a_and_b() -> None:
     (a,), (b,) = set_ups(stored("c1d5a1e81a07", [5.0])), set_ups(stored("e2", [8.0]))
     lines = text(a, b)
-    assert lines[1:3] == ["   A has 1 run, 3 needed", "   B has 1 run, 3 needed"]
+    assert lines[:2] == [
+        " A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %)",
+        " Not ranked: one run each: spread unknown; repeat with --repeat 5",
+    ]
     assert "c1d5a1e81a07" not in "".join(lines)
     (a,), (b,) = set_ups(stored("e1", [5.0, 5.2, 5.6])), set_ups(stored("e2", [8.0, 8.2, 8.4]))
     assert text(a, b)[0].startswith(" Better: B = 1.56× of A (+56 %, 95 % CI 1.4")
 
 
+def test_facts_that_must_agree_are_named_once() -> None:
+    (a,) = set_ups([replace(one, result=replace(one.result, facts={"mtu": "1500"})) for one in stored("e1", [5.0])])
+    (b,) = set_ups([replace(one, result=replace(one.result, facts={"mtu": "9000"})) for one in stored("e2", [8.0])])
+    lines = text(a, b)
+    assert lines[1:3] == [" Not ranked: one run each: spread unknown; repeat with --repeat 5", " different mtu"]
+    assert "\n".join(lines).count("1500") == 1
+
+
 def test_test_column_leaves_out_words_from_the_right() -> None:
     (row,) = set_ups([replace(one, label="vswitch") for one in stored("e1", [5.0], streams=4)])
-    whole = "vswitch TCP ×4 2 s MTU 1500 iperf3 ens4/ens5"
+    whole = "vswitch TCP ×4 2 s MTU 1500 iperf3"
     assert _test(row) == whole
-    assert _test(row, len(whole) - 1) == "vswitch TCP ×4 2 s MTU 1500 iperf3"
+    assert _test(row, len(whole) - 1) == "vswitch TCP ×4 2 s MTU 1500"
     assert _test(row, 20) == "vswitch TCP ×4 2 s"
     assert _test(row, 3) == "vswitch"
 
@@ -212,6 +223,51 @@ async def test_the_set_ups_of_the_chosen_comparison_are_compared_without_marks()
         assert table.compared is None
         table.choose_index(2)
         assert table.compared == (a, b)
+
+
+@pytest.mark.parametrize("host", ["a", "alma-load-001"])
+async def test_the_interfaces_and_the_test_are_seen_at_80_columns(host: str) -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False) as pilot:
+        table = app.query_one(SetUpList)
+        table.styles.height = 10
+        plan = result(1.0).plan
+        client, server = (replace(end, host=host) for end in (plan.client, plan.server))
+        table.show(set_ups(stored("e1", [1.0], client=client, server=server)), ())
+        await pilot.pause()
+        (line,) = ["".join(part for part, _ in line) for line in table.lines]
+        assert " ens4/ens5 " in line and " TCP ×1" in line and "1.00 Gb/s" in line
+        assert cells(line) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("", 2), ("reverse", 1), ("ens4", 2), ("iperf3", 2), ("vswitch", 1), ("VSWITCH reverse", 0), ("udp", 0),
+        ("192.0.2.1", 2), ("mtu 1500", 2), ("×4", 1),
+    ],
+)  # fmt: skip
+async def test_the_filter_finds_words_of_the_test(words: str, found: int) -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False):
+        table = app.query_one(SetUpList)
+        labelled = [replace(one, label="vswitch") for one in stored("e1", [1.0], streams=4)]
+        rows = set_ups([*labelled, *stored("e2", [1.0], direction="reverse")])
+        table.show(rows, (), words.casefold().split())
+        assert table.count == found
+
+
+async def test_marked_results_are_compared_when_the_filter_hides_one() -> None:
+    app = Results()
+    async with running(app, (80, 12), notifications=False):
+        table = app.query_one(SetUpList)
+        rows = set_ups([*stored("e1", [1.0]), *stored("e2", [2.0], direction="reverse")])
+        table.show(rows, ())
+        for index in (0, 1):
+            table.choose_index(index)
+            table.mark()
+        table.show(rows, (), ["reverse"])
+        assert table.count == 1 and table.compared == (rows[0], rows[1])
 
 
 async def test_in_ascii_the_columns_have_room_for_their_arrows() -> None:

@@ -1,0 +1,154 @@
+"""The filters of queues and of CPUs (key ``/``): which rows are shown.
+
+Reads nothing; `number_filter` never raises: an invalid word is reported in `NumberFilter.errors` and ignored, because
+incomplete filters occur while the user types. All words must match; case is ignored:
+
+    3  0-7  1,5             queues (CPUs) with these numbers
+    irq:57  cpu:0-3         queues with one of these interrupts; whose interrupts one of these CPUs took
+    input                   queues with this text in the name of an interrupt
+    busy>50  drops/s>0      a number; also >= < <= =
+    !0-7                    not
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nictop.model.columns.cpus import CpuRow
+from nictop.model.devices.row_filter import COMPARISONS, KEY_PATTERN, NUMBER_FACTORS, NUMBER_PATTERN, TOKEN_PATTERN
+from nictop.model.queues.map import QueueRow
+from nictop.model.text.terminal import clean
+
+RowT = TypeVar("RowT")
+
+RANGE_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{0,9}))?", re.ASCII)
+LIST_PATTERN = re.compile(rf"{RANGE_PATTERN.pattern}(?:,(?:{RANGE_PATTERN.pattern})?)*", re.ASCII)
+"""A list as it is typed: a range may still lack its end."""
+
+
+@dataclass(frozen=True)
+class Fields(Generic[RowT]):
+    """What a word of a filter can be about."""
+
+    numbers: Mapping[str, Callable[[RowT], Iterable[int]]]
+    """Key → numbers of the row, one of which must be in a list; the first key is that of a list without a key."""
+    values: Mapping[str, Callable[[RowT], float | None]]
+    """Key → a value to compare."""
+    text: Callable[[RowT], str] | None = None
+    """What a word without a key is searched in."""
+
+
+def _drops(row: QueueRow) -> float | None:
+    known = [value for value in (row.rx_drops, row.tx_drops) if value is not None]
+    return sum(known) if known else None
+
+
+def _share(kind: str) -> Callable[[CpuRow], float | None]:
+    return lambda row: 100 * float(getattr(row.shares, kind))
+
+
+def _softnet(name: str) -> Callable[[CpuRow], float | None]:
+    return lambda row: getattr(row.softnet, name, None)
+
+
+QUEUE_FIELDS = Fields[QueueRow](
+    {
+        "queue": lambda row: () if row.queue is None else (row.queue,),
+        "irq": lambda row: [one.interrupt.number for one in row.loads],
+        "cpu": lambda row: row.busy_cpus or row.effective or (),
+    },
+    {
+        "rx": lambda row: row.rx_packets,
+        "tx": lambda row: row.tx_packets,
+        "irq/s": lambda row: row.interrupts,
+        "drops/s": _drops,
+    },
+    lambda row: " ".join(one.interrupt.name for one in row.loads),
+)
+"""Rates are packets and interrupts per second."""
+CPU_FIELDS = Fields[CpuRow](
+    {"cpu": lambda row: (row.cpu,)},
+    {
+        "busy": _share("busy"),
+        "user": _share("user"),
+        "sys": _share("system"),
+        "irq": _share("irq"),
+        "soft": _share("softirq"),
+        "steal": _share("steal"),
+        "irq/s": lambda row: row.interrupts,
+        "pkt/s": _softnet("processed"),
+        "sqz": _softnet("time_squeeze"),
+        "drop": _softnet("dropped"),
+    },
+)
+"""Per cent of the CPU, and events per second."""
+
+
+@dataclass(frozen=True)
+class NumberFilter(Generic[RowT]):
+    """A filter and the errors in its text."""
+
+    tests: tuple[Callable[[RowT], bool], ...] = ()
+    errors: tuple[str, ...] = ()
+    """Sentences without control characters."""
+
+    def accepts(self, row: RowT) -> bool:
+        """Whether the row matches every word."""
+        return all(test(row) for test in self.tests)
+
+
+def number_filter(text: str, fields: Fields[RowT]) -> NumberFilter[RowT]:
+    """The filter for `text`; an empty one accepts every row."""
+    tests: list[Callable[[RowT], bool]] = []
+    errors: list[str] = []
+    for token in TOKEN_PATTERN.findall(text):
+        word = token.removeprefix("!").replace('"', "").casefold()
+        if not word:
+            continue
+        error, test = _test(word, fields)
+        if error:
+            errors.append(error)
+        elif test is not None:
+            tests.append(_not(test) if token.startswith("!") else test)
+    return NumberFilter(tuple(tests), tuple(errors))
+
+
+def _not(test: Callable[[RowT], bool]) -> Callable[[RowT], bool]:
+    return lambda row: not test(row)
+
+
+def _test(word: str, fields: Fields[RowT]) -> tuple[str, Callable[[RowT], bool] | None]:
+    """(error, predicate) of one word."""
+    keyed = KEY_PATTERN.fullmatch(word)
+    key, sign, wanted = (keyed[1], keyed[2], keyed[3]) if keyed is not None else ("", ":", word)
+    if key and key not in (*fields.numbers, *fields.values):
+        return f'unknown key "{clean(key)}"; keys: {", ".join({**fields.numbers, **fields.values})}', None
+    if key in fields.values and (sign != ":" or key not in fields.numbers):
+        return _value_test(key, sign, wanted, fields.values[key])
+    if LIST_PATTERN.fullmatch(wanted):
+        read = fields.numbers[key or next(iter(fields.numbers))]
+        ranges = [(int(low), int(high or low)) for low, high in RANGE_PATTERN.findall(wanted)]
+        return "", lambda row: any(low <= one <= high for one in read(row) for low, high in ranges)
+    if key or fields.text is None:
+        example = f"{key}:0-3" if key else f"0-3 or {next(iter(fields.values))}>50"
+        return f"numbers needed, e.g. {example}", None
+    search = fields.text
+    return "", lambda row: wanted in search(row).casefold()
+
+
+def _value_test(
+    key: str, sign: str, wanted: str, read: Callable[[RowT], float | None]
+) -> tuple[str, Callable[[RowT], bool] | None]:
+    found = NUMBER_PATTERN.fullmatch(wanted.removesuffix("%"))
+    if found is None:
+        return f"{key}{sign} needs a number, e.g. {key}>10", None
+    number, compare = float(found[1]) * NUMBER_FACTORS[found[2]], COMPARISONS[sign]
+
+    def test(row: RowT) -> bool:
+        value = read(row)
+        return value is not None and compare(value, number)
+
+    return "", test
