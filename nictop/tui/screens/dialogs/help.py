@@ -73,10 +73,11 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
         ("▽", "up, but no carrier"),
         ("·", "administratively down"),
         (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
+        (glyphs.passed, "all checks passed; a finding that is no longer found"),
+        (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),
         ("●", "the host is live; behind Traffic: a test is running"),
         ("◌", "connecting, or lost and tried again"),
         ("✖", "failed"),
-        ("–", "not known yet, or the counter was reset"),
         (glyphs.levels[2:4] + glyphs.levels[-1], "one column per reading, the newest at the right"),
     ]
 
