@@ -277,6 +277,8 @@ LIVE_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
+    _hide("sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"),
+    _hide("sort-reverse", "reverse", "Reverse the order"),
     _hide("left", "step(-1)", "Previous interface"),
     _hide("right", "step(1)", "Next interface"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),

@@ -70,6 +70,13 @@ ALWAYS = (
         "devices",
     ),
     GeneralCommand(
+        "Devices: Sort interfaces",
+        "sort",
+        "by the next column, or click its title",
+        partial(LiveScreen.action_sort, step=1),
+        "devices",
+    ),
+    GeneralCommand(
         "Devices: Show packets or bits", "options", "packets/s instead of b/s", LiveScreen.toggle_packets, "devices"
     ),
     GeneralCommand(
@@ -82,7 +89,14 @@ ALWAYS = (
         "Findings: Show or hide skipped checks",
         "options",
         "checks that could not run, and why",
-        LiveScreen.action_options,
+        LiveScreen.toggle_skipped,
+        "findings",
+    ),
+    GeneralCommand(
+        "Findings: Show or hide resolved findings",
+        "options",
+        "those of before, with the time",
+        LiveScreen.toggle_resolved,
         "findings",
     ),
     GeneralCommand(

@@ -166,6 +166,12 @@ class LiveScreen(LiveView):
         """The same in Queues and CPUs, where the key is among the first of the footer."""
         self.action_step(direction)
 
+    def action_sort(self, step: int) -> None:
+        self.query_one(DeviceTable).action_sort(step)
+
+    def action_reverse(self) -> None:
+        self.query_one(DeviceTable).action_reverse()
+
     def action_next(self, step: int) -> None:
         """A recording: in time; else the next finding of the list."""
         if self.nictop.replay is None:
@@ -254,6 +260,8 @@ class LiveScreen(LiveView):
                 return self.nictop.replay is not None or bool(self._nics_to_set_up[1])
             case "step":
                 return view == "body"
+            case "sort" | "reverse":
+                return view == "body" and not detail
             case "step_nic":
                 return view in ("queues", "load")
             case "next":

@@ -83,9 +83,8 @@ def draw_skipped(
     """The page of a skipped check."""
     sections = [_title((f" {glyphs.skipped} {SKIPPED_LABEL}  ", "dim"), glyphs.text(check.rule), cells)]
     for reason, where in skipped_places(check, several_hosts=several_hosts):
-        sections.append(_labelled("REASON", _texts(reason, cells, glyphs)))
-        if where:
-            sections.append(_labelled("ON", _texts(where, cells, glyphs)))
+        lines = _labelled("REASON", _texts(reason, cells, glyphs))
+        sections.append([*lines, *_labelled("ON", _texts(where, cells, glyphs))] if where else lines)
     return _joined([*sections, _rule(check.rule, cells, glyphs)], spaced)
 
 
