@@ -139,7 +139,7 @@ async def test_a_click_on_a_title_sorts_the_devices(size: tuple[int, int]) -> No
     nics = [link(number, name, bus="pci", mtu=9000) for number, name in ((2, "ens9"), (3, "ens10"), (5, "ens1"))]
     async with live_screen(size) as screen:
         await screen.receive(hello(), inventory(*nics, NICS[3]))
-        await screen.receive(counters(1.0, {number: (0, 0) for number in (2, 3, 5)}))
+        await screen.receive(counters(1.0, dict.fromkeys((2, 3, 5), (0, 0))))
         await screen.receive(counters(2.0, {2: (1000, 0), 3: (3000, 0), 5: (0, 9000)}))
         tree = names(screen)
         assert tree == ["ens9", "ens10", "ens1", "Virtual"]
@@ -157,7 +157,7 @@ async def test_a_click_on_a_title_sorts_the_devices(size: tuple[int, int]) -> No
         assert "▾RX b/s" in (await click("RX b/s")).replace("RX b/s▾", "▾RX b/s")
         assert names(screen) == ["ens10", "ens9", "ens1", "Virtual"]
         assert screen.chosen() == "ens10", "the cursor stays on its device"
-        await screen.receive(counters(3.0, {2: (90_000, 0), 3: (3000, 0), 5: (0, 9000)}))
+        await screen.receive(counters(3.0, {2: (90_000, 0), 3: (3000, 0), 5: (0, 90_000)}))
         assert names(screen) == ["ens10", "ens9", "ens1", "Virtual"]
         assert "▴" in await click("RX b/s")
         assert names(screen) == ["ens10", "ens1", "ens9", "Virtual"]
