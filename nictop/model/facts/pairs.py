@@ -17,9 +17,9 @@ from nictop.model.text.words import Tone
 PROPERTY_NAMES = {"mtu": "MTU", "speed": "speed", "vlan": "VLAN"}
 SEPARATION_TEXTS: dict[Separation, str] = {
     "nat": "each guest has its own NAT network (QEMU, VirtualBox)",
-    "cloud": "different networks of the cloud",
-    "vlan": "different VLANs",
-    "session": "different networks, as both hosts are reached by it",
+    "cloud": "two networks of the cloud",
+    "vlan": "two VLANs",
+    "session": "two networks, as both hosts are watched through this address",
 }
 MAX_NAMED_NETDEVS = 6
 """Number of netdevs named in one sentence; the others are counted."""

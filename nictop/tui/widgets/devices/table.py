@@ -341,7 +341,7 @@ class DeviceTable(ChoiceView):
         snapshot, history = self._snapshot, self._history
         if snapshot is None or history is None:
             return
-        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        shape = self._layout
         if not snapshot.links and not snapshot.pci:
             self.show_lines(self._empty_lines(snapshot))
             return
@@ -357,6 +357,17 @@ class DeviceTable(ChoiceView):
             self.index,
         )
 
+    @property
+    def _layout(self) -> TableLayout:
+        """With room for the mark of the order behind the title of its column, one cell of the name if there is none."""
+        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        ordered_by = next((one for one in shape.columns if one.key == self.order.column), None)
+        if ordered_by is None or len(ordered_by.title) < ordered_by.width:
+            return shape
+        wider = replace(ordered_by, width=len(ordered_by.title) + 1)
+        columns = tuple(wider if one is ordered_by else one for one in shape.columns)
+        return replace(shape, columns=columns, name=max(1, shape.name - wider.width + ordered_by.width))
+
     def _empty_lines(self, snapshot: Snapshot) -> list[SpanLine]:
         """Why there is no row."""
         if snapshot.inventory is not None:
@@ -371,12 +382,8 @@ class DeviceTable(ChoiceView):
         text = " " * LEAD_CELLS + fit("DEVICE", shape.name)
         mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
         for column in shape.columns:
-            if column.key != self.order.column:
-                text += f" {column.heading}"
-            elif len(column.title) < column.width:
-                text += f" {fit(column.title + mark, column.width, column.align)}"
-            else:
-                text += mark + column.heading
+            title = column.title + (mark if column.key == self.order.column else "")
+            text += f" {fit(title, column.width, column.align)}"
         if shape.graph:
             text += " " * shape.gap + fit(GRAPH.title, shape.graph)
         if shape.missing:
@@ -440,7 +447,7 @@ class DeviceTable(ChoiceView):
 
     def action_sort(self, step: int) -> None:
         """The next column in sight, then the tree again; numbers begin with the greatest."""
-        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        shape = self._layout
         keys = ["", *(column.key for column in shape.columns)]
         place = keys.index(self.order.column) if self.order.column in keys else 0
         self._sort_first(keys[(place + step) % len(keys)])
@@ -456,7 +463,7 @@ class DeviceTable(ChoiceView):
 
     def _click_title(self, x: int) -> None:
         """Sort by the column; a second time, the other way round. The title of the devices: the tree."""
-        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        shape = self._layout
         left = LEAD_CELLS + shape.name
         if x < left:
             self.sort_by("", descending=False)
