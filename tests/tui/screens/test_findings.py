@@ -300,7 +300,7 @@ async def test_resolved_findings_are_folded_at_the_end_of_the_list(monkeypatch: 
         assert screen.lines(FindingPage)[0].startswith(" ▲ warning  ens2:")
         await screen.pilot.click(FindingList, offset=(5, 1))
         await screen.settle()
-        assert screen.lines(FindingList)[1].split()[:3] == ["✓", "-".join(at), "ens1"]
+        assert screen.lines(FindingList)[1].split()[:3] == ["✓", "-".join(one[:5] for one in at), "ens1"]
         await screen.press("end")
         assert [line.split()[:2] for line in screen.lines(FindingPage)[:2]] == [["✓", "resolved,"], ["ens1:", "uses"]]
         assert "-".join(at) in screen.lines(FindingPage)[0]

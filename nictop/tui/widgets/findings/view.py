@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
+MINUTE_CHARACTERS = len("14:03")
+"""Of a time of day in the list; the page has the seconds."""
 FILTER_HINT = "filter: words of title, interface, host, severity or rule"
 
 
@@ -239,7 +241,7 @@ class FindingsView(WhileOpen, Container):
             several_hosts=self._several_hosts,
             empty_line=empty_line,
             hidden=0 if self.resolved else sum(all(word in _text(one.about) for word in words) for one in resolved),
-            seen=self._seen,
+            seen=lambda one: self._seen(one, MINUTE_CHARACTERS),
         )
         column = self.query_one("#finding-column")
         if column.display is self.full:
@@ -259,12 +261,11 @@ class FindingsView(WhileOpen, Container):
         """A host that was removed has resolved nothing."""
         return isinstance(entry.about, Finding) and entry.about.host in self._hosts
 
-    def _seen(self, entry: Entry) -> str:
-        """``14:03:20-14:05:10``"""
+    def _seen(self, entry: Entry, characters: int | None = None) -> str:
+        """``14:03:20-14:05:10``; `characters`: of each time."""
         here = self._here()
-        return "-".join(
-            wall_clock_text(here.wall - here.monotonic + moment) for moment in (entry.first_seen, entry.last_seen)
-        )
+        times = (wall_clock_text(here.wall - here.monotonic + moment) for moment in (entry.first_seen, entry.last_seen))
+        return "-".join(one[:characters] for one in times)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
