@@ -13,6 +13,12 @@ from typing import Literal, TypeVar
 
 from nictop.limits import MAX_LINKS
 from nictop.model.managers.configuration import LinkConfiguration
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DISCONNECTED,
+    FAILED,
+    NO_ADDRESS_REASONS,
+)
 from nictop.model.rates.links import Rates, rates, vf_rates
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Clock, Counters, Hello, Inventory, Line, Link, LinkChange, PciFunction, Trouble
@@ -62,6 +68,8 @@ class Snapshot:
     """The record with which the next VF rates are computed."""
     clock: Clock | None = None
     """The newest estimate of its clock offset (see `time_axis`); None: not measured since its boot."""
+    without_lease: frozenset[int] = frozenset()
+    """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it tries again, too."""
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -207,7 +215,28 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         pci=inventory.pci,
         inventory_pending=bool(newer or inventory.pending),
         changes=newer,
+        without_lease=_without_lease(snapshot, inventory),
     )
+
+
+def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
+    """NICs that failed, that are disconnected (unless they were unavailable just before), and those of before that are
+    being activated: NetworkManager is disconnected or activating in turn while it retries DHCP."""
+    if inventory.networkmanager is None:
+        return snapshot.without_lease
+    known = snapshot.inventory.networkmanager if snapshot.inventory is not None else None
+    states = {ifindex: device.state for ifindex, device in known.devices.items()} if known is not None else {}
+    found = set()
+    for ifindex, device in inventory.networkmanager.devices.items():
+        if device.state == FAILED:
+            is_without = device.reason in NO_ADDRESS_REASONS
+        elif device.state == DISCONNECTED:
+            is_without = states.get(ifindex, DISCONNECTED) >= DISCONNECTED
+        else:
+            is_without = DISCONNECTED < device.state < ACTIVATED and ifindex in snapshot.without_lease
+        if is_without:
+            found.add(ifindex)
+    return frozenset(found)
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:

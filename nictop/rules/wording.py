@@ -99,13 +99,13 @@ def checks_text(diagnosis: Diagnosis) -> str:
 
 
 def verdict_text(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
-    """(text, tone): ``2 warnings``, ``✓ No problems found``; with the mark of skipped checks if some were skipped, as
-    these may have missed problems."""
+    """(text, tone): ``2 warnings``, ``✓ No problems found``; ``· No problems found`` as a warning if some checks were
+    skipped, as these may have missed problems."""
     found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
     if diagnosis.skipped:
-        return f"{glyphs.skipped} No problems found", "warn"
+        return f"{glyphs.note} No problems found", "warn"
     return f"{glyphs.passed} No problems found", "good"
 
 

@@ -264,14 +264,21 @@ class NictopApp(App[None]):
         if isinstance(self.screen, NictopScreen):
             open_record_menu(self.screen)
 
-    def activity(self) -> str:
+    def activity(self) -> tuple[tuple[str, str], ...]:
         from nictop.tui.screens.changes.status import change_status
         from nictop.tui.screens.traffic.status import run_status
 
         nictop = self.nictop
         change = change_status(nictop.changes.progress, monotonic())
-        parts = (nictop.recording.status, run_status(nictop.traffic), change)
-        return "  ".join(part for part in parts if part)
+        parts = (
+            (nictop.recording.status, "app.record"),
+            (run_status(nictop.traffic), "app.view('traffic')"),
+            (change, "app.show_change"),
+        )
+        return tuple(part for part in parts if part[0])
+
+    def action_show_change(self) -> None:
+        self.open_change()
 
     def open_change(self) -> bool:
         from nictop.tui.screens.changes.screen import HostChangeScreen

@@ -104,7 +104,7 @@ VARIANTS: dict[str, Key] = {
 }
 """The same for keys that go with another one, in whose meaning they are named."""
 
-ALL_KEYS = {**KEYS, **VARIANTS}
+KEYS_AND_VARIANTS = {**KEYS, **VARIANTS}
 
 KEY_LABELS = {
     "backspace": "Backspace",
@@ -140,11 +140,11 @@ def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:
     """Id → keys for `App.set_keymap`, from ``[keys]`` of the configuration file at `path`. Raises NictopError for an
     unknown id, a value without a key, and a key that two ids would have."""
     chosen = {name: ",".join(map(_long_name, keys.replace(",", " ").split())) for name, keys in section.items()}
-    unknown = sorted(chosen.keys() - ALL_KEYS.keys())
+    unknown = sorted(chosen.keys() - KEYS_AND_VARIANTS.keys())
     if unknown:
-        raise NictopError(f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(ALL_KEYS)}")
+        raise NictopError(f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(KEYS_AND_VARIANTS)}")
     used: dict[str, str] = {}
-    for name, key in ALL_KEYS.items():
+    for name, key in KEYS_AND_VARIANTS.items():
         keys = chosen.get(name, key.keys)
         if not keys:
             raise NictopError(f"{path}: keys.{name}: no key", f'for example {name} = "f5", or "x,ctrl+x"')
@@ -175,7 +175,7 @@ def _bind(
     """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
     enough."""
     tooltip = tooltip or label[0].lower() + label[1:]
-    return Binding(ALL_KEYS[id].keys, action, label, show, display, priority, tooltip, id=id)
+    return Binding(KEYS_AND_VARIANTS[id].keys, action, label, show, display, priority, tooltip, id=id)
 
 
 def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
@@ -277,6 +277,8 @@ LIVE_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
+    _hide("sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"),
+    _hide("sort-reverse", "reverse", "Reverse the order"),
     _hide("left", "step(-1)", "Previous interface"),
     _hide("right", "step(1)", "Next interface"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),

@@ -21,7 +21,7 @@ from textual.content import Content
 from textual.css.query import NoMatches
 
 from nictop.probe.records import Request
-from nictop.tui.keys import ALL_KEYS, TABS, key_label
+from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, key_label
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.files import ask_report, toggle_recording
@@ -70,6 +70,13 @@ ALWAYS = (
         "devices",
     ),
     GeneralCommand(
+        "Devices: Sort interfaces",
+        "sort",
+        "by the next column, or click its title",
+        partial(LiveScreen.action_sort, step=1),
+        "devices",
+    ),
+    GeneralCommand(
         "Devices: Show packets or bits", "options", "packets/s instead of b/s", LiveScreen.toggle_packets, "devices"
     ),
     GeneralCommand(
@@ -82,7 +89,14 @@ ALWAYS = (
         "Findings: Show or hide skipped checks",
         "options",
         "checks that could not run, and why",
-        LiveScreen.action_options,
+        LiveScreen.toggle_skipped,
+        "findings",
+    ),
+    GeneralCommand(
+        "Findings: Show or hide resolved findings",
+        "options",
+        "those of before, with the time",
+        LiveScreen.toggle_resolved,
         "findings",
     ),
     GeneralCommand(
@@ -253,7 +267,7 @@ class NictopCommands(Provider):
 
     def _key(self, name: str) -> str:
         """Label of the key with an id, as the configuration has it."""
-        return key_label(self.app._keymap.get(name, ALL_KEYS[name].keys).partition(",")[0])
+        return key_label(self.app._keymap.get(name, KEYS_AND_VARIANTS[name].keys).partition(",")[0])
 
 
 async def _run(command: GeneralCommand, screen: FramedScreen) -> None:

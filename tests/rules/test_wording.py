@@ -93,8 +93,8 @@ def test_a_rule_skipped_for_two_links_counts_once() -> None:
 def test_the_verdict_has_a_mark_only_when_every_check_ran() -> None:
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
     assert verdict_text(Diagnosis((), ())) == ("✓ No problems found", "good")
-    assert verdict_text(Diagnosis((), skipped)) == ("– No problems found", "warn")
-    assert verdict_text(Diagnosis((), skipped), glyphs=ASCII)[0].startswith("? No problems")
+    assert verdict_text(Diagnosis((), skipped)) == ("· No problems found", "warn")
+    assert verdict_text(Diagnosis((), skipped), glyphs=ASCII)[0].startswith("i No problems")
     assert verdict_text(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
 
 

@@ -12,6 +12,7 @@ removes, anything else replaces (JSON merge patch).
     networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
     networkd {"ens224": {...}}
     configuration, stopped_managers, iommu, forwarding, messages as lists of records (links by ifindex there)
+    before [{...}]                            earlier states: each is merged into the host, and was its inventory
     counters {"start": {...}, "per_second": {...}, "samples": 10}
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
@@ -145,10 +146,12 @@ def host_facts_after(lines: Iterable[Line], name: str) -> HostFacts:
 def probe_lines(host: dict[str, Any]) -> list[Line]:
     """The lines of the host's probe: hello, inventory, counters."""
     host = complete(host)
+    earlier = [inventory_of(merge_patch(host, patch))[0] for patch in host.pop("before", ())]
     inventory, ifindexes = inventory_of(host)
     hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
     counted = counters_of(host.get("counters", {}), ifindexes, inventory)
-    return [Line(hello=hello), Line(inventory=inventory), *(Line(counters=counters) for counters in counted)]
+    inventories = (Line(inventory=one) for one in (*earlier, inventory))
+    return [Line(hello=hello), *inventories, *(Line(counters=counters) for counters in counted)]
 
 
 def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:

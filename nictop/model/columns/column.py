@@ -1,4 +1,4 @@
-"""A column of a table, and which columns of a table fit.
+"""A column of a table, which columns of a table fit, and an order of rows that does not change by itself.
 
 Reads nothing. Text is raw: `Column.cell` gives it as the host reported it, `Column.text` cleaned and cut to its width.
 """
@@ -6,7 +6,7 @@ Reads nothing. Text is raw: `Column.cell` gives it as the host reported it, `Col
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, Literal, TypeVar
@@ -88,7 +88,8 @@ class Column(Generic[RowT]):
         if self.rank is not None:
             return self.rank(row)
         value = self.value(row)
-        if value is None or value == "":
+        value = value[0] if isinstance(value, tuple) else value
+        if value in (None, "", units.UNKNOWN):
             return None
         return natural_sort_key(value) if isinstance(value, str) else (value,)
 
@@ -130,3 +131,52 @@ def sized_columns(columns: Sequence[Column[RowT]], rows: Sequence[RowT], room: i
         found.append(replace(column, width=max(0, min(needed, column.width, room))))
         room -= found[-1].width
     return tuple(found)
+
+
+# --------------------------------------------------------------------------------------------------------------- order
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """Order of the rows of a table; created by `order_by`."""
+
+    column: str = ""
+    """Key; "": that of the table itself."""
+    descending: bool = False
+    places: tuple[object, ...] = ()
+    """Keys of the rows as they were ordered at the time of the request, for columns whose values change by
+    themselves."""
+
+
+def order_by(
+    column: Column[RowT], rows: Iterable[RowT], key: Callable[[RowT], object], *, descending: bool = False
+) -> RowOrder:
+    """The order by a column with the current values. `key`: identifies a row."""
+    if not column.is_live:
+        return RowOrder(column.key, descending)
+    return RowOrder(column.key, descending, tuple(map(key, _sorted(rows, column, descending))))
+
+
+def ordered(
+    rows: Iterable[RowT], order: RowOrder, column: Column[RowT], key: Callable[[RowT], object]
+) -> tuple[RowT, ...]:
+    """`rows` in the order by `column`. If its values change by themselves, the order is that of the time of the
+    request, and new rows come last: rows do not move under the cursor."""
+    if not column.is_live:
+        return _sorted(rows, column, order.descending)
+    places = {one: place for place, one in enumerate(order.places)}
+    return tuple(sorted(rows, key=lambda row: places.get(key(row), len(places))))
+
+
+def _sorted(rows: Iterable[RowT], column: Column[RowT], descending: bool) -> tuple[RowT, ...]:
+    """Equal rows keep their order in both directions; those without a value come last in both."""
+    known: list[tuple[SortKey, RowT]] = []
+    unknown: list[RowT] = []
+    for row in rows:
+        key = column.sort_key(row)
+        if key is None:
+            unknown.append(row)
+        else:
+            known.append((key, row))
+    known.sort(key=lambda pair: pair[0], reverse=descending)
+    return (*(row for _, row in known), *unknown)

@@ -5,11 +5,12 @@ Reads nothing. `visible_columns(room)` are those that fit: bits per second and t
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from nictop.model.columns.column import Column, Value, fit_columns
+from nictop.model.columns.column import Column, SortKey, Value, fit_columns
 from nictop.model.devices.tree import Row
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS, driver_text, pcie_text
 from nictop.model.facts.links import link_name
@@ -114,6 +115,11 @@ def _drops(shown: DeviceRow) -> Value:
     return str(total) if total < 100_000 else units.scaled(total).strip(), tone
 
 
+def _drops_rank(shown: DeviceRow) -> SortKey | None:
+    total = _total_drops(shown)
+    return (total,) if isinstance(total, int) else None
+
+
 def _total_drops(shown: DeviceRow) -> int | str | None:
     """None: not read yet; "": the row has no such counter."""
     row, counted = shown.row, shown.snapshot.counters
@@ -157,6 +163,25 @@ def _link_state(shown: DeviceRow) -> Value:
     return f"{mark} {NOT_SUPPORTED if why is not None and why.reason == 'not_offered' else units.UNKNOWN:>2}"
 
 
+def link_rank(link: Link) -> SortKey:
+    """Down, no carrier, up without a speed, up by speed."""
+    settings = link.ethtool.settings
+    return ("·▽▲".index(state_mark(link)), (settings.speed if settings is not None else None) or 0)
+
+
+def _link_rank(shown: DeviceRow) -> SortKey | None:
+    return None if shown.row.link is None else link_rank(shown.row.link)
+
+
+def address_rank(address: str) -> SortKey:
+    """IPv4 first, then by number; ``192.0.2.7/24``."""
+    try:
+        known = ipaddress.ip_interface(address)
+    except ValueError:
+        return (9, 0, address)
+    return (known.version, int(known.ip), "")
+
+
 NOT_SUPPORTED = "n/a"
 """In a cell; the facts say it in words."""
 
@@ -193,6 +218,11 @@ def _ip(link: Link, snapshot: Snapshot) -> Value:
     return f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else ""
 
 
+def _ip_rank(shown: DeviceRow) -> SortKey | None:
+    address = _ip(shown.row.link, shown.snapshot) if shown.row.link is not None else ""
+    return address_rank(str(address)) if address else None
+
+
 def _master(link: Link, snapshot: Snapshot) -> Value:
     return "" if link.master is None else link_name(link.master, snapshot)
 
@@ -223,7 +253,7 @@ def _bad(shown: DeviceRow, value: Value) -> Tone:
 
 
 COLUMNS: tuple[Column[DeviceRow], ...] = (
-    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone,
+    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank,
         source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET); of a VF: its link "
         "state (IFLA_VF_LINK_STATE)"),
     Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name),
@@ -231,24 +261,24 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("driver", "DRIVER", "", 10, 5, "left", _driver, _driver_tone,
         source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND; driver of the PCI "
         "function)"),
-    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone,
+    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone, True,
         source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes)"),
-    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone,
+    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone, True,
         source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes)"),
-    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone,
+    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone, True,
         source="packets received (IFLA_STATS_LINK_64 rx_packets)"),
-    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("tx_packets"), _rate_tone,
+    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("tx_packets"), _rate_tone, True,
         source="packets sent (IFLA_STATS_LINK_64 tx_packets)"),
-    Column("drops", "drops", "packets", 5, 3, "right", _drops,
+    Column("drops", "drops", "packets", 5, 3, "right", _drops, is_live=True, rank=_drops_rank,
         source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
         "rx_missed_errors)"),
-    Column("drops_rate", "drops/s", "1/s", 7, 6, "right", _drops_rate, _bad,
+    Column("drops_rate", "drops/s", "1/s", 7, 6, "right", _drops_rate, _bad, True,
         source="packets dropped now (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
-    Column("missed", "rx missed/s", "1/s", 11, 9, "right", _rate("rx_missed"), _bad,
+    Column("missed", "rx missed/s", "1/s", 11, 9, "right", _rate("rx_missed"), _bad, True,
         source="packets for which the device had no descriptor (IFLA_STATS_LINK_64 rx_missed_errors)"),
-    Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad,
+    Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad, True,
         source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
-    Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip),
+    Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip), rank=_ip_rank,
         source="the most useful address, with prefix length (RTM_GETADDR)"),
     Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: link.mtu),
         source="MTU (IFLA_MTU)"),

@@ -5,11 +5,11 @@ Reads nothing.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from nictop.model.columns.column import Column, SortKey, Value
+from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
+from nictop.model.columns.devices import address_rank, link_rank
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.text import units
@@ -33,10 +33,7 @@ def _link_state(row: NicRow) -> Value:
 
 
 def _link_rank(row: NicRow) -> SortKey | None:
-    """Down, no carrier, up without a speed, up by speed."""
-    if row.link is None:
-        return None
-    return ("·▽▲".index(state_mark(row.link)), row.speed or 0)
+    return None if row.link is None else link_rank(row.link)
 
 
 def _drops(row: NicRow) -> Value:
@@ -57,13 +54,7 @@ def _address(row: NicRow) -> Value:
 
 
 def _address_rank(row: NicRow) -> SortKey | None:
-    if not row.addresses:
-        return None
-    try:
-        address = ipaddress.ip_interface(row.addresses[0])
-    except ValueError:
-        return (9, 0, row.addresses[0])
-    return (address.version, int(address.ip), "")
+    return address_rank(row.addresses[0]) if row.addresses else None
 
 
 def _profile(row: NicRow) -> Value:
@@ -168,46 +159,20 @@ COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 # --------------------------------------------------------------------------------------------------------------- order
 
 
-@dataclass(frozen=True)
-class RowOrder:
-    """Order of the rows; created by `make_row_order`."""
-
-    column: str = ""
-    """Key; "": by host and ifindex."""
-    descending: bool = False
-    places: tuple[End, ...] = ()
-    """The rows as they were ordered at the time of the request, for columns whose values change by themselves."""
-
-
 def make_row_order(rows: Iterable[NicRow], column: str, *, descending: bool = False) -> RowOrder:
-    """The order by a column (a key of `COLUMNS`, or "") with the current values."""
-    if not column or not COLUMNS_BY_KEY[column].is_live:
-        return RowOrder(column, descending)
-    now = _sorted(rows, COLUMNS_BY_KEY[column], descending)
-    return RowOrder(column, descending, tuple(row.end for row in now))
+    """The order by a column (a key of `COLUMNS`, or "": by host and ifindex) with the current values."""
+    if not column:
+        return RowOrder(descending=descending)
+    return order_by(COLUMNS_BY_KEY[column], rows, _end, descending=descending)
 
 
 def order_rows(rows: Iterable[NicRow], order: RowOrder) -> tuple[NicRow, ...]:
-    """`rows` in that order. If the values of the column change by themselves, the order is that of the time of the
-    request, and new rows come last: rows do not move under the cursor."""
+    """`rows` in that order."""
     rows = tuple(rows)
     if not order.column:
         return rows[::-1] if order.descending else rows
-    if not COLUMNS_BY_KEY[order.column].is_live:
-        return _sorted(rows, COLUMNS_BY_KEY[order.column], order.descending)
-    places = {end: place for place, end in enumerate(order.places)}
-    return tuple(sorted(rows, key=lambda row: places.get(row.end, len(places))))
+    return ordered(rows, order, COLUMNS_BY_KEY[order.column], _end)
 
 
-def _sorted(rows: Iterable[NicRow], column: Column[NicRow], descending: bool) -> tuple[NicRow, ...]:
-    """Equal rows keep their order in both directions; those without a value come last in both."""
-    known: list[tuple[SortKey, NicRow]] = []
-    unknown: list[NicRow] = []
-    for row in rows:
-        key = column.sort_key(row)
-        if key is None:
-            unknown.append(row)
-        else:
-            known.append((key, row))
-    known.sort(key=lambda pair: pair[0], reverse=descending)
-    return (*(row for _, row in known), *unknown)
+def _end(row: NicRow) -> End:
+    return row.end

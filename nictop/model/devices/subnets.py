@@ -11,14 +11,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from itertools import combinations
+from typing import Literal, NamedTuple
 
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements
+from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.probe.records import Link
+from nictop.probe.records import Address, Link, Platform
 
 KINDS_WITH_SPEED = ("bond", "team", "vlan", "macvlan", "ipvlan")
 """Kinds of virtual links whose speed is that of a device below; others (bridge, veth, tap) report a false one."""
+
+CLOUD_PROVIDERS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
+"""`Platform.environment` of guests whose addresses the cloud gives out; Azure is another one."""
+USER_GUEST, USER_GATEWAY = ".15", ".2"
+"""Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and VirtualBox' NAT give to every
+guest, each in a network of its own, whose numbers can be chosen (``net=``)."""
+
+Separation = Literal["nat", "cloud", "vlan", "session"]
+"""Why two addresses are known to be in different networks. nat: each guest has its own. cloud: a cloud gives out the
+addresses. vlan: VLANs with different IDs. session: both hosts are watched via the same address."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,8 @@ class SharedSubnet:
     duplicates: tuple[str, ...] = ()
     """Addresses of several netdevs: a duplicate, or two networks with the same subnet. Their netdevs are left out of
     `disagreements`."""
+    separate: tuple[tuple[str, Separation], ...] = ()
+    """Those of the duplicates whose netdevs are known to be in different networks, and why."""
     disagreements: tuple[Disagreement, ...] = ()
 
     @property
@@ -119,11 +133,69 @@ def _subnet(prefix: _Prefix, members: Sequence[tuple[Netdev, str]], port_vlans: 
         family="ipv4" if prefix.order[0] == 4 else "ipv6",
         members=tuple(Member(netdev.end, address) for netdev, address in members),
         duplicates=duplicates,
+        separate=tuple((address, why) for address in duplicates if (why := _separation(address, members)) is not None),
         disagreements=(
             *disagreements("mtu", ((end, str(link.mtu)) for end, link in unambiguous.items())),
             *disagreements("speed", ((end, speed(link)) for end, link in unambiguous.items())),
             *disagreements("vlan", ((end, _vlan(end, link, port_vlans)) for end, link in unambiguous.items())),
         ),
+    )
+
+
+class LinkAddress(NamedTuple):
+    """An address of a link of a host."""
+
+    snapshot: Snapshot
+    link: Link
+    address: Address
+
+
+def separation(one: LinkAddress, other: LinkAddress) -> Separation | None:
+    """Why two links of different hosts cannot be in one network; None: they can, as far as the hosts show."""
+    tags = vlan_id(one.link), vlan_id(other.link)
+    if None not in tags and tags[0] != tags[1]:
+        return "vlan"
+    platforms = [known for place in (one, other) if (known := _platform(place)) is not None]
+    if any(platform.environment in (*CLOUD_PROVIDERS, "azure") for platform in platforms):
+        return "cloud"  # it lets no other address be used; what is equal is in two networks
+    if _is_in_user_network(one) and _is_in_user_network(other):
+        return "nat"
+    address = one.address.address
+    is_reached = address == other.address.address and [known.session_address for known in platforms] == [address] * 2
+    return "session" if is_reached else None
+
+
+def _separation(address: str, members: Sequence[tuple[Netdev, str]]) -> Separation | None:
+    """A reason, if there is one for each pair of the netdevs that have the address."""
+    places = [
+        LinkAddress(netdev.snapshot, netdev.link, one)
+        for netdev in dict.fromkeys(netdev for netdev, known in members if known == address)
+        for one in netdev.link.addresses
+        if (prefix := _prefix(one.address, one.prefix_length)) is not None and prefix.address == address
+    ]
+    if all(map(_is_in_user_network, places)):
+        return "nat"  # of hundreds of guests
+    found: Separation | None = None
+    for one, other in combinations(places, 2):
+        found = separation(one, other)
+        if found is None:
+            break
+    return found
+
+
+def _platform(place: LinkAddress) -> Platform | None:
+    return place.snapshot.inventory.platform if place.snapshot.inventory is not None else None
+
+
+def _is_in_user_network(place: LinkAddress) -> bool:
+    platform = _platform(place)
+    network, dot, last = place.address.address.rpartition(".")
+    return (
+        platform is not None
+        and platform.hypervisor is not None
+        and "permanent" not in place.address.flags
+        and f"{dot}{last}" == USER_GUEST
+        and f"{network}{USER_GATEWAY}" in {route.gateway for route in place.link.default_routes}
     )
 
 

@@ -10,11 +10,17 @@ from dataclasses import dataclass
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
-from nictop.model.devices.subnets import SharedSubnet
+from nictop.model.devices.subnets import Separation, SharedSubnet
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import Tone
 
 PROPERTY_NAMES = {"mtu": "MTU", "speed": "speed", "vlan": "VLAN"}
+SEPARATION_TEXTS: dict[Separation, str] = {
+    "nat": "each guest has its own NAT network (QEMU, VirtualBox)",
+    "cloud": "two networks of the cloud",
+    "vlan": "two VLANs",
+    "session": "two networks, as both hosts are watched through this address",
+}
 MAX_NAMED_NETDEVS = 6
 """Number of netdevs named in one sentence; the others are counted."""
 
@@ -67,14 +73,18 @@ def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFa
 
 
 def _subnet_facts(end: End, subnet: SharedSubnet, names: Mapping[End, str]) -> list[PairFact]:
-    others = dict.fromkeys(member.end for member in subnet.members if member.end != end)
-    facts = [PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}")]
-    own = {member.address for member in subnet.members if member.end == end}
+    own, separate = {member.address for member in subnet.members if member.end == end}, dict(subnet.separate)
+    apart = own & separate.keys()
+    others = dict.fromkeys(member.end for member in subnet.members if member.end != end and member.address not in apart)
+    facts = [PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}")] if others else []
     for address in subnet.duplicates:
         if address in own:
             same = dict.fromkeys(one.end for one in subnet.members if one.address == address and one.end != end)
             also = f"{address} is also on {_listed(tuple(same), names)}"
-            facts.append(PairFact(f"{also}: duplicate address or overlapping subnets", "warn"))
+            if address in separate:
+                facts.append(PairFact(f"{also}: {SEPARATION_TEXTS[separate[address]]}"))
+            else:
+                facts.append(PairFact(f"{also}: duplicate address or overlapping subnets", "warn"))
     return [*facts, *_disagreements(end, subnet.disagreements, names)]
 
 

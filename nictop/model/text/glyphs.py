@@ -12,7 +12,7 @@ from nictop.model.text.terminal import clean, escape
 
 _TYPOGRAPHY = str.maketrans(
     {
-        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
+        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "v", "○": "o",
         "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
         "↔": "<->", "↑": "^", "↓": "v", "←": "<-", "▶": ">", "±": "+-", "√": "sqrt ", "▂": ".", "▄": ":", "█": "#",
     }
@@ -100,7 +100,7 @@ UNICODE = Glyphs()
 
 ASCII = Glyphs(
     is_ascii=True,
-    critical="X", warning="!", note="i", passed="+", skipped="?",
+    critical="X", warning="!", note="i", passed="+", skipped="-",
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
     levels=" .:|#", zero="_", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",

@@ -6,6 +6,7 @@ listed.
 
 from __future__ import annotations
 
+from nictop.model.devices.subnets import CLOUD_PROVIDERS
 from nictop.probe.records import Platform
 from nictop.rules.finding import WhereToType
 
@@ -20,7 +21,6 @@ PRODUCT_PLACES: dict[str, WhereToType] = {
     "azure": "azure",
 }
 """`Platform.environment` → place. oVirt and KubeVirt start their guests with libvirt."""
-CLOUD_PROVIDERS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
 LINUX_HYPERVISORS = ("kvm", "qemu", "xen", "nutanix")
 """`Platform.hypervisor` of guests whose host runs Linux (Xen: in its first domain)."""
 KVM_PRODUCTS: tuple[WhereToType, ...] = ("proxmox", "libvirt", "ahv")

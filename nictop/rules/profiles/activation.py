@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG
+from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG, NO_ADDRESS_REASONS
 from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, shell_quote
@@ -23,8 +23,6 @@ from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
-NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
-"""NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED, DHCP_ERROR, DHCP_FAILED."""
 NO_DHCP_CAUSES = (
     "Possible causes: no DHCP server in this network or VLAN, wrong port group or bridge on the hypervisor, "
     "or a filter that blocks unknown MAC addresses."
@@ -50,9 +48,10 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     systemd-networkd stays in setup state "configuring". A private network between two machines usually has no DHCP
     server.
 
-    Critical: NetworkManager has failed or stopped trying, or networkd is waiting, and the NIC has no address. Warning:
-    DHCP is in progress, or the NIC has an IPv6 address only. Info: IPv6 has a default route, so the network may be
-    IPv6-only. Not reported: a NIC that was disconnected manually, has no carrier, or whose manager is still starting.
+    Critical: NetworkManager has failed or stopped trying, also while it tries again, or networkd is waiting, and the
+    NIC has no address. Warning: DHCP is in progress for the first time, or the NIC has an IPv6 address only. Info: IPv6
+    has a default route, so the network may be IPv6-only. Not reported: a NIC that was disconnected manually, has no
+    carrier, or whose manager is still starting.
 
     Sources: NetworkManager.conf(5) ipv4.dhcp-timeout, autoconnect-retries-default; NetworkManager
     src/core/nm-policy.c; networkctl(1).
@@ -64,7 +63,7 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
         profile = host.profiles.attempted(link)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
-        failure = _dhcp_state(link, device)
+        failure = _dhcp_state(link, device, has_failed=link.ifindex in host.snapshot.without_lease)
         if failure is None:
             continue
         yield link_finding(
@@ -79,12 +78,14 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     yield from _networkd_waits(host)
 
 
-def _dhcp_state(link: Link, device: ManagedDevice) -> tuple[Severity, str] | None:
-    """(severity, title); None: no failure."""
+def _dhcp_state(link: Link, device: ManagedDevice, *, has_failed: bool) -> tuple[Severity, str] | None:
+    """(severity, title); None: no failure. `has_failed`: the last activation ended without an address."""
     if device.state == ACTIVATED and any(route.family == "ipv6" for route in link.default_routes):
         return "info", "no DHCP reply; IPv6 only"
     if device.state == ACTIVATED:
         return "warning" if has_address(link) else "critical", "no IPv4 address, no DHCP reply"
+    if has_failed and DISCONNECTED < device.state < ACTIVATED:
+        return "critical", "no address, no DHCP reply; NetworkManager is retrying"
     if device.state == IP_CONFIG:
         return "warning", "no DHCP reply yet"
     if device.state == FAILED and device.reason in NO_ADDRESS_REASONS:

@@ -104,11 +104,7 @@ def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
 
 
 def _partners(place: NetworkPlace, places: Sequence[NetworkPlace]) -> list[NetworkPlace]:
-    return [
-        one
-        for one in places
-        if may_be_one_network(place, one) and not (carries_session(one) and carries_session(place))
-    ]
+    return [one for one in places if may_be_one_network(place, one)]
 
 
 def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:

@@ -54,10 +54,11 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     con mod INTERFACE fails with "unknown connection".
 
     Detected by the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark devices configured
-    outside NetworkManager), never by its name. Critical: the NIC has no address, and DHCP timed out or failed. Warning:
-    the NIC works, or DHCP is in progress. Info: the NIC has no carrier, or is a virtual function without an address
-    whose physical function is on this host: it is not assigned to a guest yet, and is reported once per port. Not
-    reported: NICs with one of your profiles active, and NICs that were disconnected manually.
+    outside NetworkManager), never by its name. Critical: the NIC has no address, and DHCP timed out or failed, also
+    while it is retried. Warning: the NIC works, or DHCP is in progress for the first time. Info: the NIC has no
+    carrier, or is a virtual function without an address whose physical function is on this host: it is not assigned to
+    a guest yet, and is reported once per port. Not reported: NICs with one of your profiles active, and NICs that were
+    disconnected manually.
 
     Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of your own takes
     precedence (the generated one has autoconnect-priority -999), but is used only when it is next activated.
@@ -98,7 +99,7 @@ def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:
 
 
 def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
-    severity, title = _state(link, device, profile)
+    severity, title = _state(link, device, profile, has_failed=link.ifindex in host.snapshot.without_lease)
     own = host.profiles.user_profiles(link)
     active = host.profiles.active(link)
     external = active is not None and active.external
@@ -145,7 +146,8 @@ def _nmcli_effect(host: HostFacts, link: Link) -> str:
     return f"nmcli modifies profiles, not interfaces, so `nmcli con mod {name}` fails."
 
 
-def _state(link: Link, device: ManagedDevice, profile: Profile) -> tuple[Severity, str]:
+def _state(link: Link, device: ManagedDevice, profile: Profile, *, has_failed: bool) -> tuple[Severity, str]:
+    """(severity, title). `has_failed`: the last activation ended without an address."""
     name = quoted_name(profile.id)
     if device.state == UNAVAILABLE:
         return "info", f"no carrier; auto-generated profile {name}"
@@ -154,7 +156,7 @@ def _state(link: Link, device: ManagedDevice, profile: Profile) -> tuple[Severit
             return "warning", f"uses the auto-generated profile {name}"
         severity: Severity = "warning" if has_address(link) else "critical"
         return severity, f"no IPv4 address; auto-generated profile {name}"
-    if device.state not in (DISCONNECTED, FAILED):
+    if device.state not in (DISCONNECTED, FAILED) and not has_failed:
         return "warning", f"no DHCP reply yet; auto-generated profile {name}"
     return "critical", f"DHCP failed; auto-generated profile {name}"
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nictop.model.devices.subnets import vlan_id
+from nictop.model.devices.subnets import LinkAddress, separation
 from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Address, Link
-from nictop.rules.fixes.hypervisors import CLOUD_PROVIDERS
 from nictop.rules.host import HostFacts
 
 KINDS_ABOVE_SEVERAL_LINKS = ("bridge", "bond", "team")
@@ -22,10 +21,6 @@ KINDS_ABOVE_ONE_LINK = ("vlan", "macvlan", "ipvlan")
 """Kinds of links that stand for the device below them."""
 MAX_STACK_DEPTH = 4
 """VLAN above a bridge above a bond above a NIC."""
-USER_GUEST, USER_GATEWAY = ".15", ".2"
-"""Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and VirtualBox' NAT give to every
-guest, each in a network of its own, whose numbers can be chosen (``net=``)."""
-PUBLIC_CLOUDS = (*CLOUD_PROVIDERS, "azure")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +75,8 @@ def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:
         return False
     if "veth" in (one.link.kind, other.link.kind):
         return _are_veth_peers(one, other)
-    tags = vlan_id(one.link), vlan_id(other.link)
-    if None not in tags and tags[0] != tags[1]:
-        return False
-    if any(place.host.inventory.platform.environment in PUBLIC_CLOUDS for place in (one, other)):
-        return False  # the cloud gives out addresses and lets no other be used; what is equal is in two networks
-    return not all(_is_in_user_network(place) for place in (one, other))
+    places = (LinkAddress(place.host.snapshot, place.link, place.address) for place in (one, other))
+    return separation(*places) is None
 
 
 def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
@@ -116,17 +107,6 @@ def _peer(link: Link) -> int | None:
     if link.lower is None and link.lower_namespace is not None:
         return link.ifindex
     return link.lower
-
-
-def _is_in_user_network(place: NetworkPlace) -> bool:
-    network, dot, last = place.address.address.rpartition(".")
-    gateways = {route.gateway for route in place.link.default_routes}
-    return (
-        place.host.is_guest
-        and "permanent" not in place.address.flags
-        and f"{dot}{last}" == USER_GUEST
-        and f"{network}{USER_GATEWAY}" in gateways
-    )
 
 
 def carries_session(place: NetworkPlace) -> bool:

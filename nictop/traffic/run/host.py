@@ -106,7 +106,8 @@ class RunHost:
         if reply is not None:
             raise NictopError(f"{name}: {clean(reply.text)}")
         if self.snapshot.state != "live":
-            raise HostUnreachable(f"{name}: {clean(self.snapshot.message) or 'it is not connected'}")
+            why = clean(self.snapshot.message).removeprefix(f"{name}: ")
+            raise HostUnreachable(f"{name}: {why or 'it is not connected'}")
         raise HostUnreachable(f"{name}: no answer from the probe within {timeout:g} s", "the host may be very busy")
 
     async def refresh(self, timeout: float = PROBE_REPLY_TIMEOUT) -> bool:

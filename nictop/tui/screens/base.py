@@ -38,8 +38,8 @@ class Opener(Protocol):
     def open_set_up(self, host: str, ifindex: int | None) -> None:
         """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
 
-    def activity(self) -> str:
-        """The recording, the run and the change that go on, short; "": there is none."""
+    def activity(self) -> tuple[tuple[str, str], ...]:
+        """The recording, the run and the change that go on, short, each with the action of a click on it."""
 
     async def action_view(self, tab: str) -> None:
         """Show a view as it was left."""

@@ -103,7 +103,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             hosts.chosen,
             interval=hosts.interval,
             paused=nictop.display.paused,
-            going=self.glyphs.text(self.opener.activity()),
+            going=[(self.glyphs.text(text), action) for text, action in self.opener.activity()],
             note=nictop.replay.note if nictop.replay is not None else "",
         )
         self.query_one(ReplayLine).redraw()
@@ -172,6 +172,9 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def on_status_line_host_clicked(self, event: StatusLine.HostClicked) -> None:
         self.nictop.hosts.choose(event.name)
+
+    async def on_status_line_activity_clicked(self, event: StatusLine.ActivityClicked) -> None:
+        await self.run_action(event.action)
 
     def on_replay_line_go_requested(self) -> None:
         ask_time(self)

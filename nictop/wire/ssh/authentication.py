@@ -41,6 +41,8 @@ class Question:
     """The answer is not displayed while it is typed."""
     fingerprint: str = ""
     """``SHA256:…`` of the host key; only for host_key."""
+    file: str = ""
+    """The known_hosts file that an accepted host key is added to; "": none."""
 
 
 Ask = Callable[[Question], Awaitable[str | None]]

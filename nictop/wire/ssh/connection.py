@@ -277,7 +277,9 @@ class _Hop:
         fingerprint = unknown.key.get_fingerprint()
         shown = f"{sanitize(unknown.key.get_algorithm())} {fingerprint}"
         text = f"Unknown host key of {unknown.address}: {shown}. Trust it?"
-        question = Question("host_key", self._target.name, text, secret=False, fingerprint=fingerprint)
+        question = Question(
+            "host_key", self._target.name, text, secret=False, fingerprint=fingerprint, file=sanitize(unknown.file)
+        )
         return await self._credentials.ask(question) is not None
 
     def _connect_error(self, error: Exception, settings: Any, key_problem: str) -> HostUnreachable:

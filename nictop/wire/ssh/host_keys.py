@@ -44,6 +44,8 @@ class UnknownKey:
 
     address: str
     key: SSHKey
+    file: str
+    """The known_hosts file that it is added to; "": none, it is trusted by this process only."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class HostKeys:
                 f"if this is expected: ssh-keygen -R {shlex.quote(sanitize(host_name(host, port)))}",
             )
         if self._policy == "ask" and self._confirm is not None:
-            if not await self._confirm(UnknownKey(address, key)):
+            if not await self._confirm(UnknownKey(address, key, self._file_for(host_name(host, port)))):
                 raise PermanentError(
                     f"host key of {address} not accepted ({shown})", "compare it with the key on the host"
                 )
@@ -111,12 +113,16 @@ class HostKeys:
         self._accepted.add((host_name(host, port), key))
         self._append(host_name(host, port), key)
 
+    def _file_for(self, name: str) -> str:
+        """The file that an accepted key of this name is added to, the user's first one; "": none."""
+        return self.files[0] if self.files and LITERAL_NAME.fullmatch(name) else ""
+
     def _append(self, name: str, key: SSHKey) -> None:
-        """Append the key to the user's first file, under a hashed name if that file has hashed names. If that is not
-        possible, the key is trusted by this process only."""
-        if not self.files or not LITERAL_NAME.fullmatch(name):
+        """Append the key to its file, under a hashed name if that file has hashed names. If that is not possible, the
+        key is trusted by this process only."""
+        path = self._file_for(name)
+        if not path:
             return
-        path = self.files[0]
         text = read(path)
         if key in _matches(text, name)[0]:
             return

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.columns.column import fit_columns, natural_sort_key
-from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, RowOrder, make_row_order, order_rows
+from nictop.model.columns.column import RowOrder, fit_columns, natural_sort_key
+from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, make_row_order, order_rows
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.facts import width

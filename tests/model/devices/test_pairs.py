@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from nictop.model.devices.netdevs import Disagreement, End, netdevs
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair, pairs, peers
 from nictop.model.devices.subnets import Member
-from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Address, Ethtool, ForwardingEntry, Link, LinkSettings, Thread, VirtualFunction
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import (
+    Address,
+    DefaultRoute,
+    Ethtool,
+    ForwardingEntry,
+    Line,
+    Link,
+    LinkSettings,
+    Thread,
+    VirtualFunction,
+)
 from tests.model.hosts import DOWN, HELLO, LOOPBACK, inventory, make_link, snapshot_of
 
 MAC = "52:54:00:12:34:56"
@@ -141,6 +151,44 @@ def test_a_duplicate_address_is_reported_and_not_compared() -> None:
     assert found.duplicates == ("192.0.2.1",)
     assert len(found.members) == 3
     assert found.disagreements == ()
+
+
+GUEST_ROUTE = (DefaultRoute("ipv4", "10.0.2.2", 100, 254),)
+
+
+@pytest.mark.parametrize(
+    ("more", "platform", "separate"),
+    [
+        ({}, {}, ()),
+        ({"addresses": ips("10.0.2.15/24", flags=())}, {}, ()),
+        ({"addresses": ips("10.0.2.15/24", flags=()), "default_routes": GUEST_ROUTE}, {}, (("10.0.2.15", "nat"),)),
+        ({"default_routes": GUEST_ROUTE}, {}, ()),
+        ({}, {"environment": "aws"}, (("10.0.2.15", "cloud"),)),
+        ({}, {"session_address": "10.0.2.15"}, (("10.0.2.15", "session"),)),
+        ({}, {"session_address": "192.0.2.1"}, ()),
+    ],
+    ids=["static", "without-gateway", "user-network", "static-with-gateway", "cloud", "session", "other-session"],
+)
+def test_equal_addresses_that_are_known_to_be_in_different_networks(
+    more: dict[str, object], platform: dict[str, object], separate: tuple[tuple[str, str], ...]
+) -> None:
+    def guest(name: str) -> Snapshot:
+        known = host(name, nic(2, "10.0.2.15/24", **more))
+        assert known.inventory is not None
+        changed = replace(known.inventory.platform, hypervisor="kvm", **platform)  # type: ignore[arg-type]
+        return advance(known, Line(inventory=replace(known.inventory, platform=changed)))
+
+    (found,) = pairs([guest("a"), guest("b")]).subnets
+    assert found.duplicates == ("10.0.2.15",)
+    assert found.separate == separate
+    (alone,) = pairs([guest("a"), guest("b"), host("c", nic(2, "10.0.2.15/24"))]).subnets
+    assert alone.separate == (separate if platform.get("environment") else ()), "c may have the address of a"
+
+
+def test_equal_addresses_in_vlans_with_different_ids() -> None:
+    tagged = [nic(2, "192.0.2.1/24", kind="vlan", details={"vlan_id": number}) for number in (10, 20)]
+    (found,) = pairs([host("a", tagged[0]), host("b", tagged[1])]).subnets
+    assert found.separate == (("192.0.2.1", "vlan"),)
 
 
 def test_inner_bridges_of_docker_and_libvirt_are_not_shared_subnets() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
 from nictop.model.devices.subnets import Member, SharedSubnet
-from nictop.model.facts.pairs import MAX_NAMED_NETDEVS, netdev_names, pair_facts
+from nictop.model.facts.pairs import MAX_NAMED_NETDEVS, PairFact, netdev_names, pair_facts
 from tests.model.hosts import live_host
 
 PORT, NIC, TAP, GUEST = End("pve", 2), End("vm1", 3), End("pve", 9), End("vm1", 2)
@@ -55,6 +57,18 @@ def test_a_subnet_and_a_duplicate_address() -> None:
     assert f"192.0.2.2 is also on vm1 ens18: {duplicate}" in sentences(NIC)
     assert f"192.0.2.2 is also on vm1 ens224: {duplicate}" in sentences(GUEST)
     assert not any(duplicate in one for one in sentences(PORT))
+
+
+def test_an_address_that_every_guest_has_in_its_own_network_is_no_warning() -> None:
+    members = tuple(Member(End(host, 2), "10.0.2.15") for host in ("vm1", "vm2"))
+    names = {member.end: "ens3" for member in members}
+    subnet = SharedSubnet("10.0.2.0/24", "ipv4", members, ("10.0.2.15",), (("10.0.2.15", "nat"),))
+    nat = "each guest has its own NAT network (QEMU, VirtualBox)"
+    assert pair_facts(members[0].end, Pairs((subnet,)), names) == (PairFact(f"10.0.2.15 is also on vm2 ens3: {nat}"),)
+    third = Member(End("vm3", 2), "10.0.2.16")
+    wider = replace(subnet, members=(*members, third))
+    found = pair_facts(members[0].end, Pairs((wider,)), {**names, third.end: "ens3"})
+    assert found[0] == PairFact("shares 10.0.2.0/24 with vm3 ens3")
 
 
 def test_disagreements_are_warnings() -> None:

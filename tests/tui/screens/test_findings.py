@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from nictop.tui.widgets.findings.view import FindingList, FindingsView
 from tests.support.dialogs import dialog_lines, press_button
 from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 
 SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
@@ -162,14 +163,14 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
         await screen.press("4")
         assert [line.split()[:2] for line in screen.lines(FindingList)] == [["✓", "ens1"], ["▲", "ens2"]]
         chosen = screen.app.screen.query_one(FindingList).chosen
-        assert chosen is not None
+        assert isinstance(chosen, Finding)
         assert chosen.subject == "ens2"
         await screen.press("up")
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens1:")
         assert screen.app.screen.check_action("fix", ()) is False
         now[0] += 31.0
         await screen.show_diagnosis(replace(rest, findings=(replace(rest.findings[0], why="now 2/s"),)))
-        assert [line.split()[:2] for line in screen.lines(FindingList)] == [["▲", "ens2"]]
+        assert [line.split()[:2] for line in screen.lines(FindingList)] == [["▲", "ens2"], ["✓", "1"]]
 
 
 async def test_page_down_scrolls_the_page() -> None:
@@ -199,6 +200,18 @@ async def test_a_click_on_the_arrows_shows_another_fix() -> None:
             assert shown in screen.lines(FindingPage)[1]
 
 
+async def test_the_keys_of_another_fix_are_offered_when_there_are_several() -> None:
+    several = (RENAME, replace(RENAME, title="another"))
+    async with live_screen(NARROW) as screen:
+        await show(screen, finding(fixes=(RENAME,)), finding(subject="ens256", fixes=several))
+        await screen.press("4")
+        hints = []
+        for key in ("home", "down", "up"):
+            await screen.press(key)
+            hints.append("←→ Fix" in screen.drawn()[-1])
+        assert hints == [False, True, False]
+
+
 async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding(), finding(subject="ens256"))
@@ -223,7 +236,7 @@ async def test_the_cursor_stays_with_its_finding() -> None:
             Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
         )
         chosen = screen.app.screen.query_one(FindingList).chosen
-        assert chosen is not None
+        assert isinstance(chosen, Finding)
         assert chosen.subject == "ens2"
         assert "changes numbers" in screen.lines(FindingPage)[0]
         await screen.show_diagnosis(Diagnosis((first,), ()))
@@ -238,11 +251,65 @@ async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
         assert any("1 skipped" in row for row in screen.drawn())
         assert any("All checks that ran passed. Press o for skipped checks." in row for row in screen.drawn())
         assert any("Skipped: needs root: /dev/kmsg" in row for row in screen.drawn())
-        await screen.press("o")
+        await screen.press("o", "space", "escape")
         assert any(f"– {rule}: needs root: /dev/kmsg" in line for line in screen.lines(FindingList))
         assert any("needs root: /dev/kmsg" in line for line in screen.lines(FindingPage))
-        await screen.press("o")
-        assert [line.split()[:4] for line in screen.lines(FindingList)] == [["–", "No", "problems", "found"]]
+        await screen.press("o", "enter")
+        assert [line.split()[:4] for line in screen.lines(FindingList)] == [["·", "No", "problems", "found"]]
+
+
+async def test_a_check_that_is_skipped_for_several_hosts_is_counted_and_listed_once() -> None:
+    first, second = tuple(RULES)[:2]
+    reasons = {"vm1": "needs root: /dev/kmsg", "vm2": "needs root: /dev/kmsg", "vm3": "no answer"}
+    skipped = tuple(Skipped(rule, host, "", reason) for rule in (first, second) for host, reason in reasons.items())
+    async with screen_with_hosts(*reasons, size=WIDE) as (screen, _):
+        await screen.press("4")
+        screen.nictop.diagnosis.publish(Diagnosis((), (*skipped, Skipped(first, "vm1", "ens224", "no answer"))))
+        await screen.settle()
+        assert any("2 skipped" in row for row in screen.drawn())
+        await screen.press("o", "enter")
+        assert [line.split()[1] for line in screen.lines(FindingList)] == [f"{first}:", f"{second}:"]
+        page = [" ".join(line.split()) for line in screen.lines(FindingPage)]
+        place = page.index("REASON needs root: /dev/kmsg")
+        assert page[place + 1] == "ON vm1, vm2"
+        place = page.index("REASON no answer")
+        assert page[place + 1] == "ON vm3, vm1 ens224"
+        await screen.press("slash", *"vm1 ens224")
+        assert len(screen.lines(FindingList)) == 1
+
+
+async def test_resolved_findings_are_folded_at_the_end_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
+    monkeypatch.setattr("nictop.tui.controllers.nictop.time", lambda: now[0] + 1_000_000_000)
+    at = [datetime.fromtimestamp(1_000_000_000 + seconds).strftime("%H:%M:%S") for seconds in (1000, 1031)]
+    async with live_screen(NARROW) as screen:
+        await show(screen, finding(subject="ens1", severity="critical"), finding(subject="ens2"))
+        now[0] += 31.0
+        await screen.receive(counters(2.0, {2: (0, 0)}))  # while another view is shown
+        rest = Diagnosis((finding(subject="ens2"),), ())
+        for seconds in (1.0, 31.0):
+            now[0] += seconds
+            screen.nictop.diagnosis.publish(replace(rest, findings=(replace(rest.findings[0], why=str(now)),)))
+            await screen.settle()
+        await screen.press("4")
+        assert [line.split()[:3] for line in screen.lines(FindingList)] == [
+            ["▲", "ens2", "uses"], ["✓", "1", "resolved"],
+        ]  # fmt: skip
+        await screen.press("end", "down")
+        assert screen.lines(FindingPage)[0].startswith(" ▲ warning  ens2:")
+        await screen.pilot.click(FindingList, offset=(5, 1))
+        await screen.settle()
+        assert screen.lines(FindingList)[1].split()[:3] == ["✓", "-".join(one[:5] for one in at), "ens1"]
+        await screen.press("end")
+        assert [line.split()[:2] for line in screen.lines(FindingPage)[:2]] == [["✓", "resolved,"], ["ens1:", "uses"]]
+        assert "-".join(at) in screen.lines(FindingPage)[0]
+        assert screen.app.screen.check_action("fix", ()) is False
+        await screen.press("o", "end", "enter")
+        assert [line.split()[2] for line in screen.lines(FindingList)][1:] == ["resolved"]
+        screen.nictop.diagnosis.publish(Diagnosis((finding(subject="ens1", severity="critical"),), ()))
+        await screen.settle()
+        assert sorted(line.split()[1] for line in screen.lines(FindingList)) == ["ens1", "ens2"], "it is back"
 
 
 async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
@@ -250,7 +317,7 @@ async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
         await show(screen, finding())
         await screen.press("s")
         assert not screen.app.screen.query_one(FindingsView).skipped
-        await screen.press("4", "o", "s", "m")
+        await screen.press("4", "o", "enter", "s", "m")
         assert screen.app.screen.query_one(FindingsView).skipped
         assert not screen.app.screen.query_one(DeviceTable).virtual
         assert not screen.app.screen.query_one(DeviceTable).packets

@@ -14,7 +14,7 @@ from nictop.errors import NictopError
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis
 from nictop.tui.app import NictopApp
-from nictop.tui.keys import ALL_KEYS, TABS, checked_keymap, key_label
+from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, checked_keymap, key_label
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
@@ -180,12 +180,12 @@ def bindings() -> Iterator[Binding]:
     """Of every screen that is not a dialog, and of its widgets."""
     for name, found in vars(nictop.tui.keys).items():
         if name.endswith("_KEYS"):
-            yield from (one for one in found if isinstance(one, Binding) and one.id in ALL_KEYS)
+            yield from (one for one in found if isinstance(one, Binding) and one.id in KEYS_AND_VARIANTS)
 
 
 def test_no_key_has_two_meanings() -> None:
     owner: dict[str, str] = {}
-    for name, key in ALL_KEYS.items():
+    for name, key in KEYS_AND_VARIANTS.items():
         for one in key.keys.split(","):
             assert owner.setdefault(one, name) == name
     for binding in bindings():

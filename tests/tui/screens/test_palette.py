@@ -60,7 +60,7 @@ async def test_every_view_host_and_interface_is_listed_once() -> None:
     [
         ("record", "Recording: Start recording"),
         ("report", "Report: Write report"),
-        ("sort", "Hosts: Sort interfaces"),
+        ("sort", "Devices: Sort interfaces"),
         ("mark", "Results: Mark A/B"),
         ("interval", "Display: Read more often"),
         ("compare", "Results: Mark A/B"),

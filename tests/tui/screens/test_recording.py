@@ -117,6 +117,20 @@ async def test_the_status_shows_how_long_it_records(tmp_path: Path, monkeypatch:
         assert screen.nictop.recording.status.startswith("● REC 62:05 ")
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_click_on_the_mark_of_the_recording_opens_its_menu(size: tuple[int, int], tmp_path: Path) -> None:
+    async with live_screen(size) as screen:
+        await screen.receive(SourceState("live"), *GUEST)
+        await name_it(screen, RECORD, tmp_path / "a.nictop")
+        column = screen.drawn()[1].index("● REC")
+        await screen.pilot.click(StatusLine, offset=(column - 1, 0))
+        assert isinstance(screen.app.screen, LiveScreen)
+        await screen.pilot.click(StatusLine, offset=(column + len("● REC 00:00"), 0))
+        await wait_until(screen, lambda: any("Stop recording" in row for row in screen.drawn()))
+        await screen.press("enter")
+        await wait_until(screen, lambda: "Recorded" in notification_text(screen))
+
+
 async def count_on(screen: Screen) -> float:
     """The host counts once more, and the screen has it; the time of that."""
     last = screen.nictop.hosts.session.snapshot.counters

@@ -74,6 +74,7 @@ SEVERAL = {
             "Unknown host key of pve: ssh-ed25519 SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br. Trust it?",
             secret=False,
             fingerprint="SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br",
+            file="/home/me/.ssh/known_hosts",
         ),
     ),
 }

@@ -88,6 +88,19 @@ async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() ->
         assert screen.chosen() == "Virtual interfaces"
 
 
+async def test_the_next_host_shows_the_interface_of_the_same_name() -> None:
+    """Also behind a host that has none of that name, and though another one was chosen there before."""
+    async with screen_with_hosts("vm1", "vm2", "vm3") as (screen, hosts):
+        for name, names in (("vm1", ("ens1", "ens2")), ("vm2", ("ens1",)), ("vm3", ("ens0", "ens1", "ens2"))):
+            await receive_from(screen, hosts, name, hello(), nics(*names), counters(1.0, {2: (0, 0)}))
+        for view in ("1", "2", "3"):
+            await screen.press(view)
+            for key, expected in (("right", "ens2"), ("]", "ens1"), ("]", "ens2"), ("left", "ens1"), ("]", "ens1")):
+                await screen.press({"]": "right_square_bracket"}.get(key, key))
+                assert screen.chosen() == expected
+        assert "[● vm1]" in hosts_line(screen)
+
+
 async def test_only_the_probe_that_somebody_looks_at_reads_queues() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
@@ -442,6 +455,7 @@ async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
 # ------------------------------------------------------------------------------------------------------------ questions
 
 KEY = Question("host_key", "pve", "The host key of pve is not known.", secret=False, fingerprint="SHA256:abc+/xyz")
+FILE = "/home/me/.ssh/known_hosts.d/lab"
 PASSWORD = Question("password", "vm1", "Password for root on vm1")
 
 
@@ -476,6 +490,17 @@ async def test_a_host_key_is_accepted_by_its_button_and_nothing_else(keys: tuple
         await screen.press(*keys)
         assert await task == answer
         assert isinstance(screen.app.screen, LiveScreen)
+
+
+@pytest.mark.parametrize(
+    ("file", "says"), [(FILE, f"Trust adds the key to {FILE}."), ("", "Trust is valid until nictop quits.")]
+)
+async def test_the_dialog_names_the_file_that_a_host_key_is_added_to(file: str, says: str) -> None:
+    async with screen_with_hosts("pve", size=NARROW) as (screen, hosts):
+        task = await asked(screen, hosts, replace(KEY, file=file))
+        assert any(says in row for row in screen.drawn())
+        await screen.press("escape")
+        assert await task is None
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])

@@ -198,7 +198,7 @@ async def test_accepted_keys_are_appended_and_known_afterwards(tmp_path: Path) -
         await checker.judge("host", 2222, ONE)
     assert not file.exists()
     await checker.judge("host", 2222, ONE)
-    assert asked == [UnknownKey("[host]:2222", ONE)] * 2
+    assert asked == [UnknownKey("[host]:2222", ONE, str(file))] * 2
     assert file.read_text() == f"[host]:2222 {public(ONE)}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert checker.known("host", 2222).keys[0] == ONE
@@ -247,9 +247,15 @@ async def test_a_key_of_the_default_port_does_not_make_another_key_a_changed_one
 
 @pytest.mark.parametrize("host", ["a b", "a,b", "*", "!a", "|1|x", "a\nb", "#a", "@a"])
 async def test_a_name_that_would_be_a_pattern_is_not_written(tmp_path: Path, host: str) -> None:
-    file = tmp_path / "known_hosts"
-    checker = keys(file, policy="accept-new")
+    file, asked = tmp_path / "known_hosts", list[UnknownKey]()
+
+    async def confirm(unknown: UnknownKey) -> bool:
+        asked.append(unknown)
+        return True
+
+    checker = keys(file, policy="ask", confirm=confirm)
     await checker.judge(host, 22, ONE)
+    assert [one.file for one in asked] == [""], "and the dialog does not say so"
     assert not file.exists() and ONE in checker.known(host, 22).keys
 
 

@@ -398,6 +398,7 @@ async def test_unknown_host_key_asks_the_user(sshd: Sshd) -> None:
     fingerprint = run("ssh-keygen", "-lf", f"{sshd.host_key}.pub").split()[1]
     assert [question.kind for question in person.questions] == ["host_key"]
     assert person.questions[0].fingerprint == fingerprint and fingerprint in person.questions[0].text
+    assert person.questions[0].file == str(sshd.known_hosts)
     assert sshd.known_hosts.read_text() == f"[{sshd.address}]:{sshd.port} {public_key(sshd.host_key)}\n"
     assert stat.S_IMODE(sshd.known_hosts.stat().st_mode) & 0o022 == 0
     await wait_until_live(SshSource(sshd.target(), 0.1))

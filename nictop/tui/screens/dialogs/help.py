@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
-from nictop.tui.keys import ALL_KEYS, HELP_KEYS, KEY_GROUPS, KEYS, TABS, key_labels
+from nictop.tui.keys import KEYS_AND_VARIANTS, HELP_KEYS, KEY_GROUPS, KEYS, TABS, key_labels
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
@@ -53,7 +53,7 @@ def topics(screen: Screen[object]) -> list[Topic]:
         words = binding.tooltip or binding.description
         if binding.id is not None and binding.action not in refused and words not in by_id.get(binding.id, ()):
             by_id.setdefault(binding.id, []).append(words)
-    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in ALL_KEYS.items()}
+    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in KEYS_AND_VARIANTS.items()}
     groups = {
         title: Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
         for title, ids in KEY_GROUPS.items()
@@ -73,10 +73,11 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
         ("▽", "up, but no carrier"),
         ("·", "administratively down"),
         (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
+        (glyphs.passed, "all checks passed; a finding that is no longer found"),
+        (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),
         ("●", "the host is live; behind Traffic: a test is running"),
         ("◌", "connecting, or lost and tried again"),
         ("✖", "failed"),
-        ("–", "not known yet, or the counter was reset"),
         (glyphs.levels[2:4] + glyphs.levels[-1], "one column per reading, the newest at the right"),
     ]
 

@@ -4,8 +4,8 @@
 │ A test is running. Quitting stops it; its results so far are   │
 │ saved.                                                         │
 │                                                                │
-│ [▸Quit ] [ Cancel ]                                            │
-╰ Tab Next · Enter Confirm · Esc Cancel ─────────────────────────╯
+│ [ Quit ] [▸Cancel ]                                            │
+╰ Tab Next · Enter Confirm · Esc Cancel · ctrl+c Quit ───────────╯
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class ConfirmDialog(Dialog["bool | None"]):
 
     DIALOG_TITLE = ""
     YES_LABEL, NO_LABEL = "OK", "Cancel"
+    CHOSEN = "yes"
+    """The button that Enter presses at first: ``yes`` or ``cancel``."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -39,7 +41,7 @@ class ConfirmDialog(Dialog["bool | None"]):
         return [line for part in self._text.split("\n") for line in self.wrapped(part, cells)]
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)), stage="asked", chosen="yes")
+        row.show((Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)), stage="asked", chosen=self.CHOSEN)
 
     def action_yes(self) -> None:
         self.dismiss(True)
@@ -49,9 +51,9 @@ class ConfirmDialog(Dialog["bool | None"]):
 
 
 class LeaveScreen(ConfirmDialog):
-    """Whether nictop quits."""
+    """Whether nictop quits: not by the Enter that was meant for the screen below."""
 
-    DIALOG_TITLE, YES_LABEL = "Quit?", "Quit"
+    DIALOG_TITLE, YES_LABEL, CHOSEN = "Quit?", "Quit", "cancel"
 
     BINDINGS: ClassVar[list[BindingType]] = LEAVE_KEYS
 
@@ -62,6 +64,10 @@ class LeaveScreen(ConfirmDialog):
         if change:
             sentences.append("A change is not confirmed. If you quit, the host rolls it back.")
         super().__init__("\n".join(sentences))
+
+    @property
+    def key_hints(self) -> str:
+        return f"{super().key_hints} · ctrl+c Quit"
 
     def action_quit(self) -> None:
         """A second ctrl+c."""

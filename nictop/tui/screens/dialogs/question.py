@@ -3,6 +3,7 @@
     ╭ pve: unknown host key ─────────────────────────────────────────╮
     │ Unknown host key of pve: ssh-ed25519 SHA256:3Vq…. Trust it?    │
     │ Compare the fingerprint with the host's own.                   │
+    │ Trust adds the key to /home/me/.ssh/known_hosts.               │
     │                                                                │
     │ [ Trust ] [ Reject ]                                           │
     ╰ Tab Next · Enter Confirm · Esc Cancel ─────────────────────────╯
@@ -36,7 +37,7 @@ TITLES = {
     "sudo": "password for sudo",
 }
 HINTS = {
-    "host_key": "Compare the fingerprint with the host's own. Trust adds the key to known_hosts.",
+    "host_key": "Compare the fingerprint with the host's own.",
     "passphrase": "Kept in memory only, until nictop quits.",
     "password": "Kept in memory only, until nictop quits.",
     "prompt": "The answer is sent to this host only.",
@@ -76,6 +77,9 @@ class QuestionScreen(Dialog["str | None"]):
         if question.fingerprint and question.fingerprint not in question.text:
             lines += self.wrapped(question.fingerprint, cells, "title")
         lines += self.wrapped(HINTS[question.kind], cells, "dim")
+        if self._is_host_key:
+            kept = f"adds the key to {question.file}" if question.file else "is valid until nictop quits"
+            lines += self.wrapped(f"Trust {kept}.", cells, "dim")
         return lines
 
     def compose_fields(self) -> Iterable[Widget]:

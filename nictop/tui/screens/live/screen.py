@@ -65,6 +65,9 @@ class LiveScreen(LiveView):
     def on_device_table_virtual_clicked(self) -> None:
         self.toggle_virtual()
 
+    def on_finding_list_resolved_clicked(self) -> None:
+        self.toggle_resolved()
+
     def on_finding_list_opened(self) -> None:
         self.action_open()
 
@@ -161,6 +164,12 @@ class LiveScreen(LiveView):
         """The same in Queues and CPUs, where the key is among the first of the footer."""
         self.action_step(direction)
 
+    def action_sort(self, step: int) -> None:
+        self.query_one(DeviceTable).action_sort(step)
+
+    def action_reverse(self) -> None:
+        self.query_one(DeviceTable).action_reverse()
+
     def action_next(self, step: int) -> None:
         """A recording: in time; else the next finding of the list."""
         if self.nictop.replay is None:
@@ -179,7 +188,12 @@ class LiveScreen(LiveView):
             case "load":
                 await self._toggle_machine()
             case "findings":
-                self._toggle_skipped()
+                findings = self.query_one(FindingsView)
+                entries = (
+                    MenuEntry("Skipped checks", self.toggle_skipped, findings.skipped),
+                    MenuEntry("Resolved findings", self.toggle_resolved, findings.resolved),
+                )
+                self.app.push_screen(MenuScreen("View options: Findings", entries))
             case _:
                 entries = (
                     MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
@@ -212,8 +226,12 @@ class LiveScreen(LiveView):
         counters = self._snapshot.counters if self._snapshot is not None else None
         return self.nictop.replay is None or (counters is not None and counters.machine is not None)
 
-    def _toggle_skipped(self) -> None:
+    def toggle_skipped(self) -> None:
         self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
+        self._draw_findings()
+
+    def toggle_resolved(self) -> None:
+        self.query_one(FindingsView).resolved = not self.query_one(FindingsView).resolved
         self._draw_findings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -240,6 +258,8 @@ class LiveScreen(LiveView):
                 return self.nictop.replay is not None or bool(self._nics_to_set_up[1])
             case "step":
                 return view == "body"
+            case "sort" | "reverse":
+                return view == "body" and not detail
             case "step_nic":
                 return view in ("queues", "load")
             case "next":

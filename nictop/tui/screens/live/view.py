@@ -68,7 +68,7 @@ class LiveView(FramedScreen):
             yield DevicesView(id="body")
             yield QueueView(id="queues")
             yield CpuView(id="load")
-            yield FindingsView(clock=self.nictop.now, id="findings")
+            yield FindingsView(here=self.nictop.here, id="findings")
         yield FilterLine(QueueView, QUEUE_FILTER_HINT, id="queue-filter")
         yield FilterLine(CpuView, CPU_FILTER_HINT, id="cpu-filter")
         yield ProcessorStrip(id="processors")
@@ -115,6 +115,7 @@ class LiveView(FramedScreen):
         snapshot = self.nictop.hosts.snapshot
         if snapshot is not None and not self.nictop.display.paused:
             self._snapshot = snapshot
+            self.query_one(FindingsView).remember(self.nictop.display.diagnosis)
             self._draw()
 
     def _update_hosts(self) -> None:
@@ -128,17 +129,21 @@ class LiveView(FramedScreen):
         self._offer()
 
     def _switch_host(self) -> None:
-        """Another host is shown: its snapshot, with the cursor where it was there. The probe of the one before need not
-        read any more what only this screen showed."""
+        """Another host is shown: its snapshot, with the cursor on the interface of the same name, else where it was
+        there. The probe of the one before need not read any more what only this screen showed."""
         name, hosts = self.nictop.hosts.chosen, self.nictop.hosts
         table, view = self.query_one(DeviceTable), self.query_one(CpuView)
+        row = table.chosen
         if table.key is not None:
             self._cursors[self._host] = table.key
+        if row is not None and row.link is not None and (table.key is not None or not table.preferred):
+            table.preferred = row.link.name
         if self._watched is not None or view.machine:
             self.run_worker(hosts.request_from(self._host, Request(watch=(), machine=False)), group="requests")
         self._host, self._watched = name, None
         self._snapshot = self.nictop.display.snapshot(hosts.session)
-        table.begin(self._cursors.get(name))
+        is_known = any(link.name == table.preferred for link in self._snapshot.links.values())
+        table.begin(None if is_known else self._cursors.get(name))
         if view.machine:
             self.run_worker(hosts.request_from(name, Request(machine=True)), group="requests")
         self._draw()
@@ -193,9 +198,8 @@ class LiveView(FramedScreen):
         table.show(snapshot, self.nictop.hosts.session.history, device_findings(display.diagnosis, self._host), nics)
 
     def _draw_findings(self) -> None:
-        """It remembers the findings that are gone, even while it is hidden."""
-        several = self.nictop.hosts.several
-        self.query_one(FindingsView).show(self.nictop.display.diagnosis, several_hosts=several)
+        """It remembers when findings were there, even while it is hidden."""
+        self.query_one(FindingsView).show(self.nictop.display.diagnosis, tuple(self.nictop.hosts.by_name))
 
     @property
     def _filter(self) -> FilterLine:
@@ -234,9 +238,10 @@ class LiveView(FramedScreen):
         by_name = self.nictop.hosts.by_name
         if self.view == "findings":
             entry = self.query_one(FindingList).chosen
-            links = by_name[entry.host].snapshot.links if entry is not None and entry.host in by_name else {}
-            link = links.get(entry.ifindex) if isinstance(entry, Finding) and entry.ifindex is not None else None
-            return (entry.host if entry is not None else "", () if link is None else (link,))
+            if not isinstance(entry, Finding) or entry.host not in by_name or entry.ifindex is None:
+                return "", ()
+            link = by_name[entry.host].snapshot.links.get(entry.ifindex)
+            return entry.host, () if link is None else (link,)
         row = self.query_one(DeviceTable).chosen
         snapshot = self._snapshot
         return self._host, netdevs_of(row, snapshot) if row is not None and snapshot is not None else ()

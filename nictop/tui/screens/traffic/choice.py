@@ -145,7 +145,7 @@ class RunTools:
             self.known[name] = await traffic.tools(name)
             self._why_not.pop(name, None)
         except NictopError as error:
-            self._why_not[name] = error.message
+            self._why_not[name] = error.message.removeprefix(f"{clean(name)}: ")
 
     def words(self, row: OfferRow) -> str:
         """What both ends have."""

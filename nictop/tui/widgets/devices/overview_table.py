@@ -10,8 +10,8 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from nictop.model.columns.column import Column
-from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, RowOrder, make_row_order, order_rows
+from nictop.model.columns.column import Column, RowOrder
+from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, make_row_order, order_rows
 from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
 from nictop.rules import SEVERITIES

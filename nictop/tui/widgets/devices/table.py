@@ -1,4 +1,5 @@
-"""The live tree of devices: one line per PCI function, VF and netdev, with the numbers that move.
+"""The live tree of devices: one line per PCI function, VF and netdev, with the numbers that move. Sorted by a column it
+is a list of the same devices.
 
 The cursor stays on its row by key, wherever the row goes; only lines whose text changed are drawn again.
 """
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.message import Message
 
-from nictop.model.columns.column import Column, no_value
+from nictop.model.columns.column import Column, RowOrder, no_value, order_by, ordered
 from nictop.model.columns.devices import COLUMNS, MAIN_COLUMNS, PACKET_COLUMNS, DeviceRow, row_rates, visible_columns
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
@@ -158,6 +159,10 @@ class DeviceTable(ChoiceView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.packets = False
+        self.order = RowOrder()
+        """Column "": the tree."""
+        self._is_order_due = False
+        """It is to be made from the values of the host that is shown now."""
         self._virtual: bool | None = None
         """Chosen by the user."""
         self.preferred = ""
@@ -204,6 +209,7 @@ class DeviceTable(ChoiceView):
     def begin(self, key: str | None) -> None:
         super().begin(key)
         self._virtual_at_first, self._columns = None, ColumnCache()
+        self._is_order_due = True
 
     @property
     def needed_rows(self) -> int:
@@ -226,6 +232,8 @@ class DeviceTable(ChoiceView):
         the row of the overview, for the filter."""
         self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
         self._plant(snapshot)
+        if self._is_order_due:
+            self._make_order(snapshot)
         self._apply_filter(snapshot)
         self.redraw()
 
@@ -251,8 +259,9 @@ class DeviceTable(ChoiceView):
         """The cursor leaves a row that is hidden for the first one that passes."""
         is_new, self._is_new_filter = self._is_new_filter, False
         if not self.filter.tests:
-            if self._rows is not self._tree:
-                self._rows, self._hidden, self._matches = self._tree, self._virtual_rows, frozenset()
+            rows = self._ordered(self._tree, snapshot)
+            if self._rows is not rows:
+                self._rows, self._hidden, self._matches = rows, self._virtual_rows, frozenset()
                 self.set_keys([row.key for row in self._rows])
             return
         accepts, tree = self.filter.accepts, self._tree
@@ -260,12 +269,37 @@ class DeviceTable(ChoiceView):
         self._matches = frozenset(row.key for row in devices if accepts(self._nic(row, snapshot)))
         self._hidden = tuple(row for row in self._virtual_rows if accepts(self._nic(row, snapshot)))
         group = "group:virtual" if self._hidden else ""
-        self._rows = matching_rows(tree, lambda row: row.key in self._matches or row.key == group)
+        rows = matching_rows(tree, lambda row: row.key in self._matches or row.key == group)
+        self._rows = self._ordered(rows, snapshot)
         keys = [row.key for row in self._rows]
         if keys and self._wanted not in keys and self._key not in (self._matches if is_new else keys):
             self._wanted = keys[self.first_choice()]
         self.set_keys(keys)
         self._moved = self._moved or bool(keys)
+
+    def _ordered(self, rows: tuple[Row, ...], snapshot: Snapshot) -> tuple[Row, ...]:
+        """In the order by a column, the devices among some rows of the tree; the title of hidden ones is the last."""
+        column = self._order_column
+        if column is None:
+            return rows
+        wanted = {row.key for row in rows}
+        group = [row for row in rows if row.key == "group:virtual" and self._virtual_rows]
+        devices = [one for one in self._devices(snapshot) if one.row.key in wanted]
+        return (*(shown.row for shown in ordered(devices, self.order, column, _row_key)), *group)
+
+    def _devices(self, snapshot: Snapshot) -> list[DeviceRow]:
+        """Those of the tree without their places in it."""
+        rows = (row for index, row in enumerate(self._tree) if self._is_device(index))
+        return [DeviceRow(replace(row, depth=0, prefix=()), snapshot) for row in rows]
+
+    @property
+    def _order_column(self) -> Column[DeviceRow] | None:
+        return next((column for column in COLUMNS if column.key == self.order.column), None)
+
+    def _make_order(self, snapshot: Snapshot) -> None:
+        self._is_order_due, column = False, self._order_column
+        if column is not None:
+            self.order = order_by(column, self._devices(snapshot), _row_key, descending=self.order.descending)
 
     def _is_device(self, index: int) -> bool:
         """A row of the tree that a filter accepts or not: not one that is only above others."""
@@ -307,7 +341,7 @@ class DeviceTable(ChoiceView):
         snapshot, history = self._snapshot, self._history
         if snapshot is None or history is None:
             return
-        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        shape = self._layout
         if not snapshot.links and not snapshot.pci:
             self.show_lines(self._empty_lines(snapshot))
             return
@@ -323,6 +357,17 @@ class DeviceTable(ChoiceView):
             self.index,
         )
 
+    @property
+    def _layout(self) -> TableLayout:
+        """With room for the mark of the order behind the title of its column, one cell of the name if there is none."""
+        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        ordered_by = next((one for one in shape.columns if one.key == self.order.column), None)
+        if ordered_by is None or len(ordered_by.title) < ordered_by.width:
+            return shape
+        wider = replace(ordered_by, width=len(ordered_by.title) + 1)
+        columns = tuple(wider if one is ordered_by else one for one in shape.columns)
+        return replace(shape, columns=columns, name=max(1, shape.name - wider.width + ordered_by.width))
+
     def _empty_lines(self, snapshot: Snapshot) -> list[SpanLine]:
         """Why there is no row."""
         if snapshot.inventory is not None:
@@ -334,13 +379,16 @@ class DeviceTable(ChoiceView):
         return [((f" {part}", "bad"),) for part in wrap(text, cells)]
 
     def _header_line(self, shape: TableLayout) -> SpanLine:
-        cells = [" " * (LEAD_CELLS - 1), fit("DEVICE", shape.name)]
-        cells += [column.heading for column in shape.columns]
+        text = " " * LEAD_CELLS + fit("DEVICE", shape.name)
+        mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
+        for column in shape.columns:
+            title = column.title + (mark if column.key == self.order.column else "")
+            text += f" {fit(title, column.width, column.align)}"
         if shape.graph:
-            cells.append(" " * (shape.gap - 1) + fit(GRAPH.title, shape.graph))
+            text += " " * shape.gap + fit(GRAPH.title, shape.graph)
         if shape.missing:
-            cells.append(f"+{shape.missing}")
-        return ((" ".join(cells), ""),)
+            text += f" +{shape.missing}"
+        return ((text, ""),)
 
     def _lead(self, row: Row) -> list[Span]:
         """The mark of the worst finding of the row, and the lines of the tree; a group that is hidden has that of its
@@ -389,8 +437,52 @@ class DeviceTable(ChoiceView):
 
     # ------------------------------------------------------------------------------------------- keys and mouse
 
+    def sort_by(self, column: str, *, descending: bool) -> None:
+        """Sort by the present values of a column; "": the tree."""
+        self.order = RowOrder(column, descending)
+        if self._snapshot is not None:
+            self._make_order(self._snapshot)
+            self._apply_filter(self._snapshot)
+        self.redraw()
+
+    def action_sort(self, step: int) -> None:
+        """The next column in sight, then the tree again; numbers begin with the greatest."""
+        shape = self._layout
+        keys = ["", *(column.key for column in shape.columns)]
+        place = keys.index(self.order.column) if self.order.column in keys else 0
+        self._sort_first(keys[(place + step) % len(keys)])
+
+    def action_reverse(self) -> None:
+        """Of the tree there is no other order."""
+        if self.order.column:
+            self.sort_by(self.order.column, descending=not self.order.descending)
+
+    def _sort_first(self, key: str) -> None:
+        column = next((one for one in COLUMNS if one.key == key), None)
+        self.sort_by(key, descending=column is not None and (column.align == "right" or key == "link"))
+
+    def _click_title(self, x: int) -> None:
+        """Sort by the column; a second time, the other way round. The title of the devices: the tree."""
+        shape = self._layout
+        left = LEAD_CELLS + shape.name
+        if x < left:
+            self.sort_by("", descending=False)
+        for column in shape.columns:
+            if left <= x <= left + column.width:
+                if column.key == self.order.column:
+                    self.action_reverse()
+                else:
+                    self._sort_first(column.key)
+                return
+            left += column.width + 1
+
     def on_click(self, event: events.Click) -> None:
-        index = self.line_at(event.get_content_offset_capture(self).y)
+        offset = event.get_content_offset_capture(self)
+        if offset.y == 0:
+            event.prevent_default()
+            self._click_title(offset.x)
+            return
+        index = self.line_at(offset.y)
         if index is not None and index < len(self._rows) and self._rows[index].key == "group:virtual":
             event.prevent_default()
             self.choose_index(index)
@@ -418,3 +510,7 @@ class DeviceTable(ChoiceView):
             if row.link is not None and row.link.ifindex == ifindex:
                 self.choose_index(index)
                 return
+
+
+def _row_key(shown: DeviceRow) -> str:
+    return shown.row.key

@@ -18,7 +18,7 @@ from textual.message import Message
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.rules import RULES, Evidence, Finding, Fix, Skipped
+from nictop.rules import RULES, Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
     SEVERITY_LABELS,
@@ -29,6 +29,7 @@ from nictop.rules.wording import (
 )
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 from nictop.tui.widgets.findings.panel import finding_text, severity_span
+from nictop.tui.widgets.findings.recent import SkippedCheck
 
 COMMAND_INDENT = "    "
 LABEL_CELLS = 10
@@ -36,7 +37,6 @@ LABEL_CELLS = 10
 MAX_EVIDENCE_NAME_CELLS = 24
 SPACED_ROWS = 24
 """Rows of the page from which on there is an empty line between two sections."""
-GONE_LABEL = "no longer found"
 
 
 def ordered_fixes(finding: Finding) -> tuple[Fix, ...]:
@@ -50,16 +50,17 @@ def draw_finding(
     *,
     fix_index: int = 0,
     several_hosts: bool = False,
-    gone: bool = False,
+    gone: str = "",
     spaced: bool = False,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The page, `cells` cells wide. `fix_index`: which of `ordered_fixes` is shown. `gone`: the newest diagnosis does
-    not have it any more. `spaced`: with an empty line between two sections."""
+    """The page, `cells` cells wide. `fix_index`: which of `ordered_fixes` is shown. `gone`: said
+    instead of the severity, if the newest diagnosis does not have it any more. `spaced`: with an empty line between two
+    sections."""
     label = SEVERITY_LABELS[finding.severity]
     mark: Span = (f"{severity_span(finding, glyphs)[0]}{label.word}  ", TONES[label.tone])
     if gone:
-        mark = (f" {glyphs.passed} {GONE_LABEL}  ", "dim")
+        mark = (f" {glyphs.passed} {gone}  ", "dim")
     sections = [_title(mark, finding_text(finding, several_hosts, glyphs), cells)]
     fixes = ordered_fixes(finding)
     fix = fixes[min(fix_index, len(fixes) - 1)] if fixes else None
@@ -77,15 +78,23 @@ def draw_finding(
 
 
 def draw_skipped(
-    skipped: Skipped, cells: int, *, several_hosts: bool = False, spaced: bool = False, glyphs: Glyphs = UNICODE
+    check: SkippedCheck, cells: int, *, several_hosts: bool = False, spaced: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """The page of a skipped check."""
-    subject = subject_text(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
-    title = _title(
-        (f" {glyphs.skipped} {SKIPPED_LABEL}  ", "dim"), glyphs.text(f"{skipped.rule} {subject}".rstrip()), cells
-    )
-    reason = _labelled("REASON", _texts(skipped.reason, cells, glyphs))
-    return _joined([title, reason, _rule(skipped.rule, cells, glyphs)], spaced)
+    sections = [_title((f" {glyphs.skipped} {SKIPPED_LABEL}  ", "dim"), glyphs.text(check.rule), cells)]
+    for reason, where in skipped_places(check, several_hosts=several_hosts):
+        lines = _labelled("REASON", _texts(reason, cells, glyphs))
+        sections.append([*lines, *_labelled("ON", _texts(where, cells, glyphs))] if where else lines)
+    return _joined([*sections, _rule(check.rule, cells, glyphs)], spaced)
+
+
+def skipped_places(check: SkippedCheck, *, several_hosts: bool) -> list[tuple[str, str]]:
+    """(Reason, ``vm1, vm2 ens224``): for what the check was skipped for this reason; "": for the only host."""
+    places: dict[str, dict[str, None]] = {}
+    for one in check.places:
+        subject = subject_text(one, several_hosts=several_hosts) if one.subject or several_hosts else ""
+        places.setdefault(one.reason, {})[subject] = None
+    return [(reason, ", ".join(filter(None, subjects))) for reason, subjects in places.items()]
 
 
 def _joined(sections: Iterable[Sequence[SpanLine]], spaced: bool) -> list[SpanLine]:

@@ -1,4 +1,7 @@
-"""Findings that the newest diagnosis does not have any more stay in the list for some time. Pure."""
+"""Findings that the newest diagnosis does not have any more stay in the list for some time, then they are resolved.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,49 @@ from typing import NamedTuple
 from nictop.rules import Finding, Skipped
 
 GONE_SECONDS = 30.0
-"""Time for which a finding stays in the list after the last diagnosis that had it."""
+"""Time for which a finding stays at its place after the last diagnosis that had it."""
 MAX_GONE_FINDINGS = 50
+MAX_RESOLVED_FINDINGS = 50
+
+
+class SkippedCheck(NamedTuple):
+    """A check that could not be made, and where."""
+
+    rule: str
+    places: tuple[Skipped, ...]
 
 
 class Entry(NamedTuple):
     """A line of the list."""
 
     key: str
-    about: Finding | Skipped
-    last_seen: float
+    about: Finding | SkippedCheck
+    first_seen: float = 0.0
     """Seconds, on the clock that `RecentFindings.update` is given."""
+    last_seen: float = 0.0
     gone: bool = False
     """The newest diagnosis does not have it."""
+    resolved: bool = False
+    """Nor had one for `GONE_SECONDS`."""
 
 
-def keyed_entries(entries: Iterable[Finding | Skipped], now: float) -> list[Entry]:
+def keyed_findings(findings: Iterable[Finding], now: float) -> list[Entry]:
     """Entries whose keys are unique and do not depend on the numbers in their text."""
     result: list[Entry] = []
     numbers: dict[str, int] = {}
-    for one in entries:
-        key = f"{type(one).__name__}:{one.rule}:{one.host}:{one.subject}"
+    for one in findings:
+        key = f"{one.rule}:{one.host}:{one.subject}"
         numbers[key] = number = numbers.get(key, 0) + 1
-        result.append(Entry(f"{key}:{number}", one, now))
+        result.append(Entry(f"{key}:{number}", one, now, now))
     return result
+
+
+def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:
+    """One for each check, however many hosts and subjects it was skipped for: as they are counted."""
+    places: dict[str, list[Skipped]] = {}
+    for one in skipped:
+        places.setdefault(one.rule, []).append(one)
+    return [Entry(f"skipped:{rule}", SkippedCheck(rule, tuple(found))) for rule, found in places.items()]
 
 
 class RecentFindings:
@@ -40,14 +62,24 @@ class RecentFindings:
 
     def __init__(self) -> None:
         self.entries: Sequence[Entry] = ()
+        self.resolved: Sequence[Entry] = ()
+        """Those that were lost before, the last one first: at most `MAX_RESOLVED_FINDINGS`."""
 
     def update(self, findings: Iterable[Finding], now: float) -> None:
-        """`now`: seconds; a step back, as in a recording, forgets the lost ones."""
-        result = keyed_entries(findings, now)
+        """`now`: seconds; a step back, as in a recording, forgets what was seen later."""
+        before = {entry.key: entry for entry in self.entries}
+        result = [
+            entry._replace(first_seen=min(now, before[entry.key].first_seen)) if entry.key in before else entry
+            for entry in keyed_findings(findings, now)
+        ]
         known = {entry.key for entry in result}
-        gone = [one for one in self.entries if one.key not in known and 0 <= now - one.last_seen <= GONE_SECONDS]
-        gone = sorted(gone, key=lambda one: one.last_seen)[-MAX_GONE_FINDINGS:]
+        lost = sorted((one for one in self.entries if one.key not in known), key=lambda one: one.last_seen)
+        gone = [one for one in lost if 0 <= now - one.last_seen <= GONE_SECONDS][-MAX_GONE_FINDINGS:]
         kept = {one.key for one in gone}
+        newly = [one._replace(gone=True, resolved=True) for one in reversed(lost) if one.key not in kept]
+        again = {one.key for one in newly} | known
+        resolved = (*newly, *(one for one in self.resolved if one.key not in again))
+        self.resolved = [one for one in resolved if one.last_seen <= now][:MAX_RESOLVED_FINDINGS]
         place = 0
         for one in self.entries if gone else ():
             if one.key in known:

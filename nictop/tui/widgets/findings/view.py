@@ -1,13 +1,14 @@
 """All findings, one line each, and the chosen one in full, below them or (wide) beside them. On demand also skipped
-checks. The sizes of both parts do not depend on the findings.
+checks, and findings that are resolved. The sizes of both parts do not depend on the findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import takewhile
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -15,20 +16,33 @@ from textual.message import Message
 from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
-from nictop.rules import Diagnosis, Finding, Fix, Skipped
-from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text, subject_text
+from nictop.replay.position import wall_clock_text
+from nictop.rules import Diagnosis, Finding, Fix
+from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text
 from nictop.tui.keys import FINDINGS_KEYS
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.findings.page import SPACED_ROWS, FindingPage, draw_finding, draw_skipped, ordered_fixes
+from nictop.tui.widgets.findings.page import (
+    SPACED_ROWS,
+    FindingPage,
+    draw_finding,
+    draw_skipped,
+    ordered_fixes,
+    skipped_places,
+)
 from nictop.tui.widgets.findings.panel import NOT_CHECKED_TEXT, no_problems_line, severity_span
-from nictop.tui.widgets.findings.recent import Entry, RecentFindings, keyed_entries
+from nictop.tui.widgets.findings.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
+
+if TYPE_CHECKING:
+    from nictop.model.time_axis import LocalClock
 
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
+MINUTE_CHARACTERS = len("14:03")
+"""Of a time of day in the list; the page has the seconds."""
 FILTER_HINT = "filter: words of title, interface, host, severity or rule"
 
 
@@ -51,13 +65,16 @@ def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:
 
 
 class FindingList(ChoiceView):
-    """One line per finding."""
+    """One line per finding, and one that says how many resolved ones are hidden."""
 
     class Chosen(Message):
         """The cursor is on another finding."""
 
     class Opened(ChoiceView.Opened):
         """Details of the chosen finding were requested."""
+
+    class ResolvedClicked(Message):
+        """The number of hidden resolved findings was clicked."""
 
     class PageRequested(Message):
         """The page of the chosen finding is to be scrolled up (-1) or down (1)."""
@@ -71,6 +88,9 @@ class FindingList(ChoiceView):
         self.entries: Sequence[Entry] = ()
         self._several_hosts = False
         self._empty_line: SpanLine = ()
+        self._hidden = 0
+        """Resolved findings that are not in `entries`."""
+        self._seen: Callable[[Entry], str] = lambda entry: ""
         self._hosts: dict[str, str] = {}
         self._host_cells = self._subject_cells = 0
 
@@ -81,19 +101,29 @@ class FindingList(ChoiceView):
         return None if index is None else self.entries[index]
 
     @property
-    def chosen(self) -> Finding | Skipped | None:
+    def chosen(self) -> Finding | SkippedCheck | None:
         entry = self.entry
         return None if entry is None else entry.about
 
-    def show(self, entries: Sequence[Entry], *, several_hosts: bool, empty_line: SpanLine) -> None:
-        """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding."""
+    def show(
+        self,
+        entries: Sequence[Entry],
+        *,
+        several_hosts: bool,
+        empty_line: SpanLine,
+        hidden: int,
+        seen: Callable[[Entry], str],
+    ) -> None:
+        """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding. `hidden`: resolved ones
+        that are not among them. `seen`: the time in which a finding was there, as text."""
         self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
-        abouts = [entry.about for entry in entries]
+        self._hidden, self._seen = hidden, seen
+        abouts = [entry.about for entry in entries if isinstance(entry.about, Finding)]
         text = self.glyphs.text
         names = {one.host for one in abouts} if several_hosts else set()
         self._hosts = {name: name for name in names} if self.screen.has_class("-wide") else short_names(names)
         self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
-        subjects = (text(self._subject(one)) for one in abouts if isinstance(one, Finding))
+        subjects = (text(self._subject(one)) for one in abouts)
         self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
         self.set_keys([entry.key for entry in entries])
         self.redraw()
@@ -109,10 +139,18 @@ class FindingList(ChoiceView):
         self.post_message(self.PageRequested(pages))
 
     def redraw(self) -> None:
-        if self.entries:
-            self.show_drawn(len(self.entries), self._entry_line, None, self.index)
-        else:
-            self.show_lines([self._empty_line])
+        rows = max(1, len(self.entries)) + bool(self._hidden)
+        self.show_drawn(rows, self._list_line, None, self.index)
+
+    def on_click(self, event: events.Click) -> None:
+        """The lines of findings are those of the base class."""
+        if self._hidden and self.line_at(event.get_content_offset_capture(self).y) == max(1, len(self.entries)):
+            self.post_message(self.ResolvedClicked())
+
+    def _list_line(self, index: int) -> SpanLine:
+        if index < len(self.entries):
+            return self._entry_line(index)
+        return self._empty_line if index == 0 else ((f" {self.glyphs.passed} {self._hidden} resolved (o)", "dim"),)
 
     def _subject(self, finding: Finding) -> str:
         return finding.subject if self._several_hosts else finding.subject or finding.host
@@ -121,13 +159,14 @@ class FindingList(ChoiceView):
         """Mark, host, subject, title."""
         entry, cells = self.entries[index], self.scrollable_content_region.width
         about, text = entry.about, self.glyphs.text
-        if isinstance(about, Skipped):
-            subject = subject_text(about, several_hosts=self._several_hosts)
-            subject = subject if about.subject or self._several_hosts else ""
-            line = f" {self.glyphs.skipped} {text(about.rule + f' {subject}'.rstrip())}: {text(about.reason)}"
-            return ((fit(line, cells), "dim"),)
+        if isinstance(about, SkippedCheck):
+            places = skipped_places(about, several_hosts=self._several_hosts)
+            reasons = "; ".join(f"{reason} ({where})" if where else reason for reason, where in places)
+            return ((fit(f" {self.glyphs.skipped} {text(f'{about.rule}: {reasons}')}", cells), "dim"),)
         spans: list[Span] = [severity_span(about, self.glyphs)]
-        if cells >= WORD_MIN_CELLS:
+        if entry.resolved:
+            spans.append((f"{self._seen(entry)} ", ""))
+        elif cells >= WORD_MIN_CELLS:
             spans.append((f"{SEVERITY_LABELS[about.severity].word:<9}", spans[0][1]))
         if self._host_cells:
             spans.append((fit(text(self._hosts[about.host]), self._host_cells) + " ", ""))
@@ -140,22 +179,26 @@ class FindingList(ChoiceView):
 
 
 class FindingsView(WhileOpen, Container):
-    """List and page; `enter` gives the page the whole view. `clock`: the time that is shown, in seconds."""
+    """List and page; `enter` gives the page the whole view. `here`: the time that is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = FINDINGS_KEYS
 
-    def __init__(self, *, clock: Callable[[], float], id: str | None = None) -> None:
+    def __init__(self, *, here: Callable[[], LocalClock], id: str | None = None) -> None:
         super().__init__(id=id)
-        self._clock = clock
+        self._here = here
         self._recent = RecentFindings()
         self._diagnosis: Diagnosis | None = None
-        self._several_hosts = False
+        self._hosts: Collection[str] = ()
         self._chosen_fix: Fix | None = None
         """That of the chosen finding that the user has chosen."""
         self.skipped = False
         """Whether skipped checks are listed, too."""
+        self.resolved = False
+        """Whether findings that are resolved are, too."""
         self.full = False
         """Whether the page has the whole view."""
+        self._has_several_fixes = False
+        """Of the finding whose page is shown."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="finding-column"):
@@ -174,21 +217,32 @@ class FindingsView(WhileOpen, Container):
         fix = fixes[fix_index(fixes, self._chosen_fix)] if fixes else None
         return (entry.about, fix) if fix is not None and fix.commands else None
 
-    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
-        """Remember the findings, and draw them if the view is visible."""
-        self._diagnosis, self._several_hosts = diagnosis, several_hosts
-        self._recent.update(diagnosis.findings if diagnosis is not None else (), self._clock())
+    def remember(self, diagnosis: Diagnosis | None) -> None:
+        """The findings are there now."""
+        self._recent.update(diagnosis.findings if diagnosis is not None else (), self._here().monotonic)
+
+    def show(self, diagnosis: Diagnosis | None, hosts: Collection[str]) -> None:
+        """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched."""
+        self._diagnosis, self._hosts = diagnosis, hosts
+        self.remember(diagnosis)
         if not self.display:
             return
-        entries = [*self._recent.entries]
-        if diagnosis is not None and self.skipped:
-            entries += keyed_entries(diagnosis.skipped, self._clock())
+        found = [one for one in self._recent.entries if not one.gone or self._is_watched(one)]
+        skipped = keyed_checks(diagnosis.skipped) if diagnosis is not None and self.skipped else []
+        resolved = [one for one in self._recent.resolved if self._is_watched(one)]
         listed, page, entry = self.query_one(FindingList), self.query_one(FindingPage), self.query_one(FilterLine)
         words = entry.value.casefold().split()
+        entries = [*found, *skipped, *(resolved if self.resolved else ())]
         accepted = [one for one in entries if all(word in _text(one.about) for word in words)]
         entry.show_note(f"{len(accepted)} of {len(entries)}")
         empty_line: SpanLine = ((NO_MATCHES, "dim"),) if entries else self._empty_line()
-        listed.show(accepted, several_hosts=several_hosts, empty_line=empty_line)
+        listed.show(
+            accepted,
+            several_hosts=self._several_hosts,
+            empty_line=empty_line,
+            hidden=0 if self.resolved else sum(all(word in _text(one.about) for word in words) for one in resolved),
+            seen=lambda one: self._seen(one, MINUTE_CHARACTERS),
+        )
         column = self.query_one("#finding-column")
         if column.display is self.full:
             column.display = not self.full
@@ -199,9 +253,26 @@ class FindingsView(WhileOpen, Container):
         _set_title(page, checks if is_titled or not counts else f"{counts} · {checks}")
         self.draw_page()
 
+    @property
+    def _several_hosts(self) -> bool:
+        return len(self._hosts) > 1
+
+    def _is_watched(self, entry: Entry) -> bool:
+        """A host that was removed has resolved nothing."""
+        return isinstance(entry.about, Finding) and entry.about.host in self._hosts
+
+    def _seen(self, entry: Entry, characters: int | None = None) -> str:
+        """``14:03:20-14:05:10``; `characters`: of each time."""
+        here = self._here()
+        times = (wall_clock_text(here.wall - here.monotonic + moment) for moment in (entry.first_seen, entry.last_seen))
+        return "-".join(one[:characters] for one in times)
+
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.show(self._diagnosis, several_hosts=self._several_hosts)
+        self.show(self._diagnosis, self._hosts)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._has_several_fixes if action == "mark" else super().check_action(action, parameters)
 
     def _empty_line(self) -> SpanLine:
         cells = self.query_one(FindingList).scrollable_content_region.width
@@ -215,9 +286,13 @@ class FindingsView(WhileOpen, Container):
         spaced = page.size.height >= SPACED_ROWS
         several, glyphs = self._several_hosts, self.glyphs
         entry = self.query_one(FindingList).entry
+        several_fixes = entry is not None and isinstance(entry.about, Finding) and len(entry.about.fixes) > 1
+        if several_fixes != self._has_several_fixes:
+            self._has_several_fixes = several_fixes
+            self.refresh_bindings()
         if entry is None:
             lines = self._empty_page(cells)
-        elif isinstance(entry.about, Skipped):
+        elif isinstance(entry.about, SkippedCheck):
             lines = draw_skipped(entry.about, cells, several_hosts=several, spaced=spaced, glyphs=glyphs)
         else:
             lines = draw_finding(
@@ -225,11 +300,16 @@ class FindingsView(WhileOpen, Container):
                 cells,
                 fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
                 several_hosts=several,
-                gone=entry.gone,
+                gone=self._gone_label(entry),
                 spaced=spaced,
                 glyphs=glyphs,
             )
         page.show_lines(lines)
+
+    def _gone_label(self, entry: Entry) -> str:
+        if not entry.gone:
+            return ""
+        return f"resolved, seen {self._seen(entry)}" if entry.resolved else "no longer found"
 
     def _empty_page(self, cells: int) -> list[SpanLine]:
         """What follows from an empty list."""
@@ -268,12 +348,12 @@ class FindingsView(WhileOpen, Container):
             self.screen.refresh_bindings()
 
 
-def _text(about: Finding | Skipped) -> str:
+def _text(about: Finding | SkippedCheck) -> str:
     """What the filter searches."""
-    words = (about.host, about.subject, about.rule)
     if isinstance(about, Finding):
-        return " ".join((*words, SEVERITY_LABELS[about.severity].word, about.title)).casefold()
-    return " ".join((*words, about.reason)).casefold()
+        words = (about.host, about.subject, about.rule, SEVERITY_LABELS[about.severity].word, about.title)
+        return " ".join(words).casefold()
+    return " ".join((about.rule, *(f"{one.host} {one.subject} {one.reason}" for one in about.places))).casefold()
 
 
 def _set_title(view: LineView, title: str) -> None:

@@ -22,6 +22,10 @@ from nictop.tui.widgets.status.host_strip import MARKS, STYLES, HostSpans, draw_
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 PAUSED = " PAUSED "
+BETWEEN = "  "
+"""Between the recording, the run and the change that go on."""
+RIGHT_SPANS = -3
+"""Spans at the end of the line: what goes on, PAUSED, interval and cost."""
 MIN_INTERVAL_CELLS = 36
 """Cells below which the line has the hosts only."""
 
@@ -114,7 +118,7 @@ def _right(width: int, left: int, interval: float, cost: tuple[float, int] | Non
 
 
 class StatusLine(LineView):
-    """Refreshes the own cost of nictop by itself while it is in sight. Posts `HostClicked`."""
+    """Refreshes the own cost of nictop by itself while it is in sight. Posts `HostClicked` and `ActivityClicked`."""
 
     can_focus = False
     COST_EVERY = 2.0
@@ -126,6 +130,13 @@ class StatusLine(LineView):
             super().__init__()
             self.name = name
 
+    class ActivityClicked(Message):
+        """The recording, the run or the change that goes on was clicked."""
+
+        def __init__(self, action: str) -> None:
+            super().__init__()
+            self.action = action
+
     def __init__(self, cost: OwnCost, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:
         super().__init__(id=id)
         self._clock, self._cost = clock, cost
@@ -134,8 +145,11 @@ class StatusLine(LineView):
         self._paused = False
         self._hosts: tuple[HostSession, ...] = ()
         self._chosen = ""
-        self._going = self._note = ""
+        self._going: Sequence[tuple[str, str]] = ()
+        self._note = ""
         self._found = HostSpans()
+        self._going_at = 0
+        """Column of `_going`."""
         self.pids: tuple[int, ...] = ()
         """Probes on this machine whose cost belongs to nictop."""
 
@@ -157,11 +171,11 @@ class StatusLine(LineView):
         *,
         interval: float,
         paused: bool,
-        going: str,
+        going: Sequence[tuple[str, str]],
         note: str,
     ) -> None:
-        """`snapshot`: of the chosen host; a single host is drawn from it. `going`: text about the recording and the run
-        that go on; `note`: about long work, instead of the hosts."""
+        """`snapshot`: of the chosen host; a single host is drawn from it. `going`: text about the recording, the run
+        and the change that go on, and the action of a click on it; `note`: about long work, instead of the hosts."""
         self._snapshot, self._hosts, self._chosen = snapshot, hosts, chosen
         self._interval, self._paused, self._going, self._note = interval, paused, going, note
         self._draw()
@@ -170,12 +184,19 @@ class StatusLine(LineView):
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
-        name = self._found.at(event.get_content_offset_capture(self).x)
+        x = event.get_content_offset_capture(self).x
+        name, end = self._found.at(x), self._going_at
         if name is not None:
             self.post_message(self.HostClicked(name))
+        for text, action in () if self._note else self._going:
+            start, end = end, end + cells(text)
+            if start <= x < end:
+                self.post_message(self.ActivityClicked(action))
+            end += len(BETWEEN)
 
     def _draw(self) -> None:
         cost, width = self._cost.newest, self.size.width
+        run = BETWEEN.join(text for text, _ in self._going)
         self._found = HostSpans()
         if self._note:
             line = draw_note(self._note, width, glyphs=self.glyphs)
@@ -189,7 +210,7 @@ class StatusLine(LineView):
                 now=self._clock(),
                 paused=self._paused,
                 glyphs=self.glyphs,
-                run=self._going,
+                run=run,
             )
         elif self._snapshot is not None:
             silent = (self._hosts[0].age(self._clock()) or 0.0) if self._hosts else 0.0
@@ -202,8 +223,9 @@ class StatusLine(LineView):
                 paused=self._paused,
                 glyphs=self.glyphs,
                 silent=silent if overdue else 0.0,
-                run=self._going,
+                run=run,
             )
         else:
             return
+        self._going_at = sum(cells(text) for text, _ in line[:RIGHT_SPANS]) + 1  # behind the blank of `_run_badge`
         self.show_lines((line,))

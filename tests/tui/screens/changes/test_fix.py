@@ -407,9 +407,9 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
         await screen.press("ctrl+c")
         assert shows(screen, LeaveScreen)
         assert "the host rolls it back" in screen.dialog_text()
-        await screen.press("escape")
-        assert shows(screen, HostChangeScreen)
-        await screen.pilot.press("ctrl+c", "enter")
+        await screen.press("enter")
+        assert shows(screen, HostChangeScreen), "Cancel is chosen first"
+        await screen.pilot.press("ctrl+c", "left", "enter")
         await wait_until(screen, lambda: read_mtu(namespace) == 1500)
     assert log() == ["unknown"]
 

@@ -129,6 +129,70 @@ async def test_a_hidden_interface_that_is_chosen_is_shown() -> None:
         assert screen.chosen() == "br0"
 
 
+def names(screen: Screen) -> list[str]:
+    return [line.split()[0] for line in screen.lines()]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_click_on_a_title_sorts_the_devices(size: tuple[int, int]) -> None:
+    """The order is that of the time of the click, until another one; the title of the devices brings the tree back."""
+    nics = [link(number, name, bus="pci", mtu=9000) for number, name in ((2, "ens9"), (3, "ens10"), (5, "ens1"))]
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(*nics, NICS[3]))
+        await screen.receive(counters(1.0, dict.fromkeys((2, 3, 5), (0, 0))))
+        await screen.receive(counters(2.0, {2: (1000, 0), 3: (3000, 0), 5: (0, 9000)}))
+        tree = names(screen)
+        assert tree == ["ens9", "ens10", "ens1", "Virtual"]
+        await screen.press("down")
+        table = screen.app.screen.query_one(DeviceTable)
+        left = table.content_region.x - table.region.x
+        top = table.content_region.y - table.region.y
+
+        async def click(title: str) -> str:
+            header = "".join(text for text, _ in table._header or ())
+            await screen.pilot.click(DeviceTable, offset=(left + header.index(title), top))
+            await screen.settle()
+            return "".join(text for text, _ in table._header or ())
+
+        assert "RX b/s▾ TX b/s" in await click("RX b/s")
+        assert names(screen) == ["ens10", "ens9", "ens1", "Virtual"]
+        assert screen.chosen() == "ens10", "the cursor stays on its device"
+        await screen.receive(counters(3.0, {2: (90_000, 0), 3: (3000, 0), 5: (0, 90_000)}))
+        assert names(screen) == ["ens10", "ens9", "ens1", "Virtual"]
+        assert "▴" in await click("RX b/s")
+        assert names(screen) == ["ens10", "ens1", "ens9", "Virtual"]
+        await click("TX b/s")
+        assert names(screen)[0] == "ens1"
+        assert not {"▴", "▾"} & set(await click("DEVICE"))
+        assert names(screen) == tree
+
+
+async def test_the_key_sorts_the_devices_by_one_column_after_the_other() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS[1:], link(9, "ens5", bus="pci", carrier=False)))
+        tree = names(screen)
+        await screen.press("s")
+        assert names(screen)[0] != "ens5"
+        await screen.press("S")
+        assert names(screen)[0] == "ens5"
+        assert "LINK▴" in screen.drawn()[2]
+        await screen.press(*"sssss")
+        assert names(screen) == tree
+        await screen.press("S")
+        assert names(screen) == tree
+
+
+async def test_a_sorted_list_is_filtered_and_shows_virtual_interfaces() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        await screen.press("s", "o", "enter")
+        assert set(names(screen)) == {"ens192", "ens224", "br0", "lo"}
+        await screen.press("slash", *"ens", "enter")
+        assert set(names(screen)) == {"ens192", "ens224"}
+        await screen.press("slash", "escape")
+        assert set(names(screen)) == {"ens192", "ens224", "br0", "lo"}
+
+
 @pytest.mark.parametrize("size", [(80, 24), (60, 15), (40, 10), (120, 36), (200, 50)])
 async def test_the_chosen_row_stays_in_sight(size: tuple[int, int]) -> None:
     """At every size there are a list and at least one line of facts."""

@@ -13,6 +13,7 @@ from nictop.rules import RULES, Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.tui.widgets.base.line_view import STYLES, SpanLine
 from nictop.tui.widgets.findings.page import draw_finding, draw_skipped
+from nictop.tui.widgets.findings.recent import SkippedCheck
 from tests.support.findings import RENAME, commands, finding
 
 TEXT = st.text(max_size=60)
@@ -24,7 +25,7 @@ def text_of(line: SpanLine) -> str:
     return "".join(part for part, _ in line)
 
 
-def page_of(*fixes: Fix, fix_index: int = 0, cells: int = 100, gone: bool = False) -> list[str]:
+def page_of(*fixes: Fix, fix_index: int = 0, cells: int = 100, gone: str = "") -> list[str]:
     found = finding(title="has no address", fixes=fixes)
     return [text_of(line) for line in draw_finding(found, cells, fix_index=fix_index, gone=gone)]
 
@@ -67,7 +68,7 @@ def test_a_command_is_shown_in_full() -> None:
 
 
 def test_a_finding_that_is_gone_says_so() -> None:
-    assert page_of(RENAME, gone=True)[0] == " ✓ no longer found  ens224: has no address"
+    assert page_of(RENAME, gone="no longer found")[0] == " ✓ no longer found  ens224: has no address"
 
 
 def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
@@ -100,8 +101,9 @@ def test_a_finding_of_a_rule_that_this_version_does_not_have() -> None:
 
 def test_a_rule_that_could_not_look_has_a_page() -> None:
     rule = next(iter(RULES.values()))
-    page = " ".join(" ".join(map(text_of, draw_skipped(Skipped(rule.name, "g", "e1", "needs root"), 80))).split())
-    for part in (rule.name, "skipped", "needs root", " ".join(rule.summary.split())):
+    check = SkippedCheck(rule.name, (Skipped(rule.name, "g", "e1", "needs root"),))
+    page = " ".join(" ".join(map(text_of, draw_skipped(check, 80))).split())
+    for part in (rule.name, "skipped", "REASON needs root ON e1", " ".join(rule.summary.split())):
         assert part in page
 
 
@@ -123,7 +125,7 @@ def test_arbitrary_text_fits_and_is_harmless(texts: list[str], cells: int, glyph
     found = finding(
         host=host, subject=subject, title=title, why=why, evidence=(Evidence(what, value, source),), fixes=(fix,)
     )
-    skipped = Skipped("a_rule", host, subject, why)
+    skipped = SkippedCheck("a_rule", (Skipped("a_rule", host, subject, why), Skipped("a_rule", why, title, note)))
     page = draw_finding(found, cells, several_hosts=several, glyphs=glyphs)
     page += draw_skipped(skipped, cells, several_hosts=several, glyphs=glyphs)
     for line in page:

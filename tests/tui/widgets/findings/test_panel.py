@@ -57,7 +57,7 @@ def test_without_findings() -> None:
     )
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
     assert text_of(draw_worst_finding(Diagnosis((), skipped), 80)).rstrip() == (
-        f" – No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped)"
+        f" · No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped)"
     )
 
 

@@ -1,17 +1,34 @@
-"""A finding that is gone stays in the list for 30 s, where it was; the number of these is bounded."""
+"""A finding that is gone stays in the list for 30 s, where it was, then it is resolved; both are bounded."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from nictop.rules import Finding
-from nictop.tui.widgets.findings.recent import GONE_SECONDS, MAX_GONE_FINDINGS, RecentFindings, keyed_entries
+from nictop.tui.widgets.findings.recent import (
+    GONE_SECONDS,
+    MAX_GONE_FINDINGS,
+    MAX_RESOLVED_FINDINGS,
+    Entry,
+    RecentFindings,
+    keyed_findings,
+)
 from tests.support.findings import finding
 
 
 def shown(recent: RecentFindings) -> list[str]:
     """Subjects in their order, those that are gone in brackets."""
-    return [f"({one.about.subject})" if one.gone else one.about.subject for one in recent.entries]
+    return [f"({subject(one)})" if one.gone else subject(one) for one in recent.entries]
+
+
+def subject(entry: Entry) -> str:
+    assert isinstance(entry.about, Finding)
+    return entry.about.subject
+
+
+def resolved(recent: RecentFindings) -> list[tuple[str, float, float]]:
+    """Subject, first and last time of each."""
+    return [(subject(one), one.first_seen, one.last_seen) for one in recent.resolved]
 
 
 def found(*subjects: str) -> tuple[Finding, ...]:
@@ -31,6 +48,7 @@ def test_a_finding_that_is_gone_stays_at_its_place_for_some_time() -> None:
     assert shown(recent) == ["(a)", "new", "c"]
     recent.update(found("new", "c"), 101.5 + GONE_SECONDS)
     assert shown(recent) == ["new", "c"]
+    assert resolved(recent) == [("a", 100.0, 101.0), ("b", 100.0, 100.0)]
 
 
 def test_a_finding_that_comes_back_is_there_once() -> None:
@@ -39,6 +57,12 @@ def test_a_finding_that_comes_back_is_there_once() -> None:
     recent.update((), 101.0)
     recent.update(found("b"), 102.0)
     assert shown(recent) == ["(a)", "b"]
+    recent.update(found("b"), 200.0)
+    assert resolved(recent) == [("a", 100.0, 100.0)]
+    recent.update(found("a", "b"), 201.0)
+    assert resolved(recent) == []
+    recent.update((), 300.0)
+    assert resolved(recent) == [("b", 100.0, 201.0), ("a", 201.0, 201.0)]
 
 
 def test_a_jump_in_a_recording_discards_the_lost_findings() -> None:
@@ -49,6 +73,9 @@ def test_a_jump_in_a_recording_discards_the_lost_findings() -> None:
     recent.update(found("a"), 50.0)
     recent.update((), 200.0)
     assert shown(recent) == []
+    assert resolved(recent) == [("a", 50.0, 50.0)]
+    recent.update((), 40.0)
+    assert resolved(recent) == []
 
 
 def test_changing_subjects_do_not_fill_the_list() -> None:
@@ -57,10 +84,12 @@ def test_changing_subjects_do_not_fill_the_list() -> None:
         recent.update(found(f"veth{number}"), 100.0 + number / 100)
     assert len(recent.entries) == MAX_GONE_FINDINGS + 1
     assert shown(recent)[0] == f"(veth{2 * MAX_GONE_FINDINGS - 1})"
+    assert len(recent.resolved) == MAX_RESOLVED_FINDINGS
+    assert resolved(recent)[0][0] == f"veth{2 * MAX_GONE_FINDINGS - 2}"
 
 
 def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
     one, other = finding(title="MTU 1500 here, 9000 at web2"), finding(title="MTU 1500 here, 9000 at web3")
-    assert len({entry.key for entry in keyed_entries((one, other), 1.0)}) == 2
-    renewed = keyed_entries((replace(one, title="MTU 1400 here, 9000 at web2"),), 2.0)
-    assert renewed[0].key == keyed_entries((one,), 1.0)[0].key, "numbers in the text change nothing"
+    assert len({entry.key for entry in keyed_findings((one, other), 1.0)}) == 2
+    renewed = keyed_findings((replace(one, title="MTU 1400 here, 9000 at web2"),), 2.0)
+    assert renewed[0].key == keyed_findings((one,), 1.0)[0].key, "numbers in the text change nothing"
