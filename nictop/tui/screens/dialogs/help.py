@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
-from nictop.tui.keys import KEYS_AND_VARIANTS, HELP_KEYS, KEY_GROUPS, KEYS, TABS, key_labels
+from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, key_labels
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
