@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nictop.probe.records import Inventory, Line, Unreadable
@@ -124,23 +125,25 @@ def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pau
 
 
 def interpreters(names: Sequence[str]) -> list[str]:
-    """Paths of the Pythons that are installed and start; version managers put names into PATH that do not start."""
-    found = []
-    for name in names:
-        path = shutil.which(name)
-        versions = os.path.expanduser("~/.pyenv/versions")
-        managed = [
-            os.path.join(versions, entry, "bin", name)
-            for entry in (sorted(os.listdir(versions)) if os.path.isdir(versions) else ())
-        ]
-        for candidate in (path, *managed):
-            if candidate is None or not os.access(candidate, os.X_OK):
-                continue
-            started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)
-            if started.returncode == 0:
-                found.append(candidate)
-                break
-    return found
+    """Paths of the Pythons that are installed and start."""
+    return [found for found in map(interpreter, names) if found]
+
+
+@lru_cache
+def interpreter(name: str) -> str:
+    """Path of a Python; "" if none starts: version managers put names into PATH that do not start."""
+    versions = os.path.expanduser("~/.pyenv/versions")
+    managed = [
+        os.path.join(versions, entry, "bin", name)
+        for entry in (sorted(os.listdir(versions)) if os.path.isdir(versions) else ())
+    ]
+    for candidate in (shutil.which(name), *managed):
+        if candidate is None or not os.access(candidate, os.X_OK):
+            continue
+        started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)
+        if started.returncode == 0:
+            return candidate
+    return ""
 
 
 def unreadable_parts(record: Inventory) -> dict[str, Unreadable]:
