@@ -20,8 +20,9 @@ EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
 """Failing examples found by a campaign: the next campaign tries them first."""
 
 # No deadline: the machine may have other load. `make test` draws the same examples every time, so that a failure is
-# caused by the change under test; the campaign draws other examples every time and stores those that fail.
-settings.register_profile("test", deadline=None, derandomize=True, database=None, print_blob=True)
+# caused by the change under test; the campaign draws other examples every time, 100 instead of 50, until its time is
+# over, and stores those that fail.
+settings.register_profile("test", max_examples=50, deadline=None, derandomize=True, database=None, print_blob=True)
 settings.register_profile(
     "campaign",
     deadline=None,
