@@ -8,7 +8,7 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 SOURCES = nictop tests
 ARGS   ?=
 # number of test processes; tests mostly wait, so more than there are CPUs
-JOBS   ?= 3
+JOBS   ?= 4
 # the tests start hundreds of Python processes, each of which would compile nictop again without byte code
 export PYTHONDONTWRITEBYTECODE :=
 

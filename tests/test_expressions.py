@@ -74,35 +74,71 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
 """Function that puts an expression together → what it makes; nothing: the expressions are found elsewhere."""
 
 
-def modules() -> Iterator[tuple[str, Path]]:
+@lru_cache(maxsize=1)
+def modules() -> tuple[tuple[str, Path], ...]:
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         if parts[-1] != "__main__":
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+            found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return tuple(found)
 
 
-@lru_cache
-def called_methods(module: str) -> dict[str, set[str]]:
-    """What is called in a module on a variable (``NAME``), on an attribute (``.name``), and on anything (``*``)."""
-    found: dict[str, set[str]] = {}
-    for node in ast.walk(ast.parse(dict(modules())[module].read_text())):
-        if isinstance(node, ast.Attribute) and node.attr in METHODS:
+@dataclass(frozen=True)
+class Source:
+    """What the text of a module says about expressions."""
+
+    called: dict[str, set[str]]
+    """What is called on a variable (``NAME``), on an attribute (``.name``), and on anything (``*``)."""
+    imported: frozenset[tuple[str, str]]
+    """Module and name that it imports from there."""
+    re_imports: tuple[str, ...]
+    """Imports of `re` by another name than its own."""
+    re_calls: tuple[tuple[str, str, ast.Call], ...]
+    """Calls of `re` inside of functions: name of the function that has it, of that of `re`, and the call."""
+
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, Source]:
+    """By module; each is parsed once."""
+    return {module: source_of(module, path.read_text()) for module, path in modules()}
+
+
+def source_of(module: str, text: str) -> Source:
+    called: dict[str, set[str]] = {}
+    imported: set[tuple[str, str]] = set()
+    re_imports: list[str] = []
+    re_calls: list[tuple[str, str, ast.Call]] = []
+    todo: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(text), ())]
+    while todo:
+        node, functions = todo.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions = (*functions, node.name)
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {(node.module or "", one.name) for one in node.names}
+            re_imports += ["from re import"] if node.module == "re" else []
+        elif isinstance(node, ast.Import):
+            re_imports += [f"re as {one.asname}" for one in node.names if one.name == "re" and one.asname]
+        elif isinstance(node, ast.Attribute) and node.attr in METHODS:
             owner = node.value
             name = f".{owner.attr}" if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
-            found.setdefault(name, set()).add(node.attr)
-            found.setdefault("*", set()).add(node.attr)
-    return found
+            called.setdefault(name, set()).add(node.attr)
+            called.setdefault("*", set()).add(node.attr)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, method = node.func.value, node.func.attr
+            if isinstance(owner, ast.Name) and owner.id == "re" and method in ("compile", *METHODS):
+                re_calls += [(f"{module}.{function}", method, node) for function in functions]
+        todo += [(child, functions) for child in ast.iter_child_nodes(node)]
+    return Source(called, frozenset(imported), tuple(re_imports), tuple(re_calls))
 
 
-@lru_cache
+@lru_cache(maxsize=1)
 def importers() -> dict[tuple[str, str], set[str]]:
     """Module and name → modules that import it from there."""
     found: dict[tuple[str, str], set[str]] = {}
-    for module, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                for one in node.names:
-                    found.setdefault((node.module, one.name), set()).add(module)
+    for module, source in sources().items():
+        for one in source.imported:
+            found.setdefault(one, set()).add(module)
     return found
 
 
@@ -111,8 +147,8 @@ def methods_of(module: str, name: str, last: str) -> tuple[str, ...]:
     as a member of a table ("")."""
     asked = {module, *importers().get((module, name), ())}
     key = name if last == name else f".{last}" if last else "*"
-    found = {method for one in asked for method in called_methods(one).get(key, ())}
-    return tuple(sorted(found or {method for one in asked for method in called_methods(one).get("*", METHODS)}))
+    found = {method for one in asked for method in sources()[one].called.get(key, ())}
+    return tuple(sorted(found or {method for one in asked for method in sources()[one].called.get("*", METHODS)}))
 
 
 def held() -> Iterator[Use]:
@@ -143,18 +179,10 @@ def held() -> Iterator[Use]:
 
 
 def in_calls() -> Iterator[tuple[str, str, ast.Call]]:
-    """Calls of `re` inside of functions: name of the function that has it, of that of `re`, and the call."""
-    for module, path in modules():
-        if module == LazyPattern.__module__:
-            continue
-        for function in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                continue
-            for node in ast.walk(function):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    owner, called = node.func.value, node.func.attr
-                    if isinstance(owner, ast.Name) and owner.id == "re" and called in ("compile", *METHODS):
-                        yield f"{module}.{function.name}", called, node
+    """`Source.re_calls` of all modules."""
+    for module, source in sources().items():
+        if module != LazyPattern.__module__:
+            yield from source.re_calls
 
 
 def literals() -> Iterator[Use]:
@@ -168,6 +196,7 @@ def literals() -> Iterator[Use]:
             yield Use(where, re.compile(first.value, flags), METHODS if called == "compile" else (called,))
 
 
+@lru_cache(maxsize=1)
 def uses() -> list[Use]:
     made = [Use(where, one, ("search", "sub")) for where, all_of_them in MADE.items() for one in all_of_them]
     return [*held(), *literals(), *made]
@@ -180,12 +209,7 @@ def test_what_is_put_together_where_it_is_used_is_known() -> None:
 
 def test_modules_use_re_by_its_name() -> None:
     """Else the search above would miss them."""
-    for module, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom):
-                assert node.module != "re", module
-            elif isinstance(node, ast.Import):
-                assert not any(one.name == "re" and one.asname for one in node.names), module
+    assert {module: found.re_imports for module, found in sources().items() if found.re_imports} == {}
 
 
 # ----------------------------------------------------------------------------------------- texts against an expression

@@ -148,13 +148,17 @@ def test_an_invalid_configuration_is_an_error(text: bytes, why: str) -> None:
     assert why in caught.value.message
 
 
+DEEP = 5000
+"""Several times Python's limit of recursion."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        b"a = " + b"[" * 50_000 + b"]" * 50_000,
-        b"a = " + b"{a = " * 20_000 + b"1" + b"}" * 20_000,
-        b"a" + b".a" * 20_000 + b" = 1\n",
-        b"[hosts" + b".a" * 20_000 + b"]\n",
+        b"a = " + b"[" * DEEP + b"]" * DEEP,
+        b"a = " + b"{a = " * DEEP + b"1" + b"}" * DEEP,
+        b"a" + b".a" * DEEP + b" = 1\n",
+        b"[hosts" + b".a" * DEEP + b"]\n",
         b"[groups]\na = " + b"[" * 900 + b"]" * 900,
     ],
     ids=["arrays", "tables", "dotted key", "dotted table", "fewer arrays"],

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nictop.probe.records import Inventory, Line, Unreadable
@@ -19,6 +20,7 @@ from tests.support.namespaces import Namespace
 
 TEST_TIMEOUT = 90.0
 """Seconds that a test waits for something that normally takes less than one."""
+MAX_POLL_SECONDS = 0.02
 
 
 class Probe:
@@ -115,32 +117,36 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pause: float = 0.002) -> None:
-    """Poll `condition` every `pause` seconds until it is true; AssertionError after `limit` seconds."""
-    end = time.monotonic() + limit
+    """Poll `condition` until it is true; AssertionError after `limit` seconds. Every `pause` seconds, later every tenth
+    of the time that has passed: what takes long does not use the CPU of what it waits for."""
+    begin = time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        passed = time.monotonic() - begin
+        if passed > limit:
             raise AssertionError(f"condition not reached within {limit} s")
-        select.select([], [], [], pause)
+        select.select([], [], [], max(pause, min(MAX_POLL_SECONDS, passed / 10)))
 
 
 def interpreters(names: Sequence[str]) -> list[str]:
-    """Paths of the Pythons that are installed and start; version managers put names into PATH that do not start."""
-    found = []
-    for name in names:
-        path = shutil.which(name)
-        versions = os.path.expanduser("~/.pyenv/versions")
-        managed = [
-            os.path.join(versions, entry, "bin", name)
-            for entry in (sorted(os.listdir(versions)) if os.path.isdir(versions) else ())
-        ]
-        for candidate in (path, *managed):
-            if candidate is None or not os.access(candidate, os.X_OK):
-                continue
-            started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)
-            if started.returncode == 0:
-                found.append(candidate)
-                break
-    return found
+    """Paths of the Pythons that are installed and start."""
+    return [found for found in map(interpreter, names) if found]
+
+
+@lru_cache
+def interpreter(name: str) -> str:
+    """Path of a Python; "" if none starts: version managers put names into PATH that do not start."""
+    versions = os.path.expanduser("~/.pyenv/versions")
+    managed = [
+        os.path.join(versions, entry, "bin", name)
+        for entry in (sorted(os.listdir(versions)) if os.path.isdir(versions) else ())
+    ]
+    for candidate in (shutil.which(name), *managed):
+        if candidate is None or not os.access(candidate, os.X_OK):
+            continue
+        started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)
+        if started.returncode == 0:
+            return candidate
+    return ""
 
 
 def unreadable_parts(record: Inventory) -> dict[str, Unreadable]:

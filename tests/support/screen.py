@@ -14,6 +14,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
 from textual.pilot import Pilot
+from textual.screen import Screen as TextualScreen
 
 import nictop.tui.controllers.nictop
 from nictop.hosts.specification import Host
@@ -59,9 +60,24 @@ async def settle(app: App[Any], most: float = 3.0) -> None:
         elif app.is_running and _is_undrawn(app):
             app.screen._on_timer_update()  # the same
             if not ready and _is_undrawn(app):
-                return  # covered by another screen
+                break  # covered by another screen
         else:
-            return
+            break
+    if app.is_running:
+        with app._context():
+            _refresh(app.screen)
+
+
+_refresh = TextualScreen._compositor_refresh
+
+
+def _refresh_later(screen: TextualScreen[Any]) -> None:
+    """`Screen._compositor_refresh` that leaves the drawing of the screen on top to `settle`: no terminal shows what is
+    drawn between two turns of the event loop, and an application that is started draws nine times."""
+    if screen is screen.app.screen:
+        screen._dirty_widgets.clear()
+    else:
+        _refresh(screen)
 
 
 def _is_undrawn(app: App[Any]) -> bool:
@@ -109,6 +125,7 @@ async def running(
         patch.setattr("textual.app.wait_for_idle", settled)
         patch.setattr("textual.pilot.wait_for_idle", settled)
         patch.setattr(Pilot, "_wait_for_screen", settled)
+        patch.setattr(TextualScreen, "_compositor_refresh", _refresh_later)
         # a redraw that is slow on a busy machine would be followed by a pause, which `settle` does not wait for
         patch.setattr("nictop.tui.controllers.hosts.thread_time", lambda: 0.0)
         async with app.run_test(size=size, notifications=notifications) as pilot:
@@ -221,6 +238,6 @@ async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:
     """Run the application until `condition` is true."""
     end = monotonic() + SCREEN_TIMEOUT
     while not condition():
-        assert monotonic() < end, f"condition not reached; on the screen: {screen.lines()}"
+        assert monotonic() < end, "\n".join(["condition not reached; on the screen:", *screen.drawn()])
         await asyncio.sleep(POLL_SECONDS)
         await settle(screen.app, CPU_SECONDS_PER_POLL)

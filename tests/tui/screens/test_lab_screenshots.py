@@ -12,6 +12,7 @@ import pytest
 
 from nictop.traffic.results.selection import StoredRun, read_run, save_run
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
+from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 from tests.support.screen import WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.tui.screens.test_screenshots import compare, without_ids
@@ -19,6 +20,12 @@ from tests.tui.screens.test_screenshots import compare, without_ids
 LAB = Path(__file__).parent.parent.parent / "data" / "runs" / "lab.tar.gz"
 RUNS = {"lab-ens224": "lab-igb", "lab-ens224v0": "lab-vf", "lab-ens256": "lab-virtio"}
 """Label → name of the picture."""
+
+
+@pytest.fixture(autouse=True)
+def no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status line has no CPU time of nictop in it, however long the test takes."""
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import StoredRun, save_run
 from nictop.tui.screens.traffic.results import StoredRunScreen
+from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
@@ -86,6 +87,12 @@ def measured(gigabits: float, busy: float) -> Result:
         facts={**made.facts, "client nic": "ens224", "server nic": "ens224"},
         bottleneck="the receiver's CPU 2 is full of softirq: one queue carries everything",
     )
+
+
+@pytest.fixture(autouse=True)
+def no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status line has no CPU time of nictop in it, however long the test takes."""
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
 
 
 @pytest.fixture
