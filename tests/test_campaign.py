@@ -1,4 +1,4 @@
-"""The campaign itself: how kills are spread, what it counts, and that growth is a failure."""
+"""The campaign itself: how kills are spread, what it counts, and that growth is a failure; the order of the tests."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.campaign.__main__ import show
 from tests.campaign.results import Progress, Row, row_text
 from tests.campaign.soak import Subject
 from tests.campaign.suites import Outcome, pytest_run
+from tests.conftest import LONGEST_FILES
 from tests.support.kills import kill_matrix, kill_parameters, position_in_stage
 
 SUITE = """
@@ -108,6 +109,12 @@ def test_one_failed_row_fails_the_campaign(capsys: pytest.CaptureFixture[str]) -
         "kills     passed   0:01:01  9 passed",
         "kills     passed   0:01:01  9 passed",
     ]
+
+
+def test_files_that_are_begun_first_exist() -> None:
+    tests = Path(__file__).parent
+    assert [name for name in LONGEST_FILES if not (tests / name).is_file()] == []
+    assert len(set(LONGEST_FILES)) == len(LONGEST_FILES)
 
 
 def test_every_parser_takes_part() -> None:
