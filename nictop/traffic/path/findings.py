@@ -305,8 +305,8 @@ def _asymmetric(way: _Way) -> Iterator[Finding]:
     incoming, back = _incoming(way), way.route_back
     link = way.peer.snapshot.links.get(incoming[0]) if incoming else None
     by = way.peer.snapshot.links.get(back or 0)
-    if link is None or by is None or by.ifindex == link.ifindex:
-        return
+    if link is None or by is None or by.ifindex in (link.ifindex, way.receiver.ifindex):
+        return  # by the NIC of its address: the other end sends by another NIC
     addresses = [one for one in link.addresses if one.address == way.receiver.address]
     yield _finding(
         "path_asymmetric",
