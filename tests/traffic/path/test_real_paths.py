@@ -148,14 +148,14 @@ async def test_healthy_path(both: Pair, version: int) -> None:
 
 async def test_nothing_is_left_behind(both: Pair) -> None:
     await tested(both)
-    for name, namespace in (("a", both.client), ("b", both.server)):
+    for namespace in (both.client, both.server):
         assert namespace.run(["ss", "-Hanutw"]) == ""
-        probes = list(both.sources[name].pids)
-        await asyncio.to_thread(wait_until, partial(has_processes, namespace, probes))
+        await asyncio.to_thread(wait_until, partial(has_only_a_probe, namespace))
 
 
-def has_processes(namespace: Namespace, pids: list[int]) -> bool:
-    return processes_in(namespace) == pids
+def has_only_a_probe(namespace: Namespace) -> bool:
+    """With the child that takes its inventories."""
+    return len(processes_in(namespace)) <= 2
 
 
 async def test_requested_port(both: Pair) -> None:
