@@ -17,16 +17,19 @@ def largest_passing(passes: Passes, low: int, high: int, guesses: Iterable[int] 
     if passed:
         return max(low, high)
     pending, too_large = [*guesses], high
+    above: list[int] = []
+    """One more than a guess that passes: it should not."""
     while too_large - low > 1:
         if hint is not None:
             pending.insert(0, hint)
         pending = [guess for guess in pending if low < guess < too_large]
-        is_guess = bool(pending)
-        size = pending.pop(0) if is_guess else (low + too_large) // 2
+        above = [size for size in above if low < size < too_large]
+        is_guess = not above and bool(pending)
+        size = above.pop() if above else pending.pop(0) if pending else (low + too_large) // 2
         passed, hint = passes(size)
         if passed:
             low = size
-            pending[:0] = [size + 1] * is_guess
+            above = [size + 1] * is_guess
         else:
             too_large = size
     return low
