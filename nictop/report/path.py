@@ -23,7 +23,8 @@ from nictop.report.findings.check import finding_lines, json_value
 from nictop.report.text_table import labelled_lines, layout_width
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.wording import severity_counts, severity_counts_text
-from nictop.traffic.path.findings import ANSWERS, PROTOCOL_NAMES, best_size
+from nictop.traffic.path.findings.sizes import best_size
+from nictop.traffic.path.findings.way import ANSWERS, PROTOCOL_NAMES
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 
@@ -189,7 +190,8 @@ def _route_text(direction: PathDirection, test: PathTest) -> str:
     if path is None or not path.route:
         return "unknown"
     if path.route != "unicast":
-        return "none" if path.route == "none" else f"of type {path.route}: nothing is sent"
+        texts = {"none": "none", "local": "local, by no NIC"}
+        return texts.get(path.route, f"of type {path.route}: nothing is sent")
     nic = f"by {_nic_name(direction.sender, path.ifindex)}"
     parts = [f"via {clean(path.gateway)}" if path.gateway is not None else "on-link", nic]
     if test.mtu is not None:

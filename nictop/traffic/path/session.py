@@ -21,7 +21,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls, TrafficLine, TrafficRequest
 from nictop.rules.host import HostFacts
-from nictop.traffic.path.findings import path_findings
+from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathRequest, PathResult
 from nictop.traffic.plan.endpoints import PATH_OPTIONS, select_pair
 from nictop.traffic.plan.plan import Endpoint, EndpointPair, endpoint_pairs

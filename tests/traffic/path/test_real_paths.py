@@ -4,7 +4,9 @@ it."""
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -149,8 +151,12 @@ async def test_healthy_path(both: Pair, version: int) -> None:
 async def test_nothing_is_left_behind(both: Pair) -> None:
     await tested(both)
     for namespace in (both.client, both.server):
-        assert namespace.run(["ss", "-Hanutw"]) == ""
+        assert has_no_socket(namespace)
         await asyncio.to_thread(wait_until, partial(has_only_a_probe, namespace))
+
+
+def has_no_socket(namespace: Namespace) -> bool:
+    return namespace.run(["ss", "-Hanutw"]) == ""
 
 
 def has_only_a_probe(namespace: Namespace) -> bool:
@@ -488,15 +494,15 @@ async def test_interrupted(both: Pair, stage: str, kill: int, variant: str) -> N
         with pytest.raises(asyncio.CancelledError):
             await task
     else:
-        host = variant.split()[2]
-        (pid,) = both.sources[host].pids
-        both.client.run(["kill", "-9", str(pid)])
-        with pytest.raises(HostUnreachable, match=f"^{host}: "):
+        name = variant.split()[2]
+        (pid,) = both.sources[name].pids
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(HostUnreachable, match=f"^{name}: "):
             await task
     for host in both.hosts.values():
         assert await host.session.until(lambda host=host: host.snapshot.state == "live", LIMIT)  # type: ignore[misc]
     for namespace in (both.client, both.server):
-        await asyncio.to_thread(wait_until, lambda namespace=namespace: namespace.run(["ss", "-Hanutw"]) == "")
+        await asyncio.to_thread(wait_until, partial(has_no_socket, namespace))
 
 
 async def test_request_that_means_no_pair(both: Pair) -> None:
