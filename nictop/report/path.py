@@ -146,20 +146,21 @@ def router_count(direction: PathDirection) -> int | None:
 _labelled = partial(labelled_lines, label_cells=LABEL_CELLS, indent=2)
 
 
-def path_text(report: PathReport, room: int, glyphs: Glyphs = UNICODE) -> str:
+def path_text(report: PathReport, room: int, glyphs: Glyphs = UNICODE, *, findings_first: bool = False) -> str:
     """Both directions, and the findings with their commands; at most `room` cells (40 to 200) per line unless a word of
     a command is wider, with a final newline. The caller encodes the text (`Glyphs.encode`)."""
     room = layout_width(room)
     first, second = (direction.sender for direction in report.result.directions)
     lines = list(wrap(f"{_end_text(first)} ↔ {_end_text(second)}", room))
+    measured, found = [], []
     for direction in report.result.directions:
-        lines += ["", *_direction_lines(direction, room)]
+        measured += ["", *_direction_lines(direction, room)]
     for finding in report.findings:
-        lines += ["", *finding_lines(finding, room, True, glyphs)]
+        found += ["", *finding_lines(finding, room, True, glyphs)]
     verdict = severity_counts_text(report.findings) or f"{glyphs.passed} No problems found"
     if any(direction.failure for direction in report.result.directions):
         verdict = severity_counts_text(report.findings) or "incomplete"
-    lines += ["", verdict]
+    lines += ["", verdict, *found, *measured] if findings_first else [*measured, *found, "", verdict]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -405,12 +405,17 @@ async def test_rp_filter_counts_what_it_drops(both: Pair) -> None:
 
 
 async def test_nobody_answers(both: Pair) -> None:
-    both.client.run(["ip", "neighbour", "flush", "all"])
-    arp_ignore = f"net.ipv4.conf.{WIRE}.arp_ignore"
-    with applied(both.server, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0"):
+    """If only one host answered, the other one would learn its MAC address from its requests."""
+    ignore = f"sysctl -qw net.ipv4.conf.{WIRE}.arp_ignore"
+    with applied(both.client, f"{ignore}=8", f"{ignore}=0"), applied(both.server, f"{ignore}=8", f"{ignore}=0"):
+        for namespace in (both.client, both.server):
+            namespace.run(["ip", "neighbour", "flush", "all"])
         report = await tested(both)
-    found = only(report, "path_no_neighbour")
-    assert (found.host, found.title) == ("a", "no MAC address for 198.18.0.2: nobody answers ARP")
+    found = [(one.rule, one.host, one.title) for one in report.findings]
+    assert found == [
+        ("path_no_neighbour", "a", "no MAC address for 198.18.0.2: nobody answers ARP"),
+        ("path_no_neighbour", "b", "no MAC address for 198.18.0.1: nobody answers ARP"),
+    ]
 
 
 @asynccontextmanager

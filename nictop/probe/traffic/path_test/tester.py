@@ -79,6 +79,9 @@ def test_path(command: TrafficCommand) -> PathTest:
         for echo in echoes:
             is_first = not any(one.rtts for one in replies)
             replies.append(_measure(echo, ECHO_COUNT if is_first else SECOND_ECHO_COUNT))
+        if len(replies) > 1 and not replies[0].rtts and replies[1].rtts:
+            # the MAC address may have been resolved meanwhile
+            replies[0] = _measure(echoes[0], ECHO_COUNT)
         if refused:
             replies.append(PathReplies("udp", error=refused))
         replies.append(_connect(source, target))

@@ -3,6 +3,8 @@
 ╭ Path test vm1 ↔ vm2 ───────────────────────────────────────────╮
 │ vm1 ens224 192.0.2.1 ↔ vm2 ens224 192.0.2.2                    │
 │                                                                │
+│ ✓ No problems found                                            │
+│                                                                │
 │ vm1 → vm2                                                      │
 │   route     on-link, by ens224, MTU 1500                       │
 │                                                                │
@@ -87,7 +89,7 @@ class PathTestScreen(NictopScreen, Dialog[None]):
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         if self._report is None:
             return list(self.wrapped(self._sentence, cells, "dim" if self._in_progress else "bad"))
-        text = self.glyphs.encode(path_text(self._report, cells, self.glyphs))
+        text = self.glyphs.encode(path_text(self._report, cells, self.glyphs, findings_first=True))
         return [((line, "title" if line and not line.startswith(" ") else ""),) for line in text.splitlines()]
 
     def show_buttons(self, row: ButtonRow) -> None:
