@@ -32,7 +32,7 @@ from nictop.probe.traffic.path_test.packets import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
 IPV6_MTU_DISCOVER, IPV6_DONTFRAG = 23, 62
@@ -47,7 +47,7 @@ MAX_ERRORS = 8
 class Echo:
     """Packets of one protocol over one connected socket. Sizes are those of the whole IP packet."""
 
-    protocol = ""
+    protocol: Literal["icmp", "udp"]
     method = ""
     header_bytes = 0
     """Of IP and the protocol."""
@@ -119,7 +119,7 @@ class Echo:
 class IcmpEcho(Echo):
     """Echo requests. Raises OSError when neither kind of socket is allowed."""
 
-    protocol = "icmp"
+    protocol: Literal["icmp", "udp"] = "icmp"
 
     def __init__(self, source: Any, target: Any, cookie: bytes) -> None:
         """`source`, `target`: address tuples of the socket module."""
@@ -140,7 +140,7 @@ class IcmpEcho(Echo):
 class UdpEcho(Echo):
     """Datagrams to the listener of the other end."""
 
-    protocol = "udp"
+    protocol: Literal["icmp", "udp"] = "udp"
 
     def __init__(self, source: Any, target: Any, cookie: bytes) -> None:
         family = socket.AF_INET6 if len(target) == 4 else socket.AF_INET

@@ -148,7 +148,7 @@ def _measure(echo: Echo, count: int) -> PathReplies:
     if not answered:
         answered = bool(echo.receive(ANSWER_TIMEOUT - FIRST_INTERVAL))
     if not answered:
-        return PathReplies(_protocol(echo), echo.method, echo.count, (), tuple(echo.errors), echo.error)
+        return PathReplies(echo.protocol, echo.method, echo.count, (), tuple(echo.errors), echo.error)
     sent: dict[int, float] = {}
     rtts: dict[int, float] = {}
     begin = time.monotonic()
@@ -162,7 +162,7 @@ def _measure(echo: Echo, count: int) -> PathReplies:
     while len(rtts) < len(sent) and (left := end - time.monotonic()) > 0:
         _take(echo.receive(left), sent, rtts)
     in_order = tuple(rtts[sequence] for sequence in sent if sequence in rtts)
-    return PathReplies(_protocol(echo), echo.method, len(sent), in_order, tuple(echo.errors), echo.error)
+    return PathReplies(echo.protocol, echo.method, len(sent), in_order, tuple(echo.errors), echo.error)
 
 
 def _receive_until(echo: Echo, end: float, sent: dict[int, float], rtts: dict[int, float]) -> None:
@@ -174,10 +174,6 @@ def _take(answers: list[tuple[int, float]], sent: dict[int, float], rtts: dict[i
     for sequence, when in answers:
         if sequence in sent:
             rtts.setdefault(sequence, when - sent[sequence])
-
-
-def _protocol(echo: Echo) -> Any:
-    return echo.protocol
 
 
 def _search(echo: Echo, measured: PathReplies, limit: int, guesses: list[int], deadline: float) -> PathSize:
@@ -218,7 +214,7 @@ def _search(echo: Echo, measured: PathReplies, limit: int, guesses: list[int], d
         return False, too_big.mtu if too_big is not None else None
 
     largest = largest_passing(passes, smallest, limit, guesses)
-    return PathSize(_protocol(echo), limit, max(largest, answered), too_big, not expired)
+    return PathSize(echo.protocol, limit, max(largest, answered), too_big, not expired)
 
 
 def _connect(source: Any, target: Any) -> PathReplies:
