@@ -19,6 +19,7 @@ SUMMARIES = {
     "report": "write a report for a ticket (HTML or Markdown)",
     "metrics": "export counters and findings to Prometheus",
     "traffic": "traffic test: goodput, bottleneck, CPU cost",
+    "path": "path test between two hosts: ARP, RTT, MTU, firewall",
     "compare": "compare two saved results of traffic tests",
 }
 """Name of the command, which is that of its module → its line in ``nictop --help``."""

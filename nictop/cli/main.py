@@ -2,8 +2,8 @@
 
 stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
 nictop), 3 a host could not be reached, 70 a fault of nictop itself; for ``check`` also 1: findings at or above the
-threshold; for ``traffic`` also 4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: changes may
-remain.
+threshold; for ``path`` the same, and 4: a direction could not be tested; for ``traffic`` also 4: the run failed; for
+``fix`` and ``setup`` also 1: undone, and 4: changes may remain.
 """
 
 from __future__ import annotations

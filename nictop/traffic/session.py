@@ -7,16 +7,12 @@ and decide when it is stopped.
 from __future__ import annotations
 
 import asyncio
-import math
 import os
-import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from functools import partial
 
-from nictop.errors import HostUnreachable
-from nictop.hosts.session import HostSession, running, until
+from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import LOCAL, Host
 from nictop.traffic.experiment.events import ExperimentEnded, ExperimentEvent, StepEnded
 from nictop.traffic.experiment.experiment import Change, Experiment, prepare_experiment, run_experiment
@@ -25,6 +21,7 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory, save_run
 from nictop.traffic.run.events import Stage
 from nictop.traffic.run.host import RunHost
+from nictop.traffic.run.readings import wait_for_readings
 
 
 @dataclass(frozen=True)
@@ -86,10 +83,11 @@ class RunSession:
             self.hosts = hosts = {session.name: RunHost(session) for session in sessions}
             for host in hosts.values():
                 stack.callback(host.close)
-            async with aclosing(self._wait_for_readings()) as waiting:
+            ends = (self.request.client, self.request.server)
+            needed = [host for name, host in hosts.items() if self._timeout is not None or name in ends]
+            async with aclosing(wait_for_readings(needed, self._timeout)) as waiting:
                 async for stage in waiting:
                     yield stage
-            ends = (self.request.client, self.request.server)
             for name in self.request.observers:
                 if name in hosts and name not in ends and hosts[name].snapshot.counters is None:
                     del hosts[name]
@@ -110,28 +108,6 @@ class RunSession:
                         yield event
             finally:
                 self.is_running = False
-
-    async def _wait_for_readings(self) -> AsyncGenerator[Stage, None]:
-        """Ends once the hosts that are waited for have sent inventory and counters. Raises HostUnreachable."""
-        end = time.monotonic() + (math.inf if self._timeout is None else self._timeout)
-        ends = (self.request.client, self.request.server)
-        needed = [host.session for name, host in self.hosts.items() if self._timeout is not None or name in ends]
-        fatal = ("failed",) if self._timeout is None else ("lost", "failed")
-
-        def progress() -> list[tuple[str, bool]]:
-            return [(one.snapshot.state, one.has_readings) for one in needed]
-
-        def has_advanced(before: list[tuple[str, bool]]) -> bool:
-            return progress() != before
-
-        while waiting := [one for one in needed if not one.has_readings]:
-            for one in waiting:
-                if one.snapshot.state in fatal:
-                    raise HostUnreachable(f"{one.name}: {one.snapshot.message}")
-            name, advanced = waiting[0].name, partial(has_advanced, progress())
-            yield Stage("waiting", f"waiting for {name}: {waiting[0].snapshot.state}")
-            if not await until(needed, advanced, end - time.monotonic()):
-                raise HostUnreachable(f"{name}: no complete answer within {self._timeout:g} s")
 
 
 def _store(run: StoredRun) -> object:

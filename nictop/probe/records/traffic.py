@@ -5,41 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.path import PathListener, PathTest, TrafficPath
 from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or check one traffic generator, or look up a route. A probe replies with `TrafficLine`s of the same
-    id."""
+    """Start, stop or check one traffic generator, look up a route, or test the path to the other end. A probe replies
+    with `TrafficLine`s of the same id."""
 
     id: str
     """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path"]
+    action: Literal["check", "start", "stop", "path", "path_listen", "path_test"]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
-    route from `source` to `address` ("path")."""
+    route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
+    ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
     """Options of the generator without its name, role, port and address, which the probe adds. iperf3: only those
     allowed by `traffic.iperf3`; builtin: those of `traffic.builtin.options`."""
     port: int = 0
-    """1 to 65535. server: to listen at; client: to connect to."""
+    """1 to 65535. server, path_listen: to listen at; client, path_test: to connect to. path_listen: 0: any."""
     address: str | None = None
     """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
-    client: the server's; path: the other end's."""
+    client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400: the child is ended then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120): the child is ended then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
     """Seconds, 0.1 to 60."""
     source: str = ""
-    """path: the local address."""
+    """path, path_listen, path_test: the local address."""
     ifindex: int = 0
-    """path: the NIC that should receive packets from `address`; 0: unknown."""
+    """path, path_listen, path_test: the NIC that should receive packets from `address`; 0: unknown."""
     threads: bool = False
     """True: a "threads" line about once a second, of all processes of this host."""
+    cookie: str = ""
+    """path_listen, path_test: 32 hexadecimal digits that packets of this test contain."""
 
 
 @dataclass(frozen=True)
@@ -90,32 +94,6 @@ class TrafficTools:
     """Firewalls that may block a client; None: not reported by an older probe."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty: an iperf3 that hangs, fails or is another program."""
-
-
-@dataclass(frozen=True)
-class TrafficPath:
-    """The route of a host to an address, and whether it accepts packets from there. RTM_GETROUTE, RTM_GETNEIGH,
-    net.ipv4.conf.*.rp_filter."""
-
-    address: str
-    source: str
-    """As requested."""
-    route: str = ""
-    """Type of the route, as ip-route(8) names it: unicast, local, broadcast, multicast, unreachable, prohibit,
-    blackhole, throw; none: there is no route; "": unknown, or `source` is not an address of this host."""
-    ifindex: int | None = None
-    """Outgoing NIC."""
-    gateway: str | None = None
-    """None: on-link."""
-    neighbour: str = ""
-    """State of the gateway's or the address's entry in the neighbour table, as ip-neighbour(8) names it: reachable,
-    stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry; "": unknown."""
-    neighbour_address: str | None = None
-    """Its MAC address."""
-    rp_filter: int | None = None
-    """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or unknown."""
-    unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """Field of this record → why it is empty."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +173,19 @@ class TrafficLine:
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
-    kind: Literal["tools", "path", "started", "listening", "output", "sockets", "threads", "exit", "failed"]
+    kind: Literal[
+        "tools",
+        "path",
+        "path_listener",
+        "path_test",
+        "started",
+        "listening",
+        "output",
+        "sockets",
+        "threads",
+        "exit",
+        "failed",
+    ]
     text: str = ""
     """output: one line without line feed; failed: a sentence."""
     stream: Literal["stdout", "stderr"] | None = None
@@ -220,3 +210,5 @@ class TrafficLine:
     """threads: those of this host that used most CPU since the last reading, in descending order."""
     seconds: float | None = None
     """threads: since the last reading."""
+    path_listener: PathListener | None = None
+    path_test: PathTest | None = None

@@ -34,8 +34,13 @@ if TYPE_CHECKING:
 MAX_GENERATORS = 16
 """Generators at once, and lookups at once."""
 LOOKUP_TIMEOUT = 20.0
-"""Seconds for a child that answers a request in `LOOKUPS`."""
-LOOKUPS = {"check": ("tools", "check of the tools"), "path": ("path", "route lookup")}
+"""Seconds for a child that answers a request in `LOOKUPS`, unless the request has a deadline."""
+LOOKUPS = {
+    "check": ("tools", "check of the tools"),
+    "path": ("path", "route lookup"),
+    "path_listen": ("path_listener", "path test"),
+    "path_test": ("path_test", "path test"),
+}
 """Action → (kind and field of the answer, text for messages)."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
 """Output lines of one generator: as a burst, and sustained. 128 streams at 10 Hz in both directions print 2 600 lines a
@@ -191,12 +196,21 @@ class Generators:
                 from nictop.probe.traffic.tools import read_tools
 
                 write_answer(read_tools(self._proc))
-            else:
+            elif command.action == "path":
                 from nictop.probe.traffic.path import read_path
 
                 write_answer(read_path(command.address, command.source, command.ifindex, self._proc))
+            elif command.action == "path_listen":
+                from nictop.probe.traffic.path_test.listener import listen
 
-        self._lookups[command.id] = self._fork(command, look_up, [], LOOKUP_TIMEOUT, now)
+                listen(command, write_answer, self._proc)
+            else:
+                from nictop.probe.traffic.path_test.tester import test_path
+
+                write_answer(test_path(command))
+
+        deadline = command.deadline or LOOKUP_TIMEOUT
+        self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
 
     def _start(self, command: TrafficCommand, now: float) -> None:
         if command.id in self._running:
@@ -230,7 +244,7 @@ class Generators:
         return generator
 
     def _stop(self, name: str, now: float) -> None:
-        generator = self._running.get(name)
+        generator = self._running.get(name) or self._lookups.get(name)
         if generator is None:
             raise ValueError("no generator of this name is running")
         generator.child.terminate(now)
@@ -307,6 +321,8 @@ class Generators:
                 label = LOOKUPS[generator.command.action][1]
                 text = generator.error or f"{label} ended with status {status}, signal {number}"
                 self._send(name, "failed", now, text=text)
+            elif generator.command.action == "path_listen":
+                self._send(name, "exit", now, status=status, signal=number)
             return
         del self._running[name]
         if generator.started:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
+ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test")
+COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+MAX_PATH_TEST_SECONDS = 120.0
 MAX_DEADLINE_SECONDS = 86400.0
 """Seconds that a child may run."""
 MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
@@ -28,16 +31,18 @@ class TrafficCommand:
     def __init__(self, request: Mapping[str, object]) -> None:
         """Raises ValueError with a sentence."""
         self.id = request_id(request)
-        self.action = _one_of(request, "action", ("check", "start", "stop", "path"))
+        self.action = _one_of(request, "action", ACTIONS)
         self.role = self.generator = ""
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
-        self.source, self.ifindex = "", 0
+        self.source, self.ifindex, self.cookie = "", 0, ""
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
             self._check_start(request)
-        elif self.action == "path":
+        elif self.action in ("path", "path_listen", "path_test"):
             self._check_path(request)
+            if self.action != "path":
+                self._check_path_test(request)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
@@ -46,6 +51,16 @@ class TrafficCommand:
         if type(ifindex) is not int or not 0 <= ifindex < 1 << 31:
             raise ValueError("ifindex is not a number from 0 to 2147483647")
         self.address, self.source, self.ifindex = str(address), str(source), ifindex
+
+    def _check_path_test(self, request: Mapping[str, object]) -> None:
+        cookie, port = request.get("cookie"), request.get("port")
+        if not isinstance(cookie, str) or not COOKIE.fullmatch(cookie):
+            raise ValueError("cookie is not 32 hexadecimal digits")
+        lowest = 0 if self.action == "path_listen" else 1
+        if type(port) is not int or not lowest <= port < 65536:
+            raise ValueError(f"port is not a number from {lowest} to 65535")
+        self.cookie, self.port = cookie, port
+        self.deadline = _seconds(request, "deadline", MAX_PATH_TEST_SECONDS)
 
     def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))

@@ -101,10 +101,10 @@ def checked_host(host: HostFacts) -> CheckedHost:
 
 def check_json(hosts: Sequence[HostFacts], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()) -> str:
     """The document as indented ASCII JSON with a final newline."""
-    return json.dumps(check_document(hosts, diagnosis, unreachable), indent=2, default=_json_value) + "\n"
+    return json.dumps(check_document(hosts, diagnosis, unreachable), indent=2, default=json_value) + "\n"
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A step of a fix as text, any other record as its fields."""
     return str(value) if isinstance(value, Step) else {one.name: getattr(value, one.name) for one in fields(value)}
 
@@ -143,7 +143,7 @@ def check_text(
     lines = [part for host in hosts for part in wrap(checked_host_text(checked_host(host)), room)]
     lines += [part for host in unreachable for part in wrap(unreachable_host_text(host), room)]
     for finding in diagnosis.findings:
-        lines += ["", *_finding_lines(finding, room, len(hosts) > 1, glyphs)]
+        lines += ["", *finding_lines(finding, room, len(hosts) > 1, glyphs)]
     lines += ["", *wrap(_verdict(diagnosis, glyphs) if hosts else NO_HOST_ANSWERED, room)]
     lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -170,7 +170,8 @@ def _verdict(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
     return f"{verdict_text(diagnosis, glyphs=glyphs)[0]} ({checks_text(diagnosis)})"
 
 
-def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
+def finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
+    """A finding with its evidence and commands. `several`: with the name of its host."""
     mark = severity_mark(finding.severity, glyphs=glyphs)
     word = SEVERITY_LABELS[finding.severity].word
     title = headline(finding, several_hosts=several)

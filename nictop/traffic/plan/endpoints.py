@@ -19,6 +19,9 @@ from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.traffic.plan.quantities import quoted
 
+TRAFFIC_OPTIONS = {"client": "--client-", "server": "--server-"}
+PATH_OPTIONS = {"client": "--", "server": "--peer-"}
+"""Side → how its options begin on the command line."""
 MAX_LISTED_PAIRS = 8
 """Endpoint pairs or NICs in a hint."""
 MAX_LISTED_ADDRESSES = 4
@@ -45,12 +48,16 @@ class EndpointSelection(Protocol):
 
 
 def select_pair(
-    request: EndpointSelection, pairs: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]
+    request: EndpointSelection,
+    pairs: Sequence[EndpointPair],
+    snapshots: Mapping[str, Snapshot],
+    *,
+    options: Mapping[str, str] = TRAFFIC_OPTIONS,
 ) -> EndpointPair:
     """The pair that matches the request. If both ends are given explicitly, they need not share a subnet (the network
     of the pair is "" then). If only the IP version is open, IPv4 is used. `snapshots`: host → snapshot, of all watched
-    hosts. Raises NictopError if no pair or more than one matches."""
-    _check_names(request, snapshots)
+    hosts. `options`: of the command line, for the hint. Raises NictopError if no pair or more than one matches."""
+    _check_names(request, snapshots, options)
     candidates = [one for one in pairs if (one.client.host, one.server.host) == (request.client, request.server)]
     matching = [
         one
@@ -61,13 +68,15 @@ def select_pair(
     ]
     matching = matching or _explicit_pairs(request, snapshots)
     if not matching:
-        raise _no_match_error(request, candidates, snapshots)
+        raise _no_match_error(request, candidates, snapshots, options)
     ends = {(one.client.ifindex, one.server.ifindex) for one in matching}
     if len(ends) == 1 and len(matching) > 1:
         matching = [one for one in matching if _ip_version(one.server.address) == 4] or matching
     if len(matching) > 1:
         message = f"{len(matching)} paths from {clean(request.client)} to {clean(request.server)}"
-        raise NictopError(f"{message}: choose one", _pair_options(matching, snapshots, by_address=len(ends) == 1))
+        raise NictopError(
+            f"{message}: choose one", _pair_options(matching, snapshots, options, by_address=len(ends) == 1)
+        )
     return matching[0]
 
 
@@ -84,7 +93,7 @@ def updated_endpoint(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> E
     return Endpoint(endpoint.host, ifindexes[0], endpoint.address) if len(ifindexes) == 1 else endpoint
 
 
-def _check_names(request: EndpointSelection, snapshots: Mapping[str, Snapshot]) -> None:
+def _check_names(request: EndpointSelection, snapshots: Mapping[str, Snapshot], options: Mapping[str, str]) -> None:
     """Raise NictopError for hosts, NICs and addresses that do not exist."""
     for side, host, nic, address in (
         ("client", request.client, request.client_nic, request.client_address),
@@ -95,11 +104,11 @@ def _check_names(request: EndpointSelection, snapshots: Mapping[str, Snapshot]) 
             raise NictopError(f"{quoted(host)} is not watched", f"watched: {', '.join(map(clean, snapshots))}")
         links = snapshot.links.values()
         if nic and not any(_has_name(link, nic) for link in links):
-            raise NictopError(f"{clean(host)} has no NIC {quoted(nic)}", _nic_options(side, snapshot))
+            raise NictopError(f"{clean(host)} has no NIC {quoted(nic)}", _nic_options(options[side], snapshot))
         if address and _parse_address(address) is None:
-            raise NictopError(f"{quoted(address)} is not an IP address", _nic_options(side, snapshot))
+            raise NictopError(f"{quoted(address)} is not an IP address", _nic_options(options[side], snapshot))
         if address and not any(_has_address(link, address) for link in links):
-            raise NictopError(f"{clean(host)} has no address {quoted(address)}", _nic_options(side, snapshot))
+            raise NictopError(f"{clean(host)} has no address {quoted(address)}", _nic_options(options[side], snapshot))
 
 
 def _matches(endpoint: Endpoint, nic: str, address: str, snapshots: Mapping[str, Snapshot]) -> bool:
@@ -136,51 +145,60 @@ def _explicit_endpoints(snapshot: Snapshot, nic: str, address: str) -> list[Endp
 
 
 def _no_match_error(
-    request: EndpointSelection, candidates: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]
+    request: EndpointSelection,
+    candidates: Sequence[EndpointPair],
+    snapshots: Mapping[str, Snapshot],
+    options: Mapping[str, str],
 ) -> NictopError:
     names = f"{clean(request.client)} and {clean(request.server)}"
     if candidates:
         return NictopError(
             f"no path between {names} matches",
-            _pair_options(candidates, snapshots, by_address=request.ip_version is not None),
+            _pair_options(candidates, snapshots, options, by_address=request.ip_version is not None),
         )
     if request.client == request.server:
         return NictopError(
             f"{clean(request.client)} is client and server: give an address for each",
-            _nic_options("client", snapshots[request.client]),
+            _nic_options(options["client"], snapshots[request.client]),
         )
     if is_same_machine(snapshots[request.client], snapshots[request.server]):
         reason = f"{names} are the same machine (equal boot ID)"
     else:
         reason = f"{names} share no subnet"
-    both = (_nic_options("client", snapshots[request.client]), _nic_options("server", snapshots[request.server]))
+    both = (
+        _nic_options(options["client"], snapshots[request.client]),
+        _nic_options(options["server"], snapshots[request.server]),
+    )
     return NictopError(
         f"{reason}: give NIC or address of both ends (routers may be between them)", "; ".join(filter(None, both))
     )
 
 
-def _pair_options(pairs: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], *, by_address: bool) -> str:
+def _pair_options(
+    pairs: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], options: Mapping[str, str], *, by_address: bool
+) -> str:
     lines: dict[str, None] = {}
     for one in pairs:
-        options = []
+        words = []
         for side, endpoint in (("client", one.client), ("server", one.server)):
             link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
             if by_address or link is None:
-                options.append(f"--{side}-address {shell_quote(endpoint.address)}")
+                words.append(f"{options[side]}address {shell_quote(endpoint.address)}")
             else:
-                options.append(f"--{side}-nic {shell_quote(link.name)}")
-        lines[" ".join(options)] = None
+                words.append(f"{options[side]}nic {shell_quote(link.name)}")
+        lines[" ".join(words)] = None
     return _alternatives(tuple(lines))
 
 
-def _nic_options(side: str, snapshot: Snapshot) -> str:
-    """The NICs of a host that have an address, as options: ``--client-nic ens224 (192.0.2.1)``."""
+def _nic_options(option: str, snapshot: Snapshot) -> str:
+    """The NICs of a host that have an address, as options: ``--client-nic ens224 (192.0.2.1)``. `option`: its
+    beginning."""
     options = []
     for link in snapshot.links.values():
         known = [one.address for one in link.addresses if one.scope == "global"]
         if known:
             options.append(
-                f"--{side}-nic {shell_quote(link.name)} ({', '.join(map(clean, known[:MAX_LISTED_ADDRESSES]))})"
+                f"{option}nic {shell_quote(link.name)} ({', '.join(map(clean, known[:MAX_LISTED_ADDRESSES]))})"
             )
     return _alternatives(options) or f"{clean(snapshot.host)} has no NIC with an address"
 

@@ -269,11 +269,22 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
+        why_not = "no test path" if self.query_one(OfferTable).chosen is None else ""
+        why_not = "a test is running" if self.nictop.traffic.running else why_not
         entries = (
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),
+            MenuEntry("Test the path (ARP, RTT, MTU, firewall)", self.test_path, None, not why_not, why_not),
             MenuEntry("Start a self-test (two ends on this machine, no NIC)", self.start_self_test),
         )
         self.app.push_screen(MenuScreen("Traffic", entries))
+
+    def test_path(self) -> None:
+        """Test the chosen path without traffic."""
+        from nictop.tui.screens.traffic.path_test import PathTestScreen
+
+        row = self.query_one(OfferTable).chosen
+        if row is not None:
+            self.app.push_screen(PathTestScreen(row.offer))
 
     def toggle_everything(self) -> None:
         form = self.query_one(RunForm)

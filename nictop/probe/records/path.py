@@ -1,0 +1,140 @@
+"""The path between two watched hosts: the route of each end, and what a path test sent, got answered and received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nictop.probe.records.unreadable import Unreadable
+
+
+@dataclass(frozen=True)
+class TrafficPath:
+    """The route of a host to an address, and whether it accepts packets from there. RTM_GETROUTE, RTM_GETNEIGH,
+    net.ipv4.conf.*.rp_filter."""
+
+    address: str
+    source: str
+    """As requested."""
+    route: str = ""
+    """Type of the route, as ip-route(8) names it: unicast, local, broadcast, multicast, unreachable, prohibit,
+    blackhole, throw; none: there is no route; "": unknown, or `source` is not an address of this host."""
+    ifindex: int | None = None
+    """Outgoing NIC."""
+    gateway: str | None = None
+    """None: on-link."""
+    neighbour: str = ""
+    """State of the gateway's or the address's entry in the neighbour table, as ip-neighbour(8) names it: reachable,
+    stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry; "": unknown."""
+    neighbour_address: str | None = None
+    """Its MAC address."""
+    rp_filter: int | None = None
+    """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or unknown."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is empty."""
+
+
+@dataclass(frozen=True)
+class IcmpError:
+    """An ICMP or ICMPv6 error about a packet of the test, from the error queue of its socket (IP_RECVERR, ip(7))."""
+
+    type: int
+    code: int
+    source: str
+    """Address of its sender (SO_EE_OFFENDER): a router, the other end, or this host itself."""
+    mtu: int | None = None
+    """Bytes, next-hop MTU of "fragmentation needed" and "packet too big"; None: other errors, or not in the message."""
+
+
+@dataclass(frozen=True)
+class PathReplies:
+    """Packets of one protocol to the other end, and its answers."""
+
+    protocol: Literal["icmp", "udp", "tcp"]
+    """icmp: echo. udp: datagrams that the other probe answers. tcp: one connection to it."""
+    method: str = ""
+    """icmp: "datagram" (unprivileged ICMP socket) or "raw"."""
+    sent: int = 0
+    rtts: tuple[float, ...] = ()
+    """Seconds from sending to the answer, in the order of sending; one for each answer. tcp: duration of connect()."""
+    errors: tuple[IcmpError, ...] = ()
+    """Distinct ones, in the order of their arrival."""
+    error: str = ""
+    """Name of the errno of the first packet that could not be sent, or of connect(): ECONNREFUSED; "": none."""
+
+
+@dataclass(frozen=True)
+class PathSize:
+    """The largest packet that reaches the other end unfragmented, found by probing with DF set (IP_PMTUDISC_PROBE)."""
+
+    protocol: Literal["icmp", "udp"]
+    limit: int
+    """Bytes of the largest IP packet tried: the MTU of the outgoing NIC."""
+    largest: int | None = None
+    """Bytes of the largest IP packet that was answered; None: none was."""
+    too_big: IcmpError | None = None
+    """The "fragmentation needed" that was received; None: none was."""
+    complete: bool = True
+    """False: the time limit ended the search; `largest` may be too low."""
+
+
+@dataclass(frozen=True)
+class PathTest:
+    """What one end found out about the path to the other one."""
+
+    address: str
+    source: str
+    """As requested."""
+    port: int = 0
+    """Of the other probe, UDP and TCP."""
+    mtu: int | None = None
+    """Bytes, MTU of the outgoing NIC (SIOCGIFMTU)."""
+    resolved: str = ""
+    """Address whose MAC address was asked for: the other end or the gateway; "": not asked."""
+    macs: tuple[str, ...] | None = None
+    """MAC addresses that answered an ARP request or neighbour solicitation for `resolved`, in the order of their
+    answers; None: not asked, the reason is in `unreadable`."""
+    path: TrafficPath | None = None
+    """Route and neighbour after the test."""
+    replies: tuple[PathReplies, ...] = ()
+    sizes: tuple[PathSize, ...] = ()
+    seconds: float = 0.0
+    """Duration of the test."""
+    packets: int = 0
+    """Packets sent."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """icmp, macs → why it was not tested."""
+
+
+@dataclass(frozen=True)
+class ReceivedPackets:
+    """Packets of the test that one end received by one NIC."""
+
+    protocol: Literal["icmp", "udp", "tcp"]
+    ifindex: int
+    """IP_PKTINFO, or sll_ifindex of a packet socket."""
+    packets: int
+    largest: int
+    """Bytes of the largest IP packet."""
+    hop_limit: int | None = None
+    """Lowest TTL or hop limit of a received packet."""
+
+
+@dataclass(frozen=True)
+class PathListener:
+    """The other end of a path test: a UDP and a TCP socket that are open only during the test. Sent when they are open,
+    and again at the end."""
+
+    port: int
+    """Of both sockets."""
+    ended: bool = False
+    """True: the last line, with what was received."""
+    delivered: tuple[ReceivedPackets, ...] = ()
+    """Datagrams that the UDP socket received, by NIC."""
+    arrived: tuple[ReceivedPackets, ...] | None = None
+    """Packets that a packet socket received, before the host's firewall and rp_filter; None: the reason is in
+    `unreadable`."""
+    rp_filter_drops: int | None = None
+    """Increase of IPReversePathFilter in /proc/net/netstat during the test; None: IPv6, or unknown."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is empty."""

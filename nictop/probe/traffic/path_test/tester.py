@@ -1,0 +1,260 @@
+"""The tester of a path test: sends to the other end, and reports what was answered as `records.PathTest`.
+
+In this order: echo and round-trip times over ICMP and UDP, one TCP connection, the largest packet over ICMP and UDP,
+and which MAC addresses answer. At most `MAX_SECONDS` and about 2000 packets.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import struct
+import time
+
+from nictop.probe.kernel import errno_reasons
+from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
+from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
+from nictop.probe.traffic.path import read_path
+from nictop.probe.traffic.path_test.echo import Echo, IcmpEcho, UdpEcho
+from nictop.probe.traffic.path_test.icmp_errors import enable_errors, read_errors
+from nictop.probe.traffic.path_test.neighbours import answering_macs
+from nictop.probe.traffic.path_test.sizes import largest_passing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nictop.probe.traffic.requests import TrafficCommand
+
+MAX_SECONDS = 40.0
+"""Of the whole test; the searches end earlier with what they have found."""
+ECHO_COUNT, SECOND_ECHO_COUNT = 100, 20
+"""Packets for round-trip times: of ICMP, or of UDP without ICMP; of UDP with ICMP."""
+ECHO_INTERVAL = 0.01
+FIRST_COUNT, FIRST_INTERVAL = 5, 0.25
+"""Packets until the first answer, and seconds between them: without an answer no more are sent. Their round-trip times
+are not used, because they may contain the resolution of the MAC address."""
+ANSWER_TIMEOUT = 1.0
+"""Seconds for the last answer."""
+CONNECT_TIMEOUT = 2.5
+"""Seconds: one repetition of the SYN (after 1 s) is included."""
+SIZE_COPIES, SIZE_COPIES_WITH_LOSS = 3, 6
+"""Packets of each size."""
+COPY_INTERVAL = 0.01
+MIN_SIZE_TIMEOUT, MAX_SIZE_TIMEOUT = 0.2, 1.0
+"""Seconds to wait for the answer to a size: four times the longest round-trip time, within these."""
+ECHO_BYTES = 84
+"""Size of the IP packets for round-trip times over IPv4, as ping(8) sends; 104 over IPv6."""
+MAX_PACKET_BYTES = 65535
+SIOCGIFMTU = 0x8921
+IFREQ = struct.Struct("=16si20x")
+"""struct ifreq with an int."""
+PING_GROUPS = "/proc/sys/net/ipv4/ping_group_range"
+
+
+def test_path(command: TrafficCommand) -> PathTest:
+    """Raises OSError only if there is no UDP socket."""
+    began = time.monotonic()
+    unreadable: dict[str, Unreadable] = {}
+    path = read_path(command.address, command.source, command.ifindex)
+    mtu = _read_mtu(path.ifindex or command.ifindex)
+    deadline = began + MAX_SECONDS
+    source = socket_address(command.source, 0, command.ifindex)
+    echoes: list[Echo] = []
+    try:
+        try:
+            echoes.append(IcmpEcho(source, socket_address(command.address, 0, command.ifindex), cookie_of(command)))
+        except OSError as error:
+            unreadable["icmp"] = _why_no_icmp(error)
+        target = socket_address(command.address, command.port, command.ifindex)
+        refused = ""
+        try:
+            echoes.append(UdpEcho(source, target, cookie_of(command)))
+        except OSError as error:  # no route: connect(2) of UDP looks it up
+            refused = errno_reasons.name(error.errno or 0)
+        replies: list[PathReplies] = []
+        for echo in echoes:
+            is_first = not any(one.rtts for one in replies)
+            replies.append(_measure(echo, ECHO_COUNT if is_first else SECOND_ECHO_COUNT))
+        if len(replies) > 1 and not replies[0].rtts and replies[1].rtts:
+            # the MAC address may have been resolved meanwhile
+            replies[0] = _measure(echoes[0], ECHO_COUNT)
+        if refused:
+            replies.append(PathReplies("udp", error=refused))
+        replies.append(_connect(source, target))
+        sizes: list[PathSize] = []
+        for echo, measured in zip(echoes, replies):
+            if measured.rtts:
+                guesses = [one.largest for one in sizes if one.largest is not None]
+                sizes.append(_search(echo, measured, min(mtu or MAX_PACKET_BYTES, MAX_PACKET_BYTES), guesses, deadline))
+        packets = 1 + sum(echo.count for echo in echoes)
+    finally:
+        for echo in echoes:
+            echo.close()
+    path = read_path(command.address, command.source, command.ifindex)
+    macs, resolved = None, ""
+    if path.route == "unicast" and path.ifindex:
+        resolved = path.gateway or command.address
+        try:
+            macs = answering_macs(resolved, command.source.partition("%")[0], path.ifindex)
+        except OSError as error:
+            unreadable["macs"] = unreadable_from_error(error, "packet socket")
+        except ValueError as error:
+            unreadable["macs"] = Unreadable("not_offered", str(error))
+    return PathTest(
+        address=command.address,
+        source=command.source,
+        port=command.port,
+        mtu=mtu,
+        resolved=resolved,
+        macs=macs,
+        path=path,
+        replies=tuple(replies),
+        sizes=tuple(sizes),
+        seconds=time.monotonic() - began,
+        packets=packets,
+        unreadable=unreadable,
+    )
+
+
+def socket_address(address: str, port: int, ifindex: int) -> Any:
+    """Address tuple of the socket module; a link-local IPv6 address gets the NIC as its scope."""
+    number = address.partition("%")[0]
+    if ":" not in number:
+        return number, port
+    packed = socket.inet_pton(socket.AF_INET6, number)
+    is_link_local = packed[0] == 0xFE and packed[1] & 0xC0 == 0x80
+    return number, port, 0, ifindex if is_link_local else 0
+
+
+def cookie_of(command: TrafficCommand) -> bytes:
+    return bytes.fromhex(command.cookie)
+
+
+def _measure(echo: Echo, count: int) -> PathReplies:
+    """Round-trip times of `count` packets; without an answer to the first ones no more are sent."""
+    size = max(ECHO_BYTES, echo.header_bytes + 56)
+    answered = False
+    for _ in range(FIRST_COUNT):
+        echo.send(size)
+        end = time.monotonic() + FIRST_INTERVAL
+        while not answered and (left := end - time.monotonic()) > 0:
+            answered = bool(echo.receive(left))
+        if answered:
+            break
+    if not answered:
+        answered = bool(echo.receive(ANSWER_TIMEOUT - FIRST_INTERVAL))
+    if not answered:
+        return PathReplies(echo.protocol, echo.method, echo.count, (), tuple(echo.errors), echo.error)
+    sent: dict[int, float] = {}
+    rtts: dict[int, float] = {}
+    begin = time.monotonic()
+    for number in range(count):
+        now = time.monotonic()
+        sequence = echo.send(size)
+        if sequence is not None:
+            sent[sequence] = now
+        _receive_until(echo, begin + (number + 1) * ECHO_INTERVAL, sent, rtts)
+    end = time.monotonic() + ANSWER_TIMEOUT
+    while len(rtts) < len(sent) and (left := end - time.monotonic()) > 0:
+        _take(echo.receive(left), sent, rtts)
+    in_order = tuple(rtts[sequence] for sequence in sent if sequence in rtts)
+    return PathReplies(echo.protocol, echo.method, len(sent), in_order, tuple(echo.errors), echo.error)
+
+
+def _receive_until(echo: Echo, end: float, sent: dict[int, float], rtts: dict[int, float]) -> None:
+    while (left := end - time.monotonic()) > 0:
+        _take(echo.receive(left), sent, rtts)
+
+
+def _take(answers: list[tuple[int, float]], sent: dict[int, float], rtts: dict[int, float]) -> None:
+    for sequence, when in answers:
+        if sequence in sent:
+            rtts.setdefault(sequence, when - sent[sequence])
+
+
+def _search(echo: Echo, measured: PathReplies, limit: int, guesses: list[int], deadline: float) -> PathSize:
+    """The largest packet with DF that is answered."""
+    wait = min(MAX_SIZE_TIMEOUT, max(MIN_SIZE_TIMEOUT, 4 * max(measured.rtts)))
+    copies = SIZE_COPIES if len(measured.rtts) == measured.sent else SIZE_COPIES_WITH_LOSS
+    sizes: dict[int, int] = {}
+    answered = smallest = min(limit, max(ECHO_BYTES, echo.header_bytes + 56))
+    too_big = None
+    expired = False
+
+    def is_reported(size: int) -> bool:
+        """A router reported this size; the error about an earlier size may be late."""
+        return echo.too_big is not None and (echo.too_big.mtu is None or echo.too_big.mtu < size)
+
+    def passes(size: int) -> tuple[bool, int | None]:
+        nonlocal answered, too_big, expired
+        if answered >= size:
+            return True, None  # by a late answer
+        if time.monotonic() > deadline:
+            expired = True
+            return False, None
+        echo.too_big = None
+        end = 0.0
+        for copy in range(copies):
+            sequence = echo.send(size)
+            if sequence is None:
+                break  # EMSGSIZE: the route has a smaller MTU than its NIC
+            sizes[sequence] = size
+            end = time.monotonic() + (COPY_INTERVAL if copy < copies - 1 else wait)
+            while answered < size and not is_reported(size) and (left := end - time.monotonic()) > 0:
+                answered = max([answered, *(sizes.get(number, 0) for number, _ in echo.receive(left))])
+            if answered >= size or is_reported(size):
+                break
+        if answered >= size or not is_reported(size):
+            return answered >= size, None
+        too_big = echo.too_big
+        return False, too_big.mtu if too_big is not None else None
+
+    largest = largest_passing(passes, smallest, limit, guesses)
+    return PathSize(echo.protocol, limit, max(largest, answered), too_big, not expired)
+
+
+def _connect(source: Any, target: Any) -> PathReplies:
+    """One TCP connection, reset at its end, so that it leaves no socket in TIME-WAIT."""
+    family = socket.AF_INET6 if len(target) == 4 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        began = time.monotonic()
+        errors = []
+        try:
+            enable_errors(connection)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.bind(source)
+            connection.setblocking(False)
+            number = connection.connect_ex(target)
+            if number == errno.EINPROGRESS:
+                poll = select.poll()
+                poll.register(connection, select.POLLOUT)
+                is_done = bool(poll.poll(CONNECT_TIMEOUT * 1000))
+                number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if is_done else errno.ETIMEDOUT
+            errors = read_errors(connection)
+        except OSError as error:
+            number = error.errno or 0
+        if number:
+            return PathReplies("tcp", "", 1, (), tuple(errors), errno_reasons.name(number))
+        return PathReplies("tcp", "", 1, (time.monotonic() - began,), tuple(errors))
+
+
+def _why_no_icmp(error: OSError) -> Unreadable:
+    groups = read_text(PING_GROUPS)
+    found = unreadable_from_error(error, "ICMP socket")
+    if found.reason != "needs_root" or not isinstance(groups, str):
+        return found
+    return Unreadable("needs_root", f"net.ipv4.ping_group_range is {' '.join(groups.split())}")
+
+
+def _read_mtu(ifindex: int) -> int | None:
+    try:
+        name = os.fsencode(socket.if_indextoname(ifindex))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            reply = fcntl.ioctl(any_socket, SIOCGIFMTU, IFREQ.pack(name, 0))
+    except OSError:
+        return None
+    return int(IFREQ.unpack(reply)[1]) or None

@@ -1,0 +1,287 @@
+"""The result of a path test: text and JSON of ``nictop path``, and the JSON schema.
+
+Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a control sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from nictop import __version__
+from nictop.model.facts import clean, wrap
+from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import count_noun
+from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
+from nictop.report.findings.check import finding_lines, json_value
+from nictop.report.text_table import labelled_lines, layout_width
+from nictop.rules.finding import Finding, Severity
+from nictop.rules.wording import severity_counts, severity_counts_text
+from nictop.traffic.path.findings.sizes import best_size
+from nictop.traffic.path.findings.way import ANSWERS, PROTOCOL_NAMES
+from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
+from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
+
+LABEL_CELLS = 9
+INITIAL_HOP_LIMITS = (64, 128, 255)
+"""With which systems send; Linux: 64."""
+
+
+@dataclass(frozen=True)
+class PathProtocol:
+    """What came back for the packets of one protocol."""
+
+    protocol: str
+    """icmp, udp, tcp"""
+    outcome: OutcomeKind
+    source: str
+    """Address of the sender of the ICMP error; "": there was none."""
+    sent: int
+    answered: int
+    rtt_min: float | None
+    """Seconds; tcp: duration of connect()."""
+    rtt_median: float | None
+    rtt_p99: float | None
+
+
+@dataclass(frozen=True)
+class PathWay:
+    """One direction, with what follows from it."""
+
+    sender: str
+    receiver: str
+    failure: str
+    """Why it was not tested; "": it was."""
+    protocols: tuple[PathProtocol, ...]
+    largest_packet: int | None
+    """Bytes of the largest IP packet that passes unfragmented; null: not known."""
+    mtu: int | None
+    """Of the sender's outgoing NIC."""
+    too_big_from: str
+    """Address that sent ICMP "fragmentation needed"; "": none did."""
+    routers: int | None
+    """Between both ends, from TTL or hop limit; null: no packet was received."""
+
+
+@dataclass(frozen=True)
+class PathDocument:
+    """What ``nictop path --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    ways: tuple[PathWay, ...]
+    """There and back."""
+    counts: dict[Severity, int]
+    """Findings by severity."""
+    findings: tuple[Finding, ...]
+    """Worst first."""
+    result: PathResult
+    """All that was measured."""
+
+
+def path_document(report: PathReport) -> PathDocument:
+    ways = tuple(map(_way, report.result.directions))
+    return PathDocument(__version__, ways, severity_counts(report.findings), report.findings, report.result)
+
+
+def path_json(report: PathReport) -> str:
+    """The document as indented ASCII JSON with a final newline."""
+    return json.dumps(path_document(report), indent=2, default=json_value) + "\n"
+
+
+def path_schema() -> str:
+    """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(msgspec.json.schema(PathDocument, schema_hook=lambda _: {"type": "string"}))  # `Step`
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _way(direction: PathDirection) -> PathWay:
+    test = direction.test
+    size = best_size(test) if test is not None else None
+    return PathWay(
+        sender=direction.sender.host,
+        receiver=direction.receiver.host,
+        failure=direction.failure,
+        protocols=tuple(_protocol(test, one) for one in test.replies) if test is not None else (),
+        largest_packet=size.largest if size is not None else None,
+        mtu=test.mtu if test is not None else None,
+        too_big_from=size.too_big.source if size is not None and size.too_big is not None else "",
+        routers=router_count(direction),
+    )
+
+
+def _protocol(test: PathTest, replies: PathReplies) -> PathProtocol:
+    outcome, times = outcome_of(test, replies.protocol), round_trips(replies)
+    return PathProtocol(
+        replies.protocol,
+        outcome.kind,
+        outcome.source,
+        replies.sent,
+        len(replies.rtts),
+        times.minimum if times is not None else None,
+        times.median if times is not None else None,
+        times.p99 if times is not None else None,
+    )
+
+
+def router_count(direction: PathDirection) -> int | None:
+    """Routers on the way, as the receiver saw it; None: it received nothing."""
+    listener = direction.listener
+    received = (*listener.delivered, *(listener.arrived or ())) if listener is not None else ()
+    limits = [one.hop_limit for one in received if one.hop_limit is not None]
+    if not limits:
+        return None
+    return next((initial - min(limits) for initial in INITIAL_HOP_LIMITS if min(limits) <= initial), None)
+
+
+# ------------------------------------------------------------------------------------------------------------- text
+
+_labelled = partial(labelled_lines, label_cells=LABEL_CELLS, indent=2)
+
+
+def path_text(report: PathReport, room: int, glyphs: Glyphs = UNICODE, *, findings_first: bool = False) -> str:
+    """Both directions, and the findings with their commands; at most `room` cells (40 to 200) per line unless a word of
+    a command is wider, with a final newline. The caller encodes the text (`Glyphs.encode`)."""
+    room = layout_width(room)
+    first, second = (direction.sender for direction in report.result.directions)
+    lines = list(wrap(f"{_end_text(first)} ↔ {_end_text(second)}", room))
+    measured, found = [], []
+    for direction in report.result.directions:
+        measured += ["", *_direction_lines(direction, room)]
+    for finding in report.findings:
+        found += ["", *finding_lines(finding, room, True, glyphs)]
+    verdict = severity_counts_text(report.findings) or f"{glyphs.passed} No problems found"
+    if any(direction.failure for direction in report.result.directions):
+        verdict = severity_counts_text(report.findings) or "incomplete"
+    lines += ["", verdict, *found, *measured] if findings_first else [*measured, *found, "", verdict]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _end_text(end: PathEnd) -> str:
+    return " ".join(clean(part) for part in (end.host, end.nic, end.address) if part)
+
+
+def _direction_lines(direction: PathDirection, room: int) -> Iterator[str]:
+    yield from wrap(f"{clean(direction.sender.host)} → {clean(direction.receiver.host)}", room)
+    test = direction.test
+    if test is None:
+        yield from _labelled("failed", clean(direction.failure), room)
+        return
+    yield from _labelled("route", _route_text(direction, test), room)
+    yield from _labelled("neighbour", _neighbour_text(test), room)
+    yield from _labelled("received", _received_text(direction), room)
+    if "icmp" in test.unreadable:
+        yield from _labelled("ICMP echo", f"not tested: {_reason(test.unreadable['icmp'])}; UDP is used", room)
+    for replies in test.replies:
+        port = "" if replies.protocol == "icmp" else f"port {test.port}: "
+        yield from _labelled(PROTOCOL_NAMES[replies.protocol], port + _replies_text(test, replies), room)
+    for number, text in enumerate(_size_texts(test)):
+        yield from _labelled("" if number else "largest", text, room)
+
+
+def _route_text(direction: PathDirection, test: PathTest) -> str:
+    path = test.path
+    if path is None or not path.route:
+        return "unknown"
+    if path.route != "unicast":
+        texts = {"none": "none", "local": "local, by no NIC"}
+        return texts.get(path.route, f"of type {path.route}: nothing is sent")
+    nic = f"by {_nic_name(direction.sender, path.ifindex)}"
+    parts = [f"via {clean(path.gateway)}" if path.gateway is not None else "on-link", nic]
+    if test.mtu is not None:
+        parts.append(f"MTU {test.mtu}")
+    return ", ".join(parts)
+
+
+def _nic_name(end: PathEnd, ifindex: int | None) -> str:
+    name = end.nics.get(ifindex or 0)
+    return clean(name) if name else f"ifindex {ifindex}"
+
+
+def _neighbour_text(test: PathTest) -> str:
+    path = test.path
+    if path is None or path.route != "unicast" or path.neighbour in ("", "none"):
+        state = "none"
+    else:
+        state = f"{path.neighbour_address or 'no MAC address'} ({path.neighbour})"
+    if test.macs is None:
+        reason = test.unreadable.get("macs")
+        return f"{state}; who else answers: {_reason(reason) if reason is not None else 'not tested'}"
+    kind = "neighbour discovery" if ":" in test.address else "ARP"
+    if not test.macs:
+        return f"{state}; nobody answers {kind}"
+    if test.macs == (path.neighbour_address if path is not None else None,):
+        return f"{state}; no other MAC address answers {kind}"
+    return f"{state}; {count_noun(len(test.macs), 'MAC address', 'MAC addresses')} for {kind}: {', '.join(test.macs)}"
+
+
+def _received_text(direction: PathDirection) -> str:
+    listener = direction.listener
+    if listener is None or not listener.ended:
+        return "unknown"
+    received = listener.arrived if listener.arrived is not None else listener.delivered
+    names = dict.fromkeys(_nic_name(direction.receiver, one.ifindex) for one in received)
+    parts = [f"by {' and '.join(names)}" if names else "nothing"]
+    routers = router_count(direction)
+    if routers is not None:
+        parts.append("no router between" if routers == 0 else f"{routers} router{'s' * (routers > 1)} between")
+    if listener.rp_filter_drops:
+        parts.append(f"{listener.rp_filter_drops} packets dropped by rp_filter")
+    if "arrived" in listener.unreadable:
+        parts.append(f"packets that its firewall drops: {_reason(listener.unreadable['arrived'])}")
+    return ", ".join(parts)
+
+
+def _replies_text(test: PathTest, replies: PathReplies) -> str:
+    outcome, times = outcome_of(test, replies.protocol), round_trips(replies)
+    if times is None:
+        return _outcome_text(outcome)
+    if replies.protocol == "tcp":
+        return f"connected in {units.duration(times.minimum)}"
+    return (
+        f"{len(replies.rtts)} of {replies.sent} answered, RTT min {units.duration(times.minimum)}, median "
+        f"{units.duration(times.median)}, p99 {units.duration(times.p99)}"
+    )
+
+
+def _outcome_text(outcome: Outcome) -> str:
+    if outcome.kind == "no_neighbour":
+        return ANSWERS[outcome.kind]
+    by = f" by {outcome.source}" if outcome.source else ""
+    detail = f" ({outcome.detail})" if outcome.detail else ""
+    return f"{ANSWERS.get(outcome.kind, outcome.kind)}{by}{detail}"
+
+
+def _size_texts(test: PathTest) -> Iterator[str]:
+    by_text: dict[str, list[str]] = {}
+    for size in test.sizes:
+        by_text.setdefault(_size_text(size), []).append(PROTOCOL_NAMES[size.protocol].partition(" ")[0])
+    for text, names in by_text.items():
+        yield text.format(" and ".join(names))
+    if not test.sizes:
+        yield "not tested: nothing is answered"
+
+
+def _size_text(size: PathSize) -> str:
+    """With ``{}`` for the protocols."""
+    text = f"{size.largest} bytes ({{}}, DF set)"
+    if size.largest is not None and size.largest < size.limit:
+        if size.too_big is None:
+            text += '; larger packets vanish, no ICMP "fragmentation needed"'
+        else:
+            mtu = f" (MTU {size.too_big.mtu})" if size.too_big.mtu is not None else ""
+            text += f'; ICMP "fragmentation needed" from {clean(size.too_big.source)}{mtu}'
+    return text if size.complete else f"{text}; search not finished"
+
+
+def _reason(reason: Unreadable) -> str:
+    """``needs root (net.ipv4.ping_group_range is 1 0)``"""
+    detail = f" ({clean(reason.detail)})" if reason.detail else ""
+    return f"needs root{detail}" if reason.reason == "needs_root" else f"not available{detail}"

@@ -1,0 +1,1 @@
+"""Findings of a path test: `findings` calls the other modules, one for each kind of cause, with a `way.Way`."""

@@ -1,0 +1,96 @@
+"""Who answers for the address of the other end: duplicate addresses and ARP flux. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import sysctl_fixes
+from nictop.traffic.path.findings.way import Way, path_finding
+
+
+def neighbour_findings(way: Way) -> Iterator[Finding]:
+    """More than one MAC address, or that of another NIC, answers for the address."""
+    test, link = way.test, way.link
+    path = test.path
+    if link is None or path is None:
+        return
+    macs = test.macs if test.macs is not None else (path.neighbour_address,) if path.neighbour_address else ()
+    owners = {mac: _owners(way, mac) for mac in macs if mac is not None}
+    evidence = tuple(
+        Evidence(
+            f"{test.resolved or way.receiver.address} answered by",
+            f"{mac} ({', '.join(f'{host} {name}' for host, name in found) or 'not a watched NIC'})",
+            "ARP" if ":" not in way.receiver.address else "neighbour discovery",
+        )
+        for mac, found in owners.items()
+    )
+    is_peers = {mac: any(host == way.receiver.host for host, _ in found) for mac, found in owners.items()}
+    address = test.resolved or way.receiver.address
+    if len(owners) > 1 and not (way.gateway is None and all(is_peers.values())):
+        yield path_finding(
+            "path_duplicate_address",
+            "critical",
+            way.host,
+            link,
+            f"duplicate address {address}: {len(owners)} MAC addresses answer",
+            evidence=evidence,
+            why="Which host receives the packets is chance, and changes when the neighbour entry expires. Connections "
+            "hang or are reset.",
+            fixes=(
+                Fix(
+                    "peer",
+                    "Give one of them another address",
+                    (),
+                    note="Find the other host: the port of its MAC address is in the forwarding table of the bridge "
+                    "or switch (bridge fdb show).",
+                ),
+                Fix(
+                    "here",
+                    "Show who is used now, and ask again afterwards",
+                    (
+                        command("ip", "neighbour", "show", "to", address),
+                        command("ip", "neighbour", "flush", "to", address, "dev", link.name),
+                    ),
+                    persistent=None,
+                ),
+            ),
+        )
+    elif not way.receiver.mac or way.gateway is not None or path.ifindex != way.sender.ifindex:
+        return
+    elif owners and all(is_peers.values()) and tuple(owners) != (way.receiver.mac,):
+        yield path_finding(
+            "path_arp_flux",
+            "warning",
+            way.peer,
+            way.peer.snapshot.links.get(way.receiver.ifindex or 0),
+            f"ARP flux: {way.receiver.address} is answered by other NICs of this host",
+            evidence=evidence,
+            why="Packets for this address come in by a NIC that does not have it: the wrong NIC carries the traffic, "
+            "and rp_filter may drop it.",
+            fixes=(
+                *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_ignore", 1),
+                *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_announce", 2),
+            )
+            if ":" not in way.receiver.address
+            else (),
+        )
+    elif any(found and not is_peers[mac] for mac, found in owners.items()):
+        yield path_finding(
+            "path_duplicate_address",
+            "critical",
+            way.host,
+            link,
+            f"{address} of {way.receiver.host} is answered by another host",
+            evidence=evidence,
+            why=f"Packets for {way.receiver.host} go to another host: both have the address, or the other one answers "
+            "for it (proxy ARP).",
+            fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
+        )
+
+
+def _owners(way: Way, mac: str) -> list[tuple[str, str]]:
+    """(host, NIC) of both ends with this MAC address."""
+    ends = {way.host.name: way.host, way.peer.name: way.peer}
+    return [(name, link.name) for name, host in ends.items() for link in host.links if link.address == mac]

@@ -1,0 +1,146 @@
+"""Text and JSON of ``nictop path``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from nictop.model.text.glyphs import ASCII
+from nictop.probe.records import (
+    IcmpError,
+    PathListener,
+    PathReplies,
+    PathSize,
+    PathTest,
+    ReceivedPackets,
+    TrafficPath,
+    Unreadable,
+)
+from nictop.report.path import PathDocument, path_json, path_schema, path_text
+from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
+from tests.cli.commands.test_report import check as matches_schema
+from tests.support.findings import finding
+
+HOSTILE = "ev\x1b[2J\u202eil"
+A = PathEnd("vm1", "ens3", 3, "192.0.2.1", "52:54:00:00:00:01", 1500, root=True, nics={3: "ens3"})
+B = PathEnd("vm2", "ens4", 4, "192.0.2.2", "52:54:00:00:00:02", 1500, root=False, nics={4: "ens4", 5: "ens5"})
+ROUTE = TrafficPath("192.0.2.2", "192.0.2.1", "unicast", 3, None, "reachable", "52:54:00:00:00:02")
+TEST = PathTest(
+    address="192.0.2.2",
+    source="192.0.2.1",
+    port=5201,
+    mtu=1500,
+    resolved="192.0.2.2",
+    macs=("52:54:00:00:00:02",),
+    path=ROUTE,
+    replies=(
+        PathReplies("icmp", "raw", 100, (0.0002, 0.0003, 0.0009)),
+        PathReplies("udp", "", 5, (), (IcmpError(3, 13, "192.0.2.254"),)),
+        PathReplies("tcp", "", 1, (0.0004,)),
+    ),
+    sizes=(PathSize("icmp", 1500, 1400),),
+)
+LISTENER = PathListener(
+    5201,
+    ended=True,
+    arrived=(ReceivedPackets("icmp", 4, 110, 1400, 63),),
+    rp_filter_drops=3,
+)
+BACK = PathDirection(B, A, failure="vm2: no answer")
+REPORT = PathReport(PathResult(1.0, "", 5201, (PathDirection(A, B, TEST, LISTENER), BACK)), ())
+
+
+def test_text() -> None:
+    assert path_text(REPORT, 80).splitlines() == [
+        "vm1 ens3 192.0.2.1 ↔ vm2 ens4 192.0.2.2",
+        "",
+        "vm1 → vm2",
+        "  route     on-link, by ens3, MTU 1500",
+        "  neighbour 52:54:00:00:00:02 (reachable); no other MAC address answers ARP",
+        "  received  by ens4, 1 router between, 3 packets dropped by rp_filter",
+        "  ICMP echo 3 of 100 answered, RTT min 200 µs, median 300 µs, p99 900 µs",
+        "  UDP       port 5201: prohibited by 192.0.2.254 (ICMP administratively",
+        "            prohibited)",
+        "  TCP       port 5201: connected in 400 µs",
+        '  largest   1400 bytes (ICMP, DF set); larger packets vanish, no ICMP',
+        '            "fragmentation needed"',
+        "",
+        "vm2 → vm1",
+        "  failed    vm2: no answer",
+        "",
+        "incomplete",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        (
+            {"path": replace(ROUTE, gateway="192.0.2.254"), "mtu": None},
+            "  route     via 192.0.2.254, by ens3",
+        ),
+        ({"path": replace(ROUTE, route="prohibit")}, "  route     of type prohibit: nothing is sent"),
+        ({"path": replace(ROUTE, neighbour="failed", neighbour_address=None), "macs": ()},
+         "  neighbour no MAC address (failed); nobody answers ARP"),
+        ({"macs": ("52:54:00:00:00:02", "52:54:00:00:00:09")},
+         "  neighbour 52:54:00:00:00:02 (reachable); 2 MAC addresses for ARP: 52:54:00:00:00:02, 52:54:00:00:00:09"),
+        ({"macs": None, "unreadable": {"macs": Unreadable("needs_root", "packet socket: EPERM")}},
+         "  neighbour 52:54:00:00:00:02 (reachable); who else answers: needs root (packet socket: EPERM)"),
+        ({"unreadable": {"icmp": Unreadable("needs_root", "net.ipv4.ping_group_range is 1 0")}},
+         "  ICMP echo not tested: needs root (net.ipv4.ping_group_range is 1 0); UDP is used"),
+        ({"sizes": (PathSize("udp", 1500, 1400, IcmpError(3, 4, "192.0.2.254", 1400)),)},
+         '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from 192.0.2.254 (MTU 1400)'),
+        ({"sizes": (PathSize("udp", 9000, 4000, complete=False),)},
+         '  largest   4000 bytes (UDP, DF set); larger packets vanish, no ICMP "fragmentation needed"; search not '
+         "finished"),
+        ({"sizes": ()}, "  largest   not tested: nothing is answered"),
+    ],
+)  # fmt: skip
+def test_lines(changed: dict[str, object], line: str) -> None:
+    direction = PathDirection(A, B, replace(TEST, **changed), LISTENER)  # type: ignore[arg-type]
+    report = replace(REPORT, result=replace(REPORT.result, directions=(direction, BACK)))
+    assert line in path_text(report, 160).splitlines()
+
+
+def test_json_matches_its_schema() -> None:
+    report = replace(REPORT, findings=(finding(host="vm1"),))
+    text = path_json(report)
+    schema = json.loads(path_schema())
+    assert text.isascii()
+    matches_schema(json.loads(text), schema, schema["$defs"])
+    way = json.loads(text)["ways"][0]
+    assert (way["largest_packet"], way["mtu"], way["too_big_from"], way["routers"]) == (1400, 1500, "", 1)
+    assert way["protocols"][1] == {
+        "protocol": "udp",
+        "outcome": "prohibited",
+        "source": "192.0.2.254",
+        "sent": 5,
+        "answered": 0,
+        "rtt_min": None,
+        "rtt_median": None,
+        "rtt_p99": None,
+    }
+    assert msgspec.json.schema(PathDocument, schema_hook=lambda _: {"type": "string"})["$ref"] == schema["$ref"]
+
+
+def test_hostile_texts() -> None:
+    """Nothing that a host sent reaches the terminal as a control sequence."""
+    test = replace(
+        TEST,
+        path=replace(ROUTE, gateway=HOSTILE, neighbour=HOSTILE, neighbour_address=HOSTILE),
+        macs=(HOSTILE, HOSTILE),
+        replies=(PathReplies("udp", HOSTILE, 1, (), (IcmpError(3, 3, HOSTILE),)), PathReplies("tcp", error=HOSTILE)),
+        sizes=(PathSize("udp", 1500, 1400, IcmpError(3, 4, HOSTILE, 1)),),
+        unreadable={"icmp": Unreadable("needs_root", HOSTILE)},
+    )
+    end = replace(A, host=HOSTILE, nic=HOSTILE, nics={3: HOSTILE})
+    direction = PathDirection(end, end, test, LISTENER)
+    report = PathReport(
+        replace(REPORT.result, directions=(direction, replace(direction, test=None, failure=HOSTILE))), ()
+    )
+    for text in (path_text(report, 80), path_json(report), ASCII.encode(path_text(report, 80))):
+        assert "\x1b" not in text and "\u202e" not in text
+    assert ASCII.encode(path_text(report, 80)).isascii()

@@ -1,0 +1,136 @@
+"""Findings of a path test that are hard to produce with real links; the others are in `test_real_paths`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.probe.records import (
+    IcmpError,
+    PathListener,
+    PathReplies,
+    PathSize,
+    PathTest,
+    ReceivedPackets,
+    TrafficPath,
+)
+from nictop.rules.finding import Finding
+from nictop.rules.host import HostFacts
+from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
+from tests.support.rule_cases import host_facts
+
+NIC, MAC = "enp1s0", {"a": "52:54:00:00:00:01", "b": "52:54:00:00:00:02"}
+ADDRESS = {"a": "192.0.2.10", "b": "192.0.2.11"}
+
+
+def facts_of(name: str) -> HostFacts:
+    """A host with one NIC."""
+    snapshot = host_facts({"base": "kvm-guest"}).snapshot
+    links = {2: replace(snapshot.links[2], address=MAC[name])}
+    return HostFacts(replace(snapshot, host=name, links=links))
+
+
+FACTS = {name: facts_of(name) for name in "ab"}
+ENDS = {name: PathEnd(name, NIC, 2, ADDRESS[name], MAC[name], 1500, root=True, nics={2: NIC}) for name in "ab"}
+
+
+def healthy(sender: str, receiver: str, **changed: object) -> PathDirection:
+    """A direction in which everything is answered, but for what is changed in its test."""
+    there = ADDRESS[receiver]
+    test = PathTest(
+        address=there,
+        source=ADDRESS[sender],
+        port=40000,
+        mtu=1500,
+        resolved=there,
+        macs=(MAC[receiver],),
+        path=TrafficPath(there, ADDRESS[sender], "unicast", 2, None, "reachable", MAC[receiver]),
+        replies=(
+            PathReplies("icmp", "raw", 100, (0.001,) * 100),
+            PathReplies("udp", "", 20, (0.001,) * 20),
+            PathReplies("tcp", "", 1, (0.001,)),
+        ),
+        sizes=(PathSize("icmp", 1500, 1500), PathSize("udp", 1500, 1500)),
+    )
+    arrived = tuple(ReceivedPackets(one, 2, 20, 1500, 64) for one in ("icmp", "udp", "tcp"))
+    listener = PathListener(40000, ended=True, delivered=arrived[1:2], arrived=arrived, rp_filter_drops=0)
+    return PathDirection(ENDS[sender], ENDS[receiver], replace(test, **changed), listener)  # type: ignore[arg-type]
+
+
+def found(there: PathDirection, *, port: int = 0) -> tuple[Finding, ...]:
+    return path_findings(PathResult(1.0, "", port, (there, healthy("b", "a"))), FACTS)
+
+
+def test_healthy_path_has_none() -> None:
+    assert found(healthy("a", "b")) == ()
+
+
+def test_loss() -> None:
+    replies = (PathReplies("icmp", "raw", 100, (0.001,) * 93), PathReplies("udp", "", 20, (0.001,) * 20))
+    (one,) = found(healthy("a", "b", replies=replies))
+    assert (one.rule, one.severity, one.host) == ("path_loss", "warning", "a")
+    assert one.title == "packet loss to b or back: 7 of 100 ICMP echo packets unanswered"
+    assert found(healthy("a", "b", replies=(replace(replies[0], rtts=(0.001,) * 99),))) == (), "one may be chance"
+
+
+def test_another_host_answers() -> None:
+    """The only MAC address is that of the sender's own NIC, by proxy ARP: not of the receiver."""
+    (one,) = found(healthy("a", "b", macs=(MAC["a"],)))
+    assert (one.rule, one.severity) == ("path_duplicate_address", "critical")
+    assert one.title == "192.0.2.11 of b is answered by another host"
+    assert found(healthy("a", "b", macs=("02:00:00:00:00:99",))) == (), "a network that answers for all, as in clouds"
+
+
+def test_two_answers_for_the_gateway() -> None:
+    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "reachable", "02:00:00:00:00:01")
+    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    (one,) = found(healthy("a", "b", path=path, resolved="192.0.2.1", macs=macs))
+    assert one.title == "duplicate address 192.0.2.1: 2 MAC addresses answer"
+    assert str(one.fixes[1].commands[0]) == "ip neighbour show to 192.0.2.1"
+
+
+def test_router_reports_a_larger_mtu_than_passes() -> None:
+    """A black hole behind it."""
+    size = PathSize("udp", 1500, 1380, IcmpError(3, 4, "192.0.2.1", 1400))
+    (one,) = found(healthy("a", "b", sizes=(size,)))
+    assert one.rule == "path_mtu_black_hole"
+    assert one.evidence[1].value == "from 192.0.2.1, MTU 1400"
+
+
+@pytest.mark.parametrize(
+    "size", [PathSize("udp", 1500, 1380, complete=False), PathSize("udp", 1500, None), PathSize("udp", 1500, 1500)]
+)
+def test_size_that_is_not_known_is_no_finding(size: PathSize) -> None:
+    assert found(healthy("a", "b", sizes=(size,))) == ()
+
+
+def test_unanswered_without_root_on_the_receiver() -> None:
+    """It is not known whether anything arrives, and that is said."""
+    replies = (PathReplies("icmp", "raw", 5), PathReplies("udp", "", 5), PathReplies("tcp", "", 1, error="ETIMEDOUT"))
+    direction = healthy("a", "b", replies=replies, sizes=())
+    (one,) = found(replace(direction, listener=PathListener(40000, ended=True)))
+    assert (one.rule, one.severity, one.host) == ("path_no_answer", "critical", "a")
+    assert one.title == "no answer from 192.0.2.11 (b); whether packets reach it is only visible as root there"
+
+
+@pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])
+def test_firewall_between_the_hosts(port: int, severity: str) -> None:
+    """UDP does not arrive, and nobody says so; or a router prohibits it."""
+    icmp, _, tcp = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    direction = healthy("a", "b", replies=(icmp, PathReplies("udp", "", 5), tcp), sizes=())
+    seen = (ReceivedPackets("icmp", 2, 20, 84, 64), ReceivedPackets("tcp", 2, 3, 60, 64))
+    listener = PathListener(40000, ended=True, arrived=seen)
+    (one,) = found(replace(direction, listener=listener), port=port)
+    assert (one.rule, one.severity, one.host) == ("path_firewall", severity, "a")
+    assert one.title == "a firewall between the hosts drops UDP port 40000 to b"
+    prohibited = PathReplies("udp", "", 5, (), (IcmpError(3, 13, "192.0.2.1"),))
+    direction = healthy("a", "b", replies=(icmp, prohibited, tcp), sizes=())
+    (one,) = found(replace(direction, listener=listener), port=port)
+    assert one.title == "the firewall of 192.0.2.1 prohibits UDP port 40000 to b"
+
+
+def test_direction_that_was_not_tested() -> None:
+    direction = PathDirection(ENDS["a"], ENDS["b"], failure="b: no answer")
+    assert path_findings(PathResult(1.0, "", 0, (direction, healthy("b", "a"))), FACTS) == ()

@@ -1,0 +1,52 @@
+"""The path test of the traffic form: progress, result, again, closed while it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.tui.screens.traffic.path_test import PathTestScreen
+from tests.support.namespaces import why_no_namespaces
+from tests.support.screen import NARROW
+from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
+from tests.traffic.pair import WIRE
+
+pytestmark = pytest.mark.skipif(why_no_namespaces() is not None, reason=why_no_namespaces() or "")
+
+
+async def open_path_test(screen: ScreenWithTraffic) -> None:
+    await screen.open_form()
+    await screen.press("o", "down", "enter")
+    await screen.until(lambda: isinstance(screen.app.screen, PathTestScreen))
+
+
+async def until_tested(screen: ScreenWithTraffic) -> str:
+    await screen.until(lambda: "problems" in screen.text("#dialog-text") or "warning" in screen.text("#dialog-text"))
+    return screen.text("#dialog-text")
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+async def test_result_and_again(glyphs: Glyphs) -> None:
+    async with two_hosts(NARROW, glyphs=glyphs) as screen:
+        await open_path_test(screen)
+        text = await until_tested(screen)
+        first = f"a {WIRE} 198.18.0.1 ↔ b {WIRE} 198.18.0.2"
+        assert text.splitlines()[0] == glyphs.encode(first) and "No problems found" in text
+        assert "\n  route     on-link, by " in text and (not glyphs.is_ascii or text.isascii())
+        screen.spaces["b"].run(["ip", "link", "set", WIRE, "mtu", "1400"])
+        session = screen.nictop.hosts.by_name["b"]
+        await screen.until(lambda: 1400 in [link.mtu for link in session.snapshot.links.values()])
+        await screen.press("left", "left", "enter")
+        text = await until_tested(screen)
+        assert "MTU black hole to b" in text and "ip link set dev" in text
+        await screen.press("escape")
+        assert not isinstance(screen.app.screen, PathTestScreen)
+
+
+async def test_closed_while_it_runs() -> None:
+    async with two_hosts(NARROW) as screen:
+        await open_path_test(screen)
+        await screen.press("escape")
+        assert not isinstance(screen.app.screen, PathTestScreen)
+        for space in screen.spaces.values():
+            await screen.until(lambda space=space: space.run(["ss", "-Hanutw"]) == "")  # type: ignore[misc]
