@@ -500,7 +500,7 @@ async def test_a_recording_without_tests_has_no_results(tmp_path: Path) -> None:
     async with screen_with_replay(tmp_path / "r", NARROW) as screen:
         await screen.press("7")
         await screen.until(lambda: "No traffic test was recorded." in "\n".join(screen.drawn()))
-        assert screen.drawn()[-1].startswith(" Esc Back  ")
+        assert screen.drawn()[-1].startswith(" / Filter  Esc Back  ")
 
 
 async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path) -> None:
