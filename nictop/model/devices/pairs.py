@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
+from nictop.model.devices.bridges import filters_vlans, outer_port, vlans_text
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements, netdevs
 from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
@@ -57,6 +58,12 @@ class TapPair:
     """Name of the virtual machine whose process has the tap open, if known."""
     vhost: tuple[int, ...] = ()
     """Thread ids of that machine's vhost threads."""
+    bridge: str = ""
+    """Name of the bridge by which the tap is in its network (`outer_port`); "": none."""
+    port: str = ""
+    """Name of its port that leads to the tap."""
+    vlans: str = ""
+    """VLANs of the port (`vlans_text`); "": no VLAN filtering."""
     disagreements: tuple[Disagreement, ...] = ()
 
 
@@ -270,6 +277,8 @@ def _tap_pair(claim: _Claim, guest: Netdev, address: str) -> TapPair:
     tap = claim.tap
     threads = tap.snapshot.inventory.threads if tap.snapshot.inventory is not None else ()
     own = [thread for thread in threads if tap.end.ifindex in thread.links]
+    port, bridge = outer_port(tap.link, tap.snapshot.links) or (None, None)
+    vlans = port.bridge_vlans if port is not None and bridge is not None and filters_vlans(bridge) else None
     return TapPair(
         tap=tap.end,
         guest=guest.end,
@@ -277,6 +286,9 @@ def _tap_pair(claim: _Claim, guest: Netdev, address: str) -> TapPair:
         known_by=claim.known_by,
         machine=next((thread.machine for thread in own if thread.machine), None),
         vhost=tuple(thread.tid for thread in own if thread.kind == "vhost"),
+        bridge=bridge.name if bridge is not None else "",
+        port=port.name if port is not None else "",
+        vlans=vlans_text(vlans) if vlans is not None else "",
         disagreements=disagreements("mtu", ((one.end, str(one.link.mtu)) for one in (tap, guest))),
     )
 

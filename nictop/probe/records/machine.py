@@ -143,6 +143,9 @@ class ForwardingEntry:
     master: int | None = None
     """ifindex of the bridge."""
     permanent: bool = False
+    vlan: int | None = None
+    """VLAN in which the bridge learned the address; None: its VLAN filtering is off, or a permanent entry, which the
+    bridge has for each VLAN of the port."""
 
 
 @dataclass(frozen=True)

@@ -174,6 +174,7 @@ class DeviceTable(ChoiceView):
         self._is_new_filter = False
         """It was changed since the last `show`."""
         self._nics: Mapping[int, NicRow] = {}
+        self._peers: Mapping[int, str] = {}
         self._tree: tuple[Row, ...] = ()
         """All rows but those of the option virtual."""
         self._rows: tuple[Row, ...] = ()
@@ -226,11 +227,17 @@ class DeviceTable(ChoiceView):
         self.filter, self._is_new_filter = row_filter(text), True
 
     def show(
-        self, snapshot: Snapshot, history: History, findings: DeviceFindings, nics: Mapping[int, NicRow] | None = None
+        self,
+        snapshot: Snapshot,
+        history: History,
+        findings: DeviceFindings,
+        nics: Mapping[int, NicRow] | None = None,
+        peers: Mapping[int, str] | None = None,
     ) -> None:
         """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone. `nics`: ifindex →
-        the row of the overview, for the filter."""
+        the row of the overview, for the filter. `peers`: ifindex → host and name of the NIC at the other end."""
         self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
+        self._peers = peers or {}
         self._plant(snapshot)
         if self._is_order_due:
             self._make_order(snapshot)
@@ -420,7 +427,11 @@ class DeviceTable(ChoiceView):
             return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
         empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
-        spans.append((fit(title, max(1, LEAD_CELLS + shape.name + overflow - lead)), TITLE_STYLES[row.kind]))
+        room = max(1, LEAD_CELLS + shape.name + overflow - lead)
+        peer = self._peers.get(row.link.ifindex) if row.link is not None else None
+        if peer is not None and cells_of(clean(with_peer := self.glyphs.encode(f"{row.title} ↔ {peer}"))) <= room:
+            title = with_peer
+        spans.append((fit(title, room), TITLE_STYLES[row.kind]))
         encode = self.glyphs.encode
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
