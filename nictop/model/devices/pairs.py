@@ -25,7 +25,7 @@ LIBVIRT_TAP_PREFIX = "fe:"
 """First octet of the MAC address that libvirt gives to a tap, followed by those of the guest: the highest one, so that
 no bridge takes it for its own address."""
 
-KnownBy = Literal["address", "forwarding"]
+KnownBy = Literal["address", "forwarding", "machine", "veth"]
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,19 @@ class TapPair:
     address: str
     """MAC address of the guest's NIC."""
     known_by: KnownBy
-    """address: by the tap's own MAC address. forwarding: the bridge has the guest's MAC address on this port."""
+    """address: by the tap's own MAC address. forwarding: the bridge has the guest's MAC address on this port. machine:
+    by the command line of the virtual machine. veth: the ends of a veth in two network namespaces of one machine."""
     machine: str | None = None
     """Name of the virtual machine whose process has the tap open, if known."""
     vhost: tuple[int, ...] = ()
     """Thread ids of that machine's vhost threads."""
+    disagreements: tuple[Disagreement, ...] = ()
     bridge: str = ""
     """Name of the bridge by which the tap is in its network (`outer_port`); "": none."""
     port: str = ""
     """Name of its port that leads to the tap."""
     vlans: str = ""
     """VLANs of the port (`vlans_text`); "": no VLAN filtering."""
-    disagreements: tuple[Disagreement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,8 @@ class _TapPairing:
         taps = [one for one in found if one.link.kind in TAP_KINDS and one.link.details.get("tun_type") != "tun"]
         if taps:
             self._claim_by_address(taps)
+            self._claim_by_machine(taps)
+        self._claim_by_veth(found)
         self._claim_by_forwarding([*taps, *(one for one in found if _is_into_namespace(one))])
 
     def pairs(self) -> tuple[tuple[TapPair, ...], list[Ambiguity]]:
@@ -215,7 +218,7 @@ class _TapPairing:
                     ambiguities.append(Ambiguity(address, tuple(dict.fromkeys(ends))))
                 continue
             outer = [claim for claim in claimed.values() if claim.tap.end.host != guest.end.host]
-            by_address = [claim for claim in outer if claim.known_by == "address"]
+            by_address = [claim for claim in outer if claim.known_by != "forwarding"]
             if outer:
                 resolved[address] = (guest, by_address or outer)
         behind: dict[End, set[str]] = {}
@@ -252,6 +255,29 @@ class _TapPairing:
                 elif own.startswith(LIBVIRT_TAP_PREFIX):
                     for address in by_tail.get(own[len(LIBVIRT_TAP_PREFIX) :], ()):
                         self._claim(address, tap, "address")
+
+    def _claim_by_machine(self, taps: Iterable[Netdev]) -> None:
+        by_end = {tap.end: tap for tap in taps}
+        for snapshot in {tap.end.host: tap.snapshot for tap in by_end.values()}.values():
+            for thread in snapshot.inventory.threads if snapshot.inventory is not None else ():
+                for ifindex, address in thread.nics.items():
+                    tap = by_end.get(End(snapshot.host, ifindex))
+                    if tap is not None:
+                        self._claim(address, tap, "machine")
+
+    def _claim_by_veth(self, found: Iterable[Netdev]) -> None:
+        """A veth on a bridge, and its other end in a namespace that is watched as another host. The numbers at both
+        ends must identify one pair."""
+        ends: dict[tuple[str, int, int], list[Netdev]] = {}
+        for one in found:
+            hello = one.snapshot.hello
+            if _is_into_namespace(one) and hello is not None and hello.boot_id:
+                ends.setdefault((hello.boot_id, one.end.ifindex, one.link.lower or one.end.ifindex), []).append(one)
+        for (boot, own, other), ports in ends.items():
+            peers = ends.get((boot, other, own), [])
+            if len(ports) == len(peers) == 1 and ports[0].link.master is not None and peers[0].link.master is None:
+                for address in mac_addresses(peers[0]):
+                    self._claim(address, ports[0], "veth")
 
     def _claim_by_forwarding(self, ports: Iterable[Netdev]) -> None:
         """Only for ports that lead to one machine: an uplink learns the addresses of the whole network."""

@@ -21,6 +21,12 @@ SEPARATION_TEXTS: dict[Separation, str] = {
     "vlan": "two VLANs",
     "session": "two networks, as both hosts are watched through this address",
 }
+KNOWN_BY_TEXTS = {
+    "address": "same MAC",
+    "forwarding": "learned on bridge",
+    "machine": "MAC in the VM's configuration",
+    "veth": "veth",
+}
 MAX_NAMED_NETDEVS = 6
 """Number of netdevs named in one sentence; the others are counted."""
 
@@ -77,7 +83,7 @@ def _function_facts(end: End, pair: VirtualFunctionPair, names: Mapping[End, str
 
 def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFact]:
     other = pair.tap if end == pair.guest else pair.guest
-    known = "learned on bridge" if pair.known_by == "forwarding" else "same MAC"
+    known = KNOWN_BY_TEXTS[pair.known_by]
     machine = f"; VM {pair.machine}" if pair.machine else ""
     threads = f"; vhost threads {', '.join(map(str, pair.vhost))}" if pair.vhost else ""
     port = f"; port {pair.port} of {pair.bridge}" if pair.bridge else ""

@@ -96,12 +96,11 @@ def _blocked(host: HostFacts, port: Link, state: BridgePort, bridge: Link, evide
             fixes = (_preferred(port, state.cost),)
     else:
         why = "There is another way to the network behind this port; with both, frames would circulate."
-        note = (
-            f"Another port of {bridge.name} leads to the same network: disconnect one of them."
-            if designated == bridge.address
-            else "Find the second connection, by the designated bridge, and disconnect it."
+        down, up = (command("ip", "link", "set", "dev", port.name, change) for change in ("down", "up"))
+        note = "The port carries no traffic now. Or disconnect the other way, which leads " + (
+            f"to another port of {bridge.name}." if designated == bridge.address else "over the designated bridge."
         )
-        fixes = (Fix("here", "Remove the loop", (), note=note),)
+        fixes = (Fix("here", "Remove the loop: disconnect this port", (down,), False, (up,), note),)
     return link_finding(
         severity,
         host,

@@ -11,7 +11,6 @@ from typing import Final
 
 from nictop.model.devices.bridges import bridge_of, default_pvid, filters_vlans, find_vlan, pvid, veth_peer, vlans_text
 from nictop.model.devices.subnets import vlan_id
-from nictop.model.snapshot import is_same_machine
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.bridge.attachments import (
     Attachment,
@@ -40,8 +39,8 @@ def vlan_is_not_on_the_uplink(hosts: Sequence[HostFacts]) -> Outcomes:
     nictop compares the VLANs that guests use with those of the uplinks: ports with a device, bonds of such devices and
     tunnels, which are up and have a carrier. For a watched guest these are the VLANs of its VLAN links, and the PVID of
     its port if it sends frames without a tag; for another guest the PVID of its tap or veth, if it is not the default
-    PVID of the bridge. Warning: no other port has the VLAN. Info: other ports of the bridge have it, as in an internal
-    network.
+    PVID of the bridge; for the host itself those of VLAN links above the bridge. Warning: no other port has the VLAN.
+    Info: other ports of the bridge have it, as in an internal network.
 
     Not reported: bridges without an uplink, VLANs in which the host itself has an address on the bridge, and VLANs that
     lead to another bridge over a veth.
@@ -67,7 +66,13 @@ def _missing_on_uplinks(host: HostFacts, bridge: Link, by_port: dict[tuple[str, 
     for port in inner:
         for number in _used_vlans(port, bridge, by_port.get((host.name, port.ifindex))):
             used.setdefault(number, []).append(port)
-    routed = _routed_vlans(host, bridge)
+    own_links = [link for link in host.links if link.lower == bridge.ifindex and is_up(link) and vlan_id(link)]
+    routed = _routed_vlans(bridge, own_links)
+    for link in own_links:
+        number = vlan_id(link)
+        if number is not None and not any(find_vlan(port.bridge_vlans or (), number) for port in inner):
+            routed.discard(number)
+            used[number] = [link]
     trunks = [port for port in inner if _leads_to_another_bridge(host, port)]
     missing = {
         number: ports
@@ -79,8 +84,8 @@ def _missing_on_uplinks(host: HostFacts, bridge: Link, by_port: dict[tuple[str, 
     if not missing:
         return
     uplink, own = leading[0], leading[0].bridge_vlans or ()
-    users = list(dict.fromkeys(port.name for ports in missing.values() for port in ports))
-    shown = ", ".join(users[:MAX_NAMED_PORTS]) + (" …" if len(users) > MAX_NAMED_PORTS else "")
+    users = list({port.ifindex: port for ports in missing.values() for port in ports}.values())
+    shown = ", ".join(user.name for user in users[:MAX_NAMED_PORTS]) + (" …" if len(users) > MAX_NAMED_PORTS else "")
     numbers = list(missing)
     word = f"VLAN {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} VLANs"
     alone = any(len(ports) == 1 for ports in missing.values())
@@ -93,12 +98,7 @@ def _missing_on_uplinks(host: HostFacts, bridge: Link, by_port: dict[tuple[str, 
         uplink,
         f"{word} of {shown} missing on this uplink of {bridge.name}",
         evidence=(
-            *(
-                Evidence(
-                    f"VLANs of {port.name}", vlans_text(port.bridge_vlans or ()), f"bridge vlan show dev {port.name}"
-                )
-                for port in [port for ports in missing.values() for port in ports][:MAX_NAMED_PORTS]
-            ),
+            *(_user_evidence(port) for port in users[:MAX_NAMED_PORTS]),
             *(
                 Evidence(
                     f"VLANs of {one.name} (uplink)",
@@ -124,6 +124,12 @@ def _missing_on_uplinks(host: HostFacts, bridge: Link, by_port: dict[tuple[str, 
     )
 
 
+def _user_evidence(user: Link) -> Evidence:
+    if user.kind == "vlan":
+        return Evidence("VLAN link", f"{user.name} (VLAN {vlan_id(user)})", f"ip -d link show {user.name}")
+    return Evidence(f"VLANs of {user.name}", vlans_text(user.bridge_vlans or ()), f"bridge vlan show dev {user.name}")
+
+
 def _used_vlans(port: Link, bridge: Link, at: Attachment | None) -> Iterable[int]:
     vlans = port.bridge_vlans or ()
     if at is not None:
@@ -132,13 +138,9 @@ def _used_vlans(port: Link, bridge: Link, at: Attachment | None) -> Iterable[int
     return [own] if own is not None and own != default_pvid(bridge) and port.kind in GUEST_KINDS else []
 
 
-def _routed_vlans(host: HostFacts, bridge: Link) -> set[int]:
+def _routed_vlans(bridge: Link, own_links: Iterable[Link]) -> set[int]:
     """VLANs in which the host has an address on the bridge: it may be their router."""
-    found = {
-        number
-        for link in host.links
-        if link.lower == bridge.ifindex and (number := vlan_id(link)) is not None and link.addresses
-    }
+    found = {number for link in own_links if (number := vlan_id(link)) is not None and link.addresses}
     own = pvid(bridge.bridge_vlans or ())
     if own is not None and any(one.scope == "global" for one in bridge.addresses):
         found.add(own)
@@ -249,7 +251,7 @@ def _uplink_pairs(hosts: Sequence[HostFacts]) -> Iterator[Finding]:
             found = [
                 (number, end)
                 for name, addresses in homes.items()
-                if name != host.name and not is_same_machine(host.snapshot, _named(hosts, name).snapshot)
+                if name != host.name
                 for number, end in addresses.get(entry.address, ())
             ]
             if len(found) != 1:
@@ -274,10 +276,6 @@ def _mixed(one: BridgeEnd, other: BridgeEnd, mine: int, theirs: int) -> Severity
     """Whether the number of one network is that of another one at the other end."""
     tagged = [found for found in (find_vlan(one.vlans, theirs), find_vlan(other.vlans, mine)) if found is not None]
     return "warning" if any(not found.untagged for found in tagged) else "info"
-
-
-def _named(hosts: Sequence[HostFacts], name: str) -> HostFacts:
-    return next(host for host in hosts if host.name == name)
 
 
 def _addresses_behind(host: HostFacts) -> dict[str, list[tuple[int, BridgeEnd]]]:

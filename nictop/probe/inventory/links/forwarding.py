@@ -28,6 +28,8 @@ IDENTITY_BYTES = NDMSG.size + 4 + MAC_BYTES
 MAX_FORWARDING_ENTRIES = 4096
 MAX_DUMPED_ENTRIES = 65_536
 """Entries of the dump that are parsed; limits the cost of an inventory."""
+MAX_REPEATED_ENTRIES = 262_144
+"""Permanent entries that differ from a parsed one in the VLAN only, which cost less: 64 ports with all VLANs."""
 
 
 class DumpTooLong(Exception):
@@ -46,18 +48,21 @@ def read_forwarding(
     if not ports and not physical:
         return (), None
     found: dict[ForwardingEntry, None] = {}
-    seen = 0
+    parsed = repeated = 0
     permanent: set[bytes] = set()
     """Identities of permanent entries: the bridge has one for each VLAN of a port, up to 4094."""
 
     def keep(data: bytes, start: int) -> bool:
-        nonlocal seen
-        seen += 1
-        if seen > MAX_DUMPED_ENTRIES or len(found) >= MAX_FORWARDING_ENTRIES:
-            raise DumpTooLong
+        nonlocal parsed, repeated
         identity = data[start : start + IDENTITY_BYTES]
         if identity in permanent:
+            repeated += 1
+            if repeated > MAX_REPEATED_ENTRIES:
+                raise DumpTooLong
             return False
+        parsed += 1
+        if parsed > MAX_DUMPED_ENTRIES or len(found) >= MAX_FORWARDING_ENTRIES:
+            raise DumpTooLong
         length = HEADER.unpack_from(data, start - HEADER.size)[0]
         entry = parse_entry(data[start : start - HEADER.size + length])
         if entry is not None and entry.permanent:
