@@ -44,8 +44,8 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.link is not None:
         sections += summary_section(row.link, row.pci, snapshot)
         sections += profile_sections(row.link, snapshot)
-        sections += state_section(row.link, snapshot)
         sections += bridge_section(row.link, snapshot)
+        sections += state_section(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
         if row.link.type != ARPHRD_VOID:

@@ -11,7 +11,7 @@ from typing import Final
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
 from nictop.probe.records import BridgePort, Link
-from nictop.rules.bridge.attachments import Attachment, attachments, is_working, ports_of, uplinks
+from nictop.rules.bridge.attachments import Attachment, attachments, is_up, is_working, ports_of, uplinks
 from nictop.rules.bridge.commands import is_proxmox, libvirt_fixes, proxmox_fixes
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
@@ -40,7 +40,7 @@ def bridge_port_does_not_forward(host: HostFacts) -> Outcomes:
     for port in host.links:
         state = port.bridge_port
         bridge = bridge_of(port, host.snapshot.links)
-        if state is not None and bridge is not None and is_working(port) and is_working(bridge):
+        if state is not None and bridge is not None and is_working(port) and is_up(bridge):
             yield from _state_finding(host, port, state, bridge)
 
 

@@ -20,7 +20,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
-from nictop.model.facts import clean, fit, is_virtual, wrap
+from nictop.model.facts import Tone, clean, fit, is_virtual, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -235,7 +235,8 @@ class DeviceTable(ChoiceView):
         peers: Mapping[int, str] | None = None,
     ) -> None:
         """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone. `nics`: ifindex →
-        the row of the overview, for the filter. `peers`: ifindex → host and name of the NIC at the other end."""
+        the row of the overview, for the filter. `peers`: ifindex → host and name of the NIC at the other end of a tap
+        or veth."""
         self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
         self._peers = peers or {}
         self._plant(snapshot)
@@ -419,7 +420,7 @@ class DeviceTable(ChoiceView):
                 title += f" {self.glyphs.cursor} {len(self._hidden)} hidden (o)"
             return (*spans, (fit(title, max(1, self.size.width - lead - 1)), TITLE_STYLES[row.kind]))
         shown = DeviceRow(row, snapshot)
-        cells = [(column, *column.cell(shown)) for column in shape.columns]
+        cells = [self._cell(column, shown) for column in shape.columns]
         if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
             driver, tone = DRIVER.cell(shown)  # for which a narrow table has no column
             room = max(1, self.size.width - lead - 1 - (len(driver) + 2 if driver else 0))
@@ -427,17 +428,21 @@ class DeviceTable(ChoiceView):
             return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
         empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
-        room = max(1, LEAD_CELLS + shape.name + overflow - lead)
-        peer = self._peers.get(row.link.ifindex) if row.link is not None else None
-        if peer is not None and cells_of(clean(with_peer := self.glyphs.encode(f"{row.title} ↔ {peer}"))) <= room:
-            title = with_peer
-        spans.append((fit(title, room), TITLE_STYLES[row.kind]))
+        spans.append((fit(title, max(1, LEAD_CELLS + shape.name + overflow - lead)), TITLE_STYLES[row.kind]))
         encode = self.glyphs.encode
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " * shape.gap + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
+
+    def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> tuple[Column[DeviceRow], str, Tone]:
+        """Text and tone; a tap or veth has, in place of a profile, the NIC of another host behind it."""
+        link = shown.row.link
+        peer = self._peers.get(link.ifindex) if link is not None and is_virtual(link) else None
+        if column.key == "profile" and peer is not None:
+            return column, clean(f"↔ {peer}"), "normal"
+        return column, *column.cell(shown)
 
     def _graph(self, ifindex: int, width: int, history: History) -> str:
         names = ("rx_packets", "tx_packets") if self.packets else ("rx_bits", "tx_bits")
