@@ -5,7 +5,7 @@ Reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,11 +66,14 @@ def _missing_on_uplinks(host: HostFacts, bridge: Link, by_port: dict[tuple[str, 
     for port in inner:
         for number in _used_vlans(port, bridge, by_port.get((host.name, port.ifindex))):
             used.setdefault(number, []).append(port)
-    own_links = [link for link in host.links if link.lower == bridge.ifindex and is_up(link) and vlan_id(link)]
+    own_links = {
+        vid: link
+        for link in host.links
+        if link.lower == bridge.ifindex and link.lower_namespace is None and is_up(link) and (vid := vlan_id(link))
+    }
     routed = _routed_vlans(bridge, own_links)
-    for link in own_links:
-        number = vlan_id(link)
-        if number is not None and not any(find_vlan(port.bridge_vlans or (), number) for port in inner):
+    for number, link in own_links.items():
+        if not any(find_vlan(port.bridge_vlans or (), number) for port in inner):
             routed.discard(number)
             used[number] = [link]
     trunks = [port for port in inner if _leads_to_another_bridge(host, port)]
@@ -138,9 +141,9 @@ def _used_vlans(port: Link, bridge: Link, at: Attachment | None) -> Iterable[int
     return [own] if own is not None and own != default_pvid(bridge) and port.kind in GUEST_KINDS else []
 
 
-def _routed_vlans(bridge: Link, own_links: Iterable[Link]) -> set[int]:
+def _routed_vlans(bridge: Link, own_links: Mapping[int, Link]) -> set[int]:
     """VLANs in which the host has an address on the bridge: it may be their router."""
-    found = {number for link in own_links if (number := vlan_id(link)) is not None and link.addresses}
+    found = {number for number, link in own_links.items() if link.addresses}
     own = pvid(bridge.bridge_vlans or ())
     if own is not None and any(one.scope == "global" for one in bridge.addresses):
         found.add(own)

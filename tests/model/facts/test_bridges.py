@@ -9,7 +9,7 @@ from nictop.model.facts.sections import Fact
 from nictop.probe.records import BridgePort, BridgeVlan, Link
 from tests.model.hosts import HELLO, UP, inventory, snapshot_of
 
-DETAILS = {
+DETAILS: dict[str, int | str | bool] = {
     "bridge_stp": True,
     "bridge_vlan_filtering": True,
     "bridge_default_pvid": 1,

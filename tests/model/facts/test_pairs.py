@@ -59,10 +59,10 @@ def test_a_tap_and_its_guest() -> None:
 
 
 def test_a_tap_with_its_bridge_port() -> None:
-    port = {"bridge": "vmbr0", "port": "fwpr100p0", "vlans": "PVID 10 · tagged 20"}
-    found = Pairs(taps=(TapPair(TAP, GUEST, "02:00:00:00:00:02", "forwarding", **port),))
+    pair = TapPair(TAP, GUEST, "02:00:00:00:00:02", "forwarding", bridge="vmbr0", port="fwpr100p0", vlans="PVID 10")
+    found = Pairs(taps=(pair,))
     (fact,) = peer_facts(GUEST, found, NAMES)
-    assert fact.text == "↔ pve tap100i0 (learned on bridge); port fwpr100p0 of vmbr0: PVID 10 · tagged 20"
+    assert fact.text == "↔ pve tap100i0 (learned on bridge); port fwpr100p0 of vmbr0: PVID 10"
     assert peer_facts(NIC, found, NAMES) == ()
     assert tap_peer_names(found, NAMES) == {TAP: "vm1 ens18", GUEST: "pve tap100i0"}
 
