@@ -95,7 +95,7 @@ def has_filtering_bridge(host: HostFacts) -> bool:
 
 
 def ports_of(host: HostFacts, bridge: Link) -> tuple[Link, ...]:
-    return tuple(link for link in host.links if link.master == bridge.ifindex)
+    return host.ports.get(bridge.ifindex, ())
 
 
 def uplinks(host: HostFacts, bridge: Link) -> tuple[Link, ...]:
