@@ -39,9 +39,10 @@ def vlan_is_not_on_the_bridge_port(hosts: Sequence[HostFacts]) -> Outcomes:
     RTEXT_FILTER_BRVLAN_COMPRESSED, as in bridge vlan show) on a bridge with vlan_filtering 1. Also reported: the guest
     sends frames without a tag, and the port has no PVID. The bridge drops such frames without counting them.
 
-    The guest and the host of the bridge must be watched; they are joined by MAC address. In one network namespace the
-    ends of a veth are enough. An inner bridge between tap and port (Proxmox: fwbr100i0) is passed. Not reported: VLAN
-    links that are down, or of another protocol (802.1ad) than the bridge filters.
+    The guest and the host of the bridge must be watched; they are joined by MAC address: of the tap, in QEMU's command
+    line, or learned by the bridge; containers also by the ends of the veth. An inner bridge between tap and port
+    (Proxmox: fwbr100i0) is passed. Not reported: VLAN links that are down, or of another protocol (802.1ad) than the
+    bridge filters.
 
     Sources: bridge(8) "bridge vlan"; kernel Documentation/networking/bridge.rst, net/bridge/br_vlan.c
     (br_allowed_ingress, br_handle_vlan).
