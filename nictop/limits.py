@@ -37,6 +37,8 @@ MAX_STANZAS = 2000
 """Entries of configuration files of links: as in the probe."""
 MAX_QDISCS = 64
 """Per link: as in the probe."""
+MAX_BRIDGE_VLANS = 1024
+"""Ranges of VLANs of one link: as in the probe."""
 MAX_STATISTICS = 65536
 """Driver counters of one link: 4096 queues with 16 each."""
 MAX_INDIRECTION_SLOTS = 65536
@@ -83,6 +85,7 @@ MAX_ENTRIES = {
     "Link.napis": MAX_QUEUES,
     "Link.channels": MAX_CPUS,
     "Link.traffic_control": MAX_QDISCS,
+    "Link.bridge_vlans": MAX_BRIDGE_VLANS,
     "NetworkManager.devices": MAX_LINKS,
     "NetworkManager.profiles": MAX_PROFILES,
     "ManagedDevice.available_profiles": MAX_PROFILES,

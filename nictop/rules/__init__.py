@@ -13,6 +13,9 @@ import nictop.rules.profiles.duplicate_addresses
 import nictop.rules.profiles.generated
 import nictop.rules.paravirtual.hyperv
 import nictop.rules.cpu.interrupts
+import nictop.rules.bridge.guest_vlans
+import nictop.rules.bridge.topology
+import nictop.rules.bridge.uplinks
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
 import nictop.rules.link.kernel_log

@@ -82,6 +82,15 @@ class HostFacts:
         return found
 
     @cached_property
+    def ports(self) -> dict[int, tuple[Link, ...]]:
+        """ifindex of a bridge, bond or other master → its ports."""
+        found: dict[int, list[Link]] = {}
+        for link in self.links:
+            if link.master is not None:
+                found.setdefault(link.master, []).append(link)
+        return {master: tuple(ports) for master, ports in found.items()}
+
+    @cached_property
     def used_virtual_functions(self) -> tuple[tuple[Link, VirtualFunction], ...]:
         """(netdev of the physical function, what it enforces) of each virtual function in use."""
         return virtual_functions_in_use(self.links, self.functions, self.links_of_function)

@@ -25,6 +25,7 @@ Family = Literal[
     "profiles and names",
     "PCI and SR-IOV",
     "VF attributes and path",
+    "bridges and VLANs",
     "virtio",
     "vmxnet3",
     "Hyper-V",

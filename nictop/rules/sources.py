@@ -22,6 +22,7 @@ SOURCES: dict[str, str] = {
     "ethtool": "ethtool",
     "queues": "queues and NAPI (sysfs, netdev netlink)",
     "qdiscs": "queueing disciplines (rtnetlink)",
+    "bridge_vlans": "VLANs of bridge ports (rtnetlink)",
     "pci": "PCI devices (sysfs)",
     "interrupts": "interrupts (/proc/irq)",
     "threads": "processes and threads (/proc)",
@@ -39,7 +40,14 @@ SOURCES: dict[str, str] = {
 }
 """Name → text for the user."""
 
-PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links", "qdiscs": "links"}
+PART_OF = {
+    "addresses": "links",
+    "routes": "links",
+    "ethtool": "links",
+    "queues": "links",
+    "qdiscs": "links",
+    "bridge_vlans": "links",
+}
 """Source → the source that it is a part of: unreadable if that one is."""
 
 UNKNOWN_REASONS = ("needs_root", "malformed", "failed")

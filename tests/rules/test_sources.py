@@ -45,6 +45,7 @@ WITHOUT: dict[str, Callable[[Link], Link]] = {
     "ethtool": lambda link: dataclasses.replace(link, ethtool=Ethtool()),
     "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
     "qdiscs": lambda link: dataclasses.replace(link, traffic_control=()),
+    "bridge_vlans": lambda link: dataclasses.replace(link, bridge_vlans=None),
     "addresses": lambda link: dataclasses.replace(link, addresses=()),
     "routes": lambda link: dataclasses.replace(link, default_routes=()),
 }

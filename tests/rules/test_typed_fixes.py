@@ -97,8 +97,33 @@ class Case:
         return f"{self.rule}{f'-{self.named}' if self.named else ''}"
 
 
+TWO_BRIDGES = """
+for i in 0 1; do ip link add br$i type bridge; ip link set dev br$i up; done
+ip link add v1 type veth peer name far1; ip link set dev v1 master br0; ip link set dev far1 up; ip link set dev v1 up
+ip address add 192.0.2.1/24 dev br0
+"""
+GUEST_ON_THE_OTHER = f"""
+ip link add v2 type veth peer name p2 netns $OTHER
+{PEER} ip link set dev p2 master br1; {PEER} ip link set dev p2 up; ip link set dev v2 up
+ip address add 192.0.2.10/24 dev v2; echo > /dev/udp/192.0.2.99/9
+"""
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
 CASES = (
+    Case(
+        "bridge_port_does_not_forward",
+        "p1",
+        (
+            Host(
+                "ip link add sw type bridge; ip link set dev sw up; ip link add p1 type veth peer name far1; ip link "
+                "set dev p1 master sw; ip link set dev far1 up; ip link set dev p1 up; bridge link set dev p1 state 0"
+            ),
+        ),
+    ),
+    Case(
+        "guest_is_on_another_bridge",
+        "v2",
+        (Host(TWO_BRIDGES, {"links": {"v1": nic()}}), Host(GUEST_ON_THE_OTHER)),
+    ),
     Case(
         "two_links_in_one_subnet",
         "v2",
@@ -460,7 +485,13 @@ DIAGNOSTIC = "its commands only search for the cause, which the user must remove
 ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
+VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
 NOT_TYPED = {
+    "vlan_is_not_on_the_bridge_port": VLANS,
+    "vlan_is_not_on_the_bridge": VLANS,
+    "vlan_is_not_on_the_uplink": VLANS,
+    "vlan_filtering_is_off": VLANS,
+    "pvids_of_connected_ports_differ": VLANS,
     "networkmanager_does_not_run": DAEMONS,
     "networkd_does_not_run": DAEMONS,
     "profile_failed": DIAGNOSTIC,

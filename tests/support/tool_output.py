@@ -78,6 +78,7 @@ def assert_link(link: Link, output: Mapping[str, Any], names: Mapping[int, str],
     if link.lower is not None and link.lower_namespace is None:
         assert output.get("link") == names[link.lower]
     assert_details(link, output.get("linkinfo", {}).get("info_data", {}))
+    assert_bridge_port(link, output.get("linkinfo", {}))
     assert_counters(link, output["stats64"], exact=exact_counters)
     assert len(output.get("vfinfo_list", ())) == len(link.virtual_functions)
     for function, entry in zip(link.virtual_functions, output.get("vfinfo_list", ()), strict=True):
@@ -116,7 +117,20 @@ def assert_details(link: Link, output: Mapping[str, Any]) -> None:
             "bridge_stp": bool(output["stp_state"]),
             "bridge_vlan_filtering": bool(output["vlan_filtering"]),
         }
+        if "vlan_default_pvid" in output:
+            expected["bridge_default_pvid"] = output["vlan_default_pvid"]
+            expected["bridge_vlan_protocol"] = output["vlan_protocol"]
     assert {key: link.details.get(key) for key in expected} == expected
+
+
+def assert_bridge_port(link: Link, output: Mapping[str, Any]) -> None:
+    """The attributes of IFLA_INFO_SLAVE_DATA that `BridgePort` has; an older ``ip`` prints fewer."""
+    assert (link.bridge_port is not None) == (output.get("info_slave_kind") == "bridge")
+    if link.bridge_port is not None:
+        ours = dict(vars(link.bridge_port), designated_bridge=None)
+        theirs = {key: value for key, value in output["info_slave_data"].items() if ours.get(key) is not None}
+        assert {"state", "learning", "hairpin"} <= theirs.keys()
+        assert {key: ours[key] for key in theirs} == theirs
 
 
 def assert_counters(link: Link, output: Mapping[str, Any], *, exact: bool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
+from nictop.model.devices.bridges import filters_vlans, outer_port, vlans_text
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements, netdevs
 from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
@@ -24,7 +25,7 @@ LIBVIRT_TAP_PREFIX = "fe:"
 """First octet of the MAC address that libvirt gives to a tap, followed by those of the guest: the highest one, so that
 no bridge takes it for its own address."""
 
-KnownBy = Literal["address", "forwarding"]
+KnownBy = Literal["address", "forwarding", "machine", "veth"]
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,19 @@ class TapPair:
     address: str
     """MAC address of the guest's NIC."""
     known_by: KnownBy
-    """address: by the tap's own MAC address. forwarding: the bridge has the guest's MAC address on this port."""
+    """address: by the tap's own MAC address. forwarding: the bridge has the guest's MAC address on this port. machine:
+    by the command line of the virtual machine. veth: the ends of a veth in two network namespaces of one machine."""
     machine: str | None = None
     """Name of the virtual machine whose process has the tap open, if known."""
     vhost: tuple[int, ...] = ()
     """Thread ids of that machine's vhost threads."""
     disagreements: tuple[Disagreement, ...] = ()
+    bridge: str = ""
+    """Name of the bridge by which the tap is in its network (`outer_port`); "": none."""
+    port: str = ""
+    """Name of its port that leads to the tap."""
+    vlans: str = ""
+    """VLANs of the port (`vlans_text`); "": no VLAN filtering."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +202,8 @@ class _TapPairing:
         taps = [one for one in found if one.link.kind in TAP_KINDS and one.link.details.get("tun_type") != "tun"]
         if taps:
             self._claim_by_address(taps)
+            self._claim_by_machine(taps)
+        self._claim_by_veth(found)
         self._claim_by_forwarding([*taps, *(one for one in found if _is_into_namespace(one))])
 
     def pairs(self) -> tuple[tuple[TapPair, ...], list[Ambiguity]]:
@@ -208,7 +218,7 @@ class _TapPairing:
                     ambiguities.append(Ambiguity(address, tuple(dict.fromkeys(ends))))
                 continue
             outer = [claim for claim in claimed.values() if claim.tap.end.host != guest.end.host]
-            by_address = [claim for claim in outer if claim.known_by == "address"]
+            by_address = [claim for claim in outer if claim.known_by != "forwarding"]
             if outer:
                 resolved[address] = (guest, by_address or outer)
         behind: dict[End, set[str]] = {}
@@ -246,6 +256,29 @@ class _TapPairing:
                     for address in by_tail.get(own[len(LIBVIRT_TAP_PREFIX) :], ()):
                         self._claim(address, tap, "address")
 
+    def _claim_by_machine(self, taps: Iterable[Netdev]) -> None:
+        by_end = {tap.end: tap for tap in taps}
+        for snapshot in {tap.end.host: tap.snapshot for tap in by_end.values()}.values():
+            for thread in snapshot.inventory.threads if snapshot.inventory is not None else ():
+                for ifindex, address in thread.nics.items():
+                    tap = by_end.get(End(snapshot.host, ifindex))
+                    if tap is not None:
+                        self._claim(address, tap, "machine")
+
+    def _claim_by_veth(self, found: Iterable[Netdev]) -> None:
+        """A veth on a bridge, and its other end in a namespace that is watched as another host. The numbers at both
+        ends must identify one pair."""
+        ends: dict[tuple[str, int, int], list[Netdev]] = {}
+        for one in found:
+            hello = one.snapshot.hello
+            if _is_into_namespace(one) and hello is not None and hello.boot_id:
+                ends.setdefault((hello.boot_id, one.end.ifindex, one.link.lower or one.end.ifindex), []).append(one)
+        for (boot, own, other), ports in ends.items():
+            peers = ends.get((boot, other, own), [])
+            if len(ports) == len(peers) == 1 and ports[0].link.master is not None and peers[0].link.master is None:
+                for address in mac_addresses(peers[0]):
+                    self._claim(address, ports[0], "veth")
+
     def _claim_by_forwarding(self, ports: Iterable[Netdev]) -> None:
         """Only for ports that lead to one machine: an uplink learns the addresses of the whole network."""
         by_end = {port.end: port for port in ports}
@@ -270,6 +303,8 @@ def _tap_pair(claim: _Claim, guest: Netdev, address: str) -> TapPair:
     tap = claim.tap
     threads = tap.snapshot.inventory.threads if tap.snapshot.inventory is not None else ()
     own = [thread for thread in threads if tap.end.ifindex in thread.links]
+    port, bridge = outer_port(tap.link, tap.snapshot.links) or (None, None)
+    vlans = port.bridge_vlans if port is not None and bridge is not None and filters_vlans(bridge) else None
     return TapPair(
         tap=tap.end,
         guest=guest.end,
@@ -277,6 +312,9 @@ def _tap_pair(claim: _Claim, guest: Netdev, address: str) -> TapPair:
         known_by=claim.known_by,
         machine=next((thread.machine for thread in own if thread.machine), None),
         vhost=tuple(thread.tid for thread in own if thread.kind == "vhost"),
+        bridge=bridge.name if bridge is not None else "",
+        port=port.name if port is not None else "",
+        vlans=vlans_text(vlans) if vlans is not None else "",
         disagreements=disagreements("mtu", ((one.end, str(one.link.mtu)) for one in (tap, guest))),
     )
 

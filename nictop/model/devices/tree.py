@@ -13,6 +13,7 @@ Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
     ├ eth0                              link   on vmbus, xen, platform or usb
     └ Virtual interfaces                     group
       ├ br0                             link
+      │ └ tap0                          link   a virtual port; one with a device is below its PCI function
       └ lo                              link
 """
 
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from nictop.model.devices.bridges import bridge_of
 from nictop.model.facts.hardware import pci_name
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, is_virtual
@@ -123,6 +125,8 @@ class _TreeBuilder:
         for link in links:
             if _is_below(link, snapshot.links) and link.lower is not None:
                 self.nodes[link.lower].children.append(self.nodes[link.ifindex])
+            elif link.master is not None and _is_virtual_port(link, snapshot.links):
+                self.nodes[link.master].children.append(self.nodes[link.ifindex])
             elif link.pci_address is not None and link.pci_address in self.functions:
                 self.links_by_pci.setdefault(link.pci_address, []).append(link)
             else:
@@ -215,6 +219,11 @@ def _is_below(link: Link, links: dict[int, Link]) -> bool:
             return False
         seen.add(current.ifindex)
     return current is not link
+
+
+def _is_virtual_port(link: Link, links: dict[int, Link]) -> bool:
+    """A tap, veth or the like on a bridge. A bridge cannot be a port of another one."""
+    return is_virtual(link) and link.kind != "bridge" and bridge_of(link, links) is not None
 
 
 def _virtual_order(link: Link) -> tuple[bool, int, int]:

@@ -118,7 +118,8 @@ def link_name(ifindex: int, snapshot: Snapshot) -> str:
 def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
     facts = []
     if link.kind:
-        details = ", ".join(f"{name} {value}" for name, value in link.details.items())
+        shown = link.details.items() if link.kind != "bridge" else ()  # a bridge has a section of its own
+        details = ", ".join(f"{name} {value}" for name, value in shown)
         facts.append(Fact("Kind", f"{link.kind} ({details})" if details else link.kind))
     if link.master is not None:
         master = snapshot.links.get(link.master)

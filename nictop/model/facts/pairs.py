@@ -21,6 +21,12 @@ SEPARATION_TEXTS: dict[Separation, str] = {
     "vlan": "two VLANs",
     "session": "two networks, as both hosts are watched through this address",
 }
+KNOWN_BY_TEXTS = {
+    "address": "same MAC",
+    "forwarding": "learned on bridge",
+    "machine": "MAC in the VM's configuration",
+    "veth": "veth",
+}
 MAX_NAMED_NETDEVS = 6
 """Number of netdevs named in one sentence; the others are counted."""
 
@@ -35,6 +41,16 @@ class PairFact:
 
 def pair_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFact, ...]:
     """All sentences about a NIC; may be empty. `names`: names of the netdevs (`netdev_names`)."""
+    facts = list(peer_facts(end, found, names))
+    for subnet in found.subnets:
+        if any(member.end == end for member in subnet.members):
+            facts += _subnet_facts(end, subnet, names)
+    facts += [_ambiguity_fact(one, end, names) for one in found.ambiguous if end in one.ends]
+    return tuple(facts)
+
+
+def peer_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFact, ...]:
+    """Sentences about the other ends of its VF and tap pairs."""
     facts: list[PairFact] = []
     for function in found.virtual_functions:
         if end in (function.physical, function.guest):
@@ -42,11 +58,13 @@ def pair_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFa
     for tap in found.taps:
         if end in (tap.tap, tap.guest):
             facts += _tap_facts(end, tap, names)
-    for subnet in found.subnets:
-        if any(member.end == end for member in subnet.members):
-            facts += _subnet_facts(end, subnet, names)
-    facts += [_ambiguity_fact(one, end, names) for one in found.ambiguous if end in one.ends]
     return tuple(facts)
+
+
+def tap_peer_names(found: Pairs, names: Mapping[End, str]) -> dict[End, str]:
+    """Tap and guest's NIC → ``vm1 ens3``: the other end of their pair."""
+    both = [ends for pair in found.taps for ends in ((pair.tap, pair.guest), (pair.guest, pair.tap))]
+    return {end: _named(other, names) for end, other in both}
 
 
 def netdev_names(snapshots: Iterable[Snapshot]) -> dict[End, str]:
@@ -65,10 +83,12 @@ def _function_facts(end: End, pair: VirtualFunctionPair, names: Mapping[End, str
 
 def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFact]:
     other = pair.tap if end == pair.guest else pair.guest
-    known = "learned on bridge" if pair.known_by == "forwarding" else "same MAC"
+    known = KNOWN_BY_TEXTS[pair.known_by]
     machine = f"; VM {pair.machine}" if pair.machine else ""
     threads = f"; vhost threads {', '.join(map(str, pair.vhost))}" if pair.vhost else ""
-    text = f"↔ {_named(other, names)} ({known}){machine}{threads}"
+    port = f"; port {pair.port} of {pair.bridge}" if pair.bridge else ""
+    vlans = f": {pair.vlans}" if pair.vlans else ""
+    text = f"↔ {_named(other, names)} ({known}){port}{vlans}{machine}{threads}"
     return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
 
 

@@ -162,7 +162,8 @@ class Events:
                 change = parse_link_change(body, gone=kind == RTM_DELLINK, time=time.monotonic())
                 if change is not None:
                     changes[IFINFOMSG.unpack_from(body)[2]] = change  # the latest per link
-                    stale = True
+                is_port = len(body) > 0 and body[0] == socket.AF_BRIDGE  # state, settings or VLANs of a bridge port
+                stale = stale or change is not None or is_port
             elif kind in (RTM_NEWADDR, RTM_DELADDR):
                 stale = self._is_new_address(body, added=kind == RTM_NEWADDR) or stale
             elif kind in (RTM_NEWROUTE, RTM_DELROUTE):

@@ -34,7 +34,10 @@ from nictop.probe.records import (
 )
 
 Result = TypeVar("Result")
-MACHINE_SOURCES = ("queues", "qdiscs", "ethtool", "messages", "services", "platform", "settings", "iommu", "forwarding")
+MACHINE_SOURCES = (
+    *("queues", "qdiscs", "bridge_vlans", "ethtool", "messages", "services", "platform", "settings", "iommu"),
+    "forwarding",
+)
 MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
 third step takes longest, and longer if a daemon is slow."""
@@ -48,6 +51,7 @@ READERS = {
     "read_interrupts": ("interrupts", "machine.interrupts"),
     "read_queues": ("queues", "links.queues"),
     "with_qdiscs": ("qdiscs", "links.qdiscs"),
+    "with_bridge_vlans": ("bridge_vlans", "links.bridge_vlans"),
     "read_ethtool": ("ethtool", "ethtool.reader"),
     "read_kernel_messages": ("messages", "machine.kernel_log"),
     "with_ages": ("messages", "machine.message_states"),
@@ -202,10 +206,11 @@ def add_settings(
 
 
 def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str) -> tuple[Link, ...]:
-    """The links with queues, qdiscs and what ethtool shows."""
+    """The links with queues, qdiscs, VLANs of bridges and what ethtool shows."""
     no_ethtool: dict[int, Ethtool] = {}
     complete = sources.read("read_queues", links, links, sys)
     complete = sources.read("with_qdiscs", complete, complete)
+    complete = sources.read("with_bridge_vlans", complete, complete)
     records = sources.read("read_ethtool", no_ethtool, links)
     return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
 

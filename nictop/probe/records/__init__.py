@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.changes import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, PlannedAction
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
@@ -113,6 +114,8 @@ __all__ = [
     "THREAD_TIMES",
     "VF_COUNTERS",
     "Address",
+    "BridgePort",
+    "BridgeVlan",
     "BusyThread",
     "ChangeLine",
     "ChangeRequest",

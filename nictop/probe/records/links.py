@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.ethtool import Ethtool
 from nictop.probe.records.unreadable import Unreadable
 
@@ -236,3 +237,7 @@ class Link:
     """Seconds, CLOCK_MONOTONIC, when udev first processed this netdev, after its driver was bound. None: at boot, or
     unknown; only read if there are `KernelMessage`s. USEC_INITIALIZED, /run/udev/data/nIFINDEX"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    bridge_port: BridgePort | None = None
+    """Only ports of bridges."""
+    bridge_vlans: tuple[BridgeVlan, ...] | None = None
+    """Ports of bridges and bridges: VLANs by ID. None: not read, or a kernel without bridge VLAN filtering."""

@@ -44,6 +44,9 @@ class Thread:
     """ifindexes of the open tap and macvtap links of its process, if readable (/proc/PID/fdinfo ``iff:``, /dev/tapN);
     for a vhost thread those of its virtual machine."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    nics: dict[int, str] = field(default_factory=dict)
+    """Main thread of a QEMU process: ifindex of a tap → MAC address of the guest's NIC behind it (``-netdev``,
+    ``-device`` of its command line); without those taps that were opened by another program (libvirt)."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,9 @@ class ForwardingEntry:
     master: int | None = None
     """ifindex of the bridge."""
     permanent: bool = False
+    vlan: int | None = None
+    """VLAN in which the bridge learned the address; None: its VLAN filtering is off, or a permanent entry, which the
+    bridge has for each VLAN of the port."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "SubnetRoute": ALL_FIELDS,
     "VirtualFunction": ALL_FIELDS,
     "Qdisc": ALL_FIELDS,
+    "BridgePort": ALL_FIELDS,
+    "BridgeVlan": ALL_FIELDS,
     "Queue": ALL_FIELDS,
     "Napi": ALL_FIELDS,
     "DriverInfo": ALL_FIELDS,
@@ -78,7 +80,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "IommuGroup": ALL_FIELDS,
     "ForwardingEntry": ALL_FIELDS,
     "Platform": ALL_FIELDS,
-    "Thread": frozenset(("kind", "name")),
+    "Thread": frozenset(("kind", "name", "nics")),
     "Settings": frozenset(("sysctl", "congestion_control", "governors")),
     "Unreadable": frozenset(("reason",)),
     "Profile": frozenset(

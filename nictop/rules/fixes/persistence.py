@@ -131,19 +131,19 @@ def _link_file(host: HostFacts, link: Link) -> str | None:
 
 def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
     """One more line below the first ``iface`` line of the link; GNU sed."""
-    pattern = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{_escaped_pattern(link.name)}[[:space:]]"
+    pattern = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{escaped_pattern(link.name)}[[:space:]]"
     insert = f"0,/{pattern}/{{//a\\    {line}"
     return Fix(
         where="here",
         title=f"Store in {stanza.file}",
         commands=(command("sed", "-i", "-e", insert, "-e", "}", stanza.file),),
         persistent=True,
-        undo=(command("sed", "-i", f"/^ *{_escaped_pattern(line)}$/d", stanza.file),),
+        undo=(command("sed", "-i", f"/^ *{escaped_pattern(line)}$/d", stanza.file),),
         note="Takes effect at the next ifup; the command above applies it now.",
     )
 
 
-def _escaped_pattern(text: str) -> str:
+def escaped_pattern(text: str) -> str:
     """As a basic regular expression between slashes."""
     return re.sub(r"[][\\.*^$/]", r"\\\g<0>", text)
 

@@ -340,7 +340,28 @@ def test_a_container_behind_its_veth() -> None:
     own = ForwardingEntry(5, "fe:00:00:00:00:05", False, 10, permanent=True)
     hypervisor = host("pve", outside, forwarding=(own, ForwardingEntry(5, MAC, False, 10)))
     container = replace(host("ct", inside), hello=hypervisor.hello)
-    assert pairs([hypervisor, container]).taps == (TapPair(End("pve", 5), End("ct", 2), MAC, "forwarding"),)
+    assert pairs([hypervisor, container]).taps == (TapPair(End("pve", 5), End("ct", 2), MAC, "veth"),)
+
+
+def test_a_tap_by_the_configuration_of_its_machine() -> None:
+    """Whatever the bridge drops, and so does not learn."""
+    thread = Thread(100, 100, "kvm", "vm", "web", (12,), nics={12: MAC, 99: MAC})
+    pair = TapPair(End("pve", 12), End("vm", 3), MAC, "machine", machine="web")
+    assert pairs([host("pve", tap(12), threads=(thread,)), host("vm", virtual_nic(3))]).taps == (pair,)
+
+
+def test_a_container_whose_frames_the_bridge_drops() -> None:
+    """Nothing is learned: the numbers at both ends of the veth identify it, unless another pair has the same."""
+    bridge = make_link(10, "br0", kind="bridge")
+    outside = make_link(5, "veth101i0", kind="veth", lower=2, lower_namespace=1, master=10, address="fe:00:00:00:00:05")
+    inside = make_link(2, "eth0", kind="veth", lower=5, lower_namespace=0, address=MAC)
+    hypervisor = host("pve", bridge, outside)
+    container = replace(host("ct", inside), hello=hypervisor.hello)
+    pair = TapPair(End("pve", 5), End("ct", 2), MAC, "veth", bridge="br0", port="veth101i0")
+    assert pairs([hypervisor, container]).taps == (pair,)
+    third = replace(host("ct2", replace(inside, address="52:54:00:00:00:77")), hello=hypervisor.hello)
+    assert pairs([hypervisor, container, third]).taps == ()
+    assert pairs([hypervisor, host("elsewhere", inside)]).taps == ()
 
 
 def test_a_guest_of_a_guest_belongs_to_the_nearest_tap() -> None:

@@ -38,9 +38,25 @@ def test_whole_host() -> None:
         "├ eth0",
         "└ Virtual interfaces",
         "  ├ br0",
-        "  ├ veth0",
+        "  │ └ veth0",
         "  ├ veth1",
         "  └ lo",
+    ]
+
+
+def test_virtual_ports_are_below_their_bridge() -> None:
+    """A port with a device stays below its function; bridges that are each other's masters, which no kernel has, are
+    shown."""
+    bridge, other = make_link(2, "br0", kind="bridge"), make_link(6, "br1", kind="bridge", master=2)
+    ports = (make_link(3, "tap0", kind="tun", master=2), make_link(4, "eth0", bus="usb", device="1-1", master=2))
+    rows = tree((replace(bridge, master=6), other, *ports, make_link(5, "tap0.7", kind="vlan", lower=3)))
+    assert drawn(rows)[1:] == [
+        "├ eth0",
+        "└ Virtual interfaces",
+        "  ├ br0",
+        "  │ └ tap0",
+        "  │   └ tap0.7",
+        "  └ br1",
     ]
 
 

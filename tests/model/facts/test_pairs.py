@@ -9,7 +9,14 @@ import pytest
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
 from nictop.model.devices.subnets import Member, SharedSubnet
-from nictop.model.facts.pairs import MAX_NAMED_NETDEVS, PairFact, netdev_names, pair_facts
+from nictop.model.facts.pairs import (
+    MAX_NAMED_NETDEVS,
+    PairFact,
+    netdev_names,
+    pair_facts,
+    peer_facts,
+    tap_peer_names,
+)
 from tests.model.hosts import live_host
 
 PORT, NIC, TAP, GUEST = End("pve", 2), End("vm1", 3), End("pve", 9), End("vm1", 2)
@@ -49,6 +56,15 @@ def test_a_tap_and_its_guest() -> None:
     rest = "(learned on bridge); VM 100; vhost threads 77, 78"
     assert sentences(GUEST)[0] == f"↔ pve tap100i0 {rest}"
     assert sentences(TAP)[0] == f"↔ vm1 ens18 {rest}"
+
+
+def test_a_tap_with_its_bridge_port() -> None:
+    pair = TapPair(TAP, GUEST, "02:00:00:00:00:02", "forwarding", bridge="vmbr0", port="fwpr100p0", vlans="PVID 10")
+    found = Pairs(taps=(pair,))
+    (fact,) = peer_facts(GUEST, found, NAMES)
+    assert fact.text == "↔ pve tap100i0 (learned on bridge); port fwpr100p0 of vmbr0: PVID 10"
+    assert peer_facts(NIC, found, NAMES) == ()
+    assert tap_peer_names(found, NAMES) == {TAP: "vm1 ens18", GUEST: "pve tap100i0"}
 
 
 def test_a_subnet_and_a_duplicate_address() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import shutil
 import socket
 import struct
 import time
@@ -215,6 +216,20 @@ def test_leaving_a_bridge_is_not_a_removal(namespace: Namespace, log: EventLog) 
     namespace.run(["ip", "link", "set", "dev", "left", "mtu", "1400"])  # the last event
     log.until(lambda log: log.last("left").get("mtu") == 1400)
     assert not any(change["gone"] for change in log.changes)
+
+
+def test_a_setting_of_a_bridge_port_requests_an_inventory(namespace: Namespace, log: EventLog) -> None:
+    """Without a change of the link: the kernel sends RTM_NEWLINK with AF_BRIDGE."""
+    if shutil.which("bridge") is None or not namespace.try_link("name", "bridge0", "type", "bridge"):
+        pytest.skip("no bridge command, or no bridges")
+    namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
+    namespace.run(["ip", "link", "set", "dev", "left", "master", "bridge0"])
+    namespace.run(["ip", "link", "set", "dev", "left", "mtu", "1400"])
+    log.until(lambda log: log.last("left").get("mtu") == 1400)
+    rtnetlink = next(fd for fd, (name, _) in log.events.sockets.items() if name == "rtnetlink")
+    log.events.read(rtnetlink)
+    namespace.run(["bridge", "link", "set", "dev", "left", "isolated", "on"])
+    assert log.events.read(rtnetlink) == ([], True)
 
 
 @pytest.mark.parametrize(

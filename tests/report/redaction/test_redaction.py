@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import nictop
 from nictop.hosts.observe import Unreachable
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Inventory, KernelMessage, Thread
+from nictop.probe.records import BridgePort, Inventory, KernelMessage, Thread
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
@@ -207,6 +207,15 @@ def test_a_tap_and_the_nic_of_its_guest_have_matching_aliases() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- names
+
+
+def test_addresses_of_bridges_and_of_nics_in_the_configuration_of_a_vm() -> None:
+    secret = "52:54:00:ab:cd:ef"
+    port = BridgePort("blocking", designated_bridge=secret)
+    thread = Thread(7, 7, "kvm", "vm", machine="customer-vm", links=(3,), nics={3: secret})
+    hidden_port, hidden_thread = make_redaction([port, thread]).hidden((port, thread))
+    assert hidden_port.designated_bridge == hidden_thread.nics[3] != secret
+    assert (hidden_port.state, hidden_port.designated_bridge[:8]) == ("blocking", secret[:8])
 
 
 def aliases_of_an_example(*hosts: str) -> Redaction:

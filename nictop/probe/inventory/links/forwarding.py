@@ -19,13 +19,17 @@ from nictop.probe.records import ForwardingEntry, Link, PciFunction, Unreadable
 
 NDMSG = struct.Struct("=BxxxiHBB")
 """struct ndmsg: family, ifindex, state, flags, type."""
-NDA_LLADDR, NDA_MASTER = 2, 9
+NDA_LLADDR, NDA_VLAN, NDA_MASTER = 2, 5, 9
 NTF_SELF = 0x02
 NUD_PERMANENT = 0x80
 MAC_BYTES = 6
+IDENTITY_BYTES = NDMSG.size + 4 + MAC_BYTES
+"""Start of a message: link, state, flags, and the address, which is the first attribute (net/bridge/br_fdb.c)."""
 MAX_FORWARDING_ENTRIES = 4096
 MAX_DUMPED_ENTRIES = 65_536
 """Entries of the dump that are parsed; limits the cost of an inventory."""
+MAX_REPEATED_ENTRIES = 262_144
+"""Permanent entries that differ from a parsed one in the VLAN only, which cost less: 64 ports with all VLANs."""
 
 
 class DumpTooLong(Exception):
@@ -44,15 +48,25 @@ def read_forwarding(
     if not ports and not physical:
         return (), None
     found: dict[ForwardingEntry, None] = {}
-    seen = 0
+    parsed = repeated = 0
+    permanent: set[bytes] = set()
+    """Identities of permanent entries: the bridge has one for each VLAN of a port, up to 4094."""
 
     def keep(data: bytes, start: int) -> bool:
-        nonlocal seen
-        seen += 1
-        if seen > MAX_DUMPED_ENTRIES or len(found) >= MAX_FORWARDING_ENTRIES:
+        nonlocal parsed, repeated
+        identity = data[start : start + IDENTITY_BYTES]
+        if identity in permanent:
+            repeated += 1
+            if repeated > MAX_REPEATED_ENTRIES:
+                raise DumpTooLong
+            return False
+        parsed += 1
+        if parsed > MAX_DUMPED_ENTRIES or len(found) >= MAX_FORWARDING_ENTRIES:
             raise DumpTooLong
         length = HEADER.unpack_from(data, start - HEADER.size)[0]
         entry = parse_entry(data[start : start - HEADER.size + length])
+        if entry is not None and entry.permanent:
+            permanent.add(identity)
         if entry is not None and is_relevant(entry, ports, physical):
             found[entry] = None
         return False
@@ -99,10 +113,12 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
     address = found.get(NDA_LLADDR, b"")
     if len(address) != MAC_BYTES or address[0] & 1 or not any(address):
         return None
+    permanent = bool(state & NUD_PERMANENT)
     return ForwardingEntry(
         ifindex=ifindex,
         address=address.hex(":"),
         self_entry=bool(flags & NTF_SELF),
         master=number(found, NDA_MASTER) or None,
-        permanent=bool(state & NUD_PERMANENT),
+        permanent=permanent,
+        vlan=None if permanent else number(found, NDA_VLAN) or None,
     )

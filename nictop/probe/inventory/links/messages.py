@@ -12,14 +12,15 @@ from typing import Literal, Optional
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel import rtnetlink as rt
 from nictop.probe.kernel.netlink import iter_attributes, text, unsigned
-from nictop.probe.records import LINK_COUNTERS, Link, Unreadable, VirtualFunction
+from nictop.probe.records import LINK_COUNTERS, BridgePort, Link, Unreadable, VirtualFunction
 
 IFLA_VLAN_ID, IFLA_VLAN_PROTOCOL = 1, 5
 IFLA_VXLAN_ID, IFLA_VXLAN_PORT = 1, 15
 IFLA_BOND_MODE, IFLA_BOND_ACTIVE_SLAVE = 1, 2
 IFLA_MACVLAN_MODE, IFLA_IPVLAN_MODE, IFLA_VRF_TABLE = 1, 1, 1
 IFLA_TUN_TYPE, IFLA_TUN_MULTI_QUEUE, IFLA_TUN_NUM_QUEUES = 3, 7, 8
-IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING = 5, 7
+IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING, IFLA_BR_VLAN_PROTOCOL, IFLA_BR_VLAN_DEFAULT_PVID = 5, 7, 8, 39
+IFLA_BRPORT_STATE, IFLA_BRPORT_COST, IFLA_BRPORT_BRIDGE_ID = 1, 3, 14
 
 VLAN_PROTOCOLS = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
 VF_LINK_STATES: tuple[Literal["auto", "enable", "disable"], ...] = ("auto", "enable", "disable")
@@ -50,12 +51,26 @@ DETAILS: Mapping[str, Details] = {
     "bridge": (
         ("bridge_stp", IFLA_BR_STP_STATE, None),
         ("bridge_vlan_filtering", IFLA_BR_VLAN_FILTERING, None),
+        ("bridge_default_pvid", IFLA_BR_VLAN_DEFAULT_PVID, None),
     ),
     "vrf": (("vrf_table", IFLA_VRF_TABLE, None),),
 }
 """Kind of link → (key in `Link.details`, attribute in IFLA_INFO_DATA, names of its values or None for a number)."""
 FLAG_DETAILS = {"tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"}
 """Keys whose value is true or false."""
+
+BRIDGE_PORT_STATES = ("disabled", "listening", "learning", "forwarding", "blocking")
+"""BR_STATE_*"""
+BRIDGE_PORT_FLAGS = {
+    "hairpin": 4,
+    "guard": 5,
+    "learning": 8,
+    "flood": 9,
+    "neigh_suppress": 32,
+    "isolated": 33,
+    "locked": 39,
+}
+"""Field of `BridgePort` → attribute (IFLA_BRPORT_*); an older kernel has fewer."""
 
 Attributes = Mapping[int, bytes]
 
@@ -120,6 +135,7 @@ def parse_link(payload: bytes) -> Link | None:
         virtual_functions=functions,
         counters=parse_counters(found.get(rt.IFLA_STATS64, b"")),
         unreadable=missing_functions(number(found, if_link.IFLA_NUM_VF) or 0, len(functions)),
+        bridge_port=parse_bridge_port(info),
     )
 
 
@@ -142,7 +158,7 @@ def parse_counters(value: bytes) -> tuple[int, ...] | None:
 
 
 def parse_details(kind: str | None, value: bytes) -> dict[str, int | str | bool]:
-    """`Link.details`: the attributes of IFLA_INFO_DATA in `DETAILS`, and the two that are in network byte order."""
+    """`Link.details`: the attributes of IFLA_INFO_DATA in `DETAILS`, and those that are in network byte order."""
     found = dict(iter_attributes(value))
     details: dict[str, int | str | bool] = {}
     for key, attribute, names in DETAILS.get(kind or "", ()):
@@ -155,9 +171,28 @@ def parse_details(kind: str | None, value: bytes) -> dict[str, int | str | bool]
             details[key] = setting if names is None else names.get(setting, f"unknown {setting}")
     if kind == "vlan" and (protocol := int.from_bytes(found.get(IFLA_VLAN_PROTOCOL, b""), "big")):
         details["vlan_protocol"] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
+    if kind == "bridge" and (protocol := int.from_bytes(found.get(IFLA_BR_VLAN_PROTOCOL, b""), "big")):
+        details["bridge_vlan_protocol"] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
     if kind == "vxlan" and len(found.get(IFLA_VXLAN_PORT, b"")) == 2:
         details["vxlan_port"] = int.from_bytes(found[IFLA_VXLAN_PORT], "big")
     return details
+
+
+def parse_bridge_port(info: Attributes) -> BridgePort | None:
+    """The settings of a port of a bridge in IFLA_LINKINFO; None for other links."""
+    if text(info.get(if_link.IFLA_INFO_SLAVE_KIND, b"")) != "bridge":
+        return None
+    found = dict(iter_attributes(info.get(if_link.IFLA_INFO_SLAVE_DATA, b"")))
+    state = number(found, IFLA_BRPORT_STATE)
+    if state is None or state >= len(BRIDGE_PORT_STATES):
+        return None
+    flags = {name: number(found, attribute) for name, attribute in BRIDGE_PORT_FLAGS.items()}
+    return BridgePort(
+        state=BRIDGE_PORT_STATES[state],
+        cost=number(found, IFLA_BRPORT_COST),
+        designated_bridge=hardware_address(found.get(IFLA_BRPORT_BRIDGE_ID, b"")[2:8]),
+        **{name: value != 0 for name, value in flags.items() if value is not None},
+    )
 
 
 def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualFunction, ...]:

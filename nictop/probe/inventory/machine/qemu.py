@@ -8,6 +8,7 @@ reading the descriptors of another user's process needs root, which is reported.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections import Counter
@@ -27,6 +28,7 @@ EMULATOR_ARGUMENTS = 8
 """The emulator is among the first arguments when the dynamic loader starts it."""
 MAX_COMMAND_BYTES = 256 * 1024
 """The command line of a machine with a hundred disks has about 30 KiB."""
+MAC_ADDRESS = pattern(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 DESCRIPTOR = pattern(r"[0-9]{1,10}", re.ASCII)
 TUN_DEVICE = "/net/tun"
 MACVTAP_DEVICE = pattern(r"/dev/tap([0-9]{1,10})", re.ASCII)
@@ -46,6 +48,8 @@ class VirtualMachine:
     """The process is in this network namespace, or that is not readable."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """"links": why there are none, or some may be missing."""
+    nics: dict[int, str] = field(default_factory=dict)
+    """ifindex of a tap → MAC address of the guest's NIC."""
 
 
 def read_machines(candidates: dict[int, str], links: Iterable[Link], proc: str = "/proc") -> list[VirtualMachine]:
@@ -55,7 +59,8 @@ def read_machines(candidates: dict[int, str], links: Iterable[Link], proc: str =
     for pid, comm in candidates.items():
         command = read_text(f"{proc}/{pid}/cmdline", MAX_COMMAND_BYTES)
         if isinstance(command, str) and command and is_emulator(comm, command):
-            machines.append(taps.of(VirtualMachine(pid, parse_name(command) or f"pid {pid}")))
+            machine = taps.of(VirtualMachine(pid, parse_name(command) or f"pid {pid}"))
+            machines.append(replace(machine, nics=taps.nics(machine, parse_nics(command))))
     return without_foreign_links(machines)
 
 
@@ -77,7 +82,8 @@ def without_foreign_links(machines: list[VirtualMachine]) -> list[VirtualMachine
         links = tuple(ifindex for ifindex in machine.links if machine.is_here or users[ifindex] == 1)
         complete = links == machine.links
         unreadable = machine.unreadable if complete else {"links": Unreadable("missing", OTHER_NAMESPACE)}
-        result.append(replace(machine, links=links, unreadable=unreadable))
+        nics = {ifindex: address for ifindex, address in machine.nics.items() if ifindex in links}
+        result.append(replace(machine, links=links, unreadable=unreadable, nics=nics))
     return result
 
 
@@ -106,6 +112,34 @@ def guest_name(value: str) -> str | None:
         elif key == "guest":
             name = text
     return name or None
+
+
+def parse_nics(command: str) -> dict[str, str]:
+    """Name of a tap → MAC address of the guest's NIC, lower case, from a command line with NULs: ``-netdev
+    tap,id=net0,ifname=tap100i0`` and ``-device virtio-net-pci,netdev=net0,mac=…``, in option syntax or JSON."""
+    arguments = command.split("\0")
+    taps: dict[str, str] = {}
+    addresses: dict[str, str] = {}
+    for option, value in zip(arguments, arguments[1:]):
+        if option in ("-netdev", "--netdev", "-device", "--device"):
+            found = parse_options(value)
+            if option.endswith("netdev"):
+                taps[found.get("id", "")] = found.get("ifname", "")
+            elif "netdev" in found and MAC_ADDRESS.fullmatch(found.get("mac", "").lower()):
+                addresses[found["netdev"]] = found["mac"].lower()
+    return {taps[name]: address for name, address in addresses.items() if taps.get(name)}
+
+
+def parse_options(value: str) -> dict[str, str]:
+    """Keys with texts as values, of QEMU's option syntax (``,,`` is a comma) or a JSON object; {} for anything else."""
+    if value.startswith("{"):
+        try:
+            decoded = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+        return {key: text for key, text in decoded.items() if isinstance(text, str)}
+    parts = (part.replace("\0", ",").partition("=") for part in value.replace(",,", "\0").split(","))
+    return {key: text for key, _, text in parts}
 
 
 class Taps:
@@ -138,6 +172,11 @@ class Taps:
             is_here=namespace_of(machine.pid, self._proc) in (None, self._namespace),
             unreadable=unreadable if foreign else {},
         )
+
+    def nics(self, machine: VirtualMachine, addresses: dict[str, str]) -> dict[int, str]:
+        """MAC addresses by the ifindex of taps that the machine has open."""
+        found = {self._taps[name]: address for name, address in addresses.items() if name in self._taps}
+        return {ifindex: address for ifindex, address in found.items() if ifindex in machine.links}
 
     def _open_links(self, pid: int, descriptors: list[str]) -> Iterator[tuple[str, int | None]]:
         """(name, ifindex or None when it is not in this namespace) of each open tap."""

@@ -89,8 +89,9 @@ def read_machine_threads(machine: VirtualMachine, proc: str, limit: int) -> list
         comm = read_text(f"{path}/{tid}/comm")
         if isinstance(comm, str):
             kind = thread_kind(comm)
+            own = {"nics": machine.nics} if tid == machine.pid else {}
             threads.append(
-                Thread(tid, machine.pid, comm, kind, machine.name, machine.links, unreadable=machine.unreadable)
+                Thread(tid, machine.pid, comm, kind, machine.name, machine.links, unreadable=machine.unreadable, **own)
             )
     return threads
 

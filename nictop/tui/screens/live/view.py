@@ -12,6 +12,8 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Input
 
 from nictop.model.columns import cpus, devices
+from nictop.model.devices.netdevs import End
+from nictop.model.facts.pairs import peer_facts, tap_peer_names
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Request
 from nictop.rules import Finding
@@ -22,7 +24,7 @@ from nictop.tui.widgets.cpu.queue_table import ALL_COLUMNS
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
-from nictop.tui.widgets.devices.overview import NicRows
+from nictop.tui.widgets.devices.overview import HostPairs, NicRows
 from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import first_fix
@@ -58,6 +60,7 @@ class LiveView(FramedScreen):
         self._cursors: dict[str, str] = {}
         """Host → key of the row that was chosen there when another host was shown."""
         self._nics = NicRows()
+        self._pairs = HostPairs()
         """For the filter of the devices."""
         self._draw_due = self._has_change = self._filled = False
         self._offered = False, False
@@ -195,7 +198,15 @@ class LiveView(FramedScreen):
             snapshots = [display.snapshot(one) for one in hosts]
             self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
             nics = {row.end.ifindex: row for row in self._nics.rows if row.end.host == self._host}
-        table.show(snapshot, self.nictop.hosts.session.history, device_findings(display.diagnosis, self._host), nics)
+        findings = device_findings(display.diagnosis, self._host)
+        table.show(snapshot, self.nictop.hosts.session.history, findings, nics, self._peer_names())
+
+    def _peer_names(self) -> dict[int, str]:
+        """ifindex → ``vm1 ens3``: NICs of other hosts behind taps of this one, and taps behind its NICs."""
+        hosts = self.nictop.hosts
+        self._pairs.update([self.nictop.display.snapshot(one) for one in hosts.sessions] if hosts.several else [])
+        found = tap_peer_names(self._pairs.pairs, self._pairs.names)
+        return {end.ifindex: name for end, name in found.items() if end.host == self._host}
 
     def _draw_findings(self) -> None:
         """It remembers when findings were there, even while it is hidden."""
@@ -223,7 +234,9 @@ class LiveView(FramedScreen):
         elif self.view == "findings":
             self._draw_findings()
         elif self.view == "body":
-            self.query_one(DevicesView).show(snapshot, self.nictop.hosts.session.history)
+            ifindex = row.link.ifindex if row is not None and row.link is not None else 0
+            peers = peer_facts(End(self._host, ifindex), self._pairs.pairs, self._pairs.names)
+            self.query_one(DevicesView).show(snapshot, self.nictop.hosts.session.history, peers)
 
     def _show_stale(self) -> None:
         """Values of a host that is not live are grey."""

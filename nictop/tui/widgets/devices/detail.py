@@ -25,6 +25,7 @@ from textual.containers import Vertical
 from nictop.model.devices.tree import Row
 from nictop.model.facts import SUMMARY, Fact, Section, fit, is_virtual, width, wrap
 from nictop.model.facts.facts import link_facts
+from nictop.model.facts.pairs import PairFact
 from nictop.model.facts.summary import summary_line
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
@@ -236,10 +237,12 @@ class LinkPanel(WhileOpen, Vertical):
         snapshot: Snapshot,
         history: History,
         findings: DeviceFindings,
+        peers: Sequence[PairFact] = (),
         *,
         with_chart: bool = True,
     ) -> None:
-        """Draw `row` (None: nothing to choose yet) from `snapshot`. `with_chart`: else it is drawn elsewhere."""
+        """Draw `row` (None: nothing to choose yet) from `snapshot`. `peers`: on other hosts. `with_chart`: else it is
+        drawn elsewhere."""
         chart, view = self.query_one(TrafficChart), self.query_one(FactsView)
         shape = chart_shape(self.content_size.width, self.content_size.height)
         drawn = with_chart and shape.rows > 0 and row is not None and row.link is not None
@@ -253,17 +256,27 @@ class LinkPanel(WhileOpen, Vertical):
             chart.show(row, snapshot, history, shape)
         height = self.content_size.height - (shape.height if drawn else 0)
         view.set_class(height < MIN_SUMMARY_ROWS, "-brief")
-        view.show_lines(draw_detail(row, snapshot, findings, view.size.width, height, glyphs=self.glyphs))
+        view.show_lines(draw_detail(row, snapshot, findings, view.size.width, height, peers=peers, glyphs=self.glyphs))
 
 
 def draw_detail(
-    row: Row, snapshot: Snapshot, findings: DeviceFindings, cells: int, height: int, *, glyphs: Glyphs = UNICODE
+    row: Row,
+    snapshot: Snapshot,
+    findings: DeviceFindings,
+    cells: int,
+    height: int,
+    *,
+    peers: Sequence[PairFact] = (),
+    glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """Summary, findings, and all other facts of a row. The summary is one line where `height` rows are too few for
     more."""
     sections = link_facts(row, snapshot)
     summary = [one for one in sections if one.title == SUMMARY]
     others = [one for one in sections if one.title != SUMMARY]
+    if peers:
+        facts = tuple(Fact("Peer", glyphs.text(one.text), one.tone) for one in peers)
+        others.insert(0, Section("Other hosts", facts))
     lines = draw_facts(summary, cells)
     if row.link is not None and summary and height < MIN_SUMMARY_ROWS:
         lines = draw_summary_line(summary_line(row.link, row.pci, snapshot), cells, max(1, height), glyphs)

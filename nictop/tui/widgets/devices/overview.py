@@ -46,14 +46,29 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
     return found
 
 
-class NicRows:
-    """The NICs of all hosts. Derives the pairs of NICs only when links have changed."""
+class HostPairs:
+    """Pairs of NICs of all hosts, derived only when links have changed."""
 
     def __init__(self) -> None:
-        self.rows: tuple[NicRow, ...] = ()
         self.pairs = Pairs()
         self.names: dict[End, str] = {}
         self._links: tuple[object, ...] = ()
+
+    def update(self, pictures: Sequence[Snapshot]) -> None:
+        """`pictures`: one snapshot of each host."""
+        links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
+        if len(links) != len(self._links) or any(
+            one is not other for one, other in zip(links, self._links, strict=True)
+        ):
+            self._links, self.pairs, self.names = links, pairs(pictures), netdev_names(pictures)
+
+
+class NicRows:
+    """The NICs of all hosts."""
+
+    def __init__(self) -> None:
+        self.rows: tuple[NicRow, ...] = ()
+        self.known = HostPairs()
 
     def update(
         self,
@@ -65,15 +80,11 @@ class NicRows:
         virtual: bool,
     ) -> None:
         """`pictures`: one snapshot of each host; `virtual`: including netdevs without a device."""
-        links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
-        if len(links) != len(self._links) or any(
-            one is not other for one, other in zip(links, self._links, strict=True)
-        ):
-            self._links, self.pairs, self.names = links, pairs(pictures), netdev_names(pictures)
+        self.known.update(pictures)
         self.rows = overview(
             [HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)],
             severities=severities(diagnosis, pictures),
-            peers=peers(self.pairs),
+            peers=peers(self.known.pairs),
             virtual=virtual,
             before=self.rows,
         )
@@ -141,7 +152,7 @@ class OverviewView(WhileOpen, Container):
         elif row is not None:
             lines += [
                 ((f" {part}", TONES[fact.tone]),)
-                for fact in pair_facts(row.end, self._nics.pairs, self._nics.names)
+                for fact in pair_facts(row.end, self._nics.known.pairs, self._nics.known.names)
                 for part in self._wrapped(f"{_title(row)} {fact.text}", cells)
             ]
             if not lines:

@@ -20,7 +20,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
-from nictop.model.facts import clean, fit, is_virtual, wrap
+from nictop.model.facts import Tone, clean, fit, is_virtual, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -174,6 +174,7 @@ class DeviceTable(ChoiceView):
         self._is_new_filter = False
         """It was changed since the last `show`."""
         self._nics: Mapping[int, NicRow] = {}
+        self._peers: Mapping[int, str] = {}
         self._tree: tuple[Row, ...] = ()
         """All rows but those of the option virtual."""
         self._rows: tuple[Row, ...] = ()
@@ -226,11 +227,18 @@ class DeviceTable(ChoiceView):
         self.filter, self._is_new_filter = row_filter(text), True
 
     def show(
-        self, snapshot: Snapshot, history: History, findings: DeviceFindings, nics: Mapping[int, NicRow] | None = None
+        self,
+        snapshot: Snapshot,
+        history: History,
+        findings: DeviceFindings,
+        nics: Mapping[int, NicRow] | None = None,
+        peers: Mapping[int, str] | None = None,
     ) -> None:
         """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone. `nics`: ifindex →
-        the row of the overview, for the filter."""
+        the row of the overview, for the filter. `peers`: ifindex → host and name of the NIC at the other end of a tap
+        or veth."""
         self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
+        self._peers = peers or {}
         self._plant(snapshot)
         if self._is_order_due:
             self._make_order(snapshot)
@@ -412,7 +420,7 @@ class DeviceTable(ChoiceView):
                 title += f" {self.glyphs.cursor} {len(self._hidden)} hidden (o)"
             return (*spans, (fit(title, max(1, self.size.width - lead - 1)), TITLE_STYLES[row.kind]))
         shown = DeviceRow(row, snapshot)
-        cells = [(column, *column.cell(shown)) for column in shape.columns]
+        cells = [self._cell(column, shown) for column in shape.columns]
         if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
             driver, tone = DRIVER.cell(shown)  # for which a narrow table has no column
             room = max(1, self.size.width - lead - 1 - (len(driver) + 2 if driver else 0))
@@ -427,6 +435,14 @@ class DeviceTable(ChoiceView):
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " * shape.gap + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
+
+    def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> tuple[Column[DeviceRow], str, Tone]:
+        """Text and tone; a tap or veth has, in place of a profile, the NIC of another host behind it."""
+        link = shown.row.link
+        peer = self._peers.get(link.ifindex) if link is not None and is_virtual(link) else None
+        if column.key == "profile" and peer is not None:
+            return column, clean(f"↔ {peer}"), "normal"
+        return column, *column.cell(shown)
 
     def _graph(self, ifindex: int, width: int, history: History) -> str:
         names = ("rx_packets", "tx_packets") if self.packets else ("rx_bits", "tx_bits")

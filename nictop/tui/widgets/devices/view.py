@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from nictop.model.devices.tree import Row
 from nictop.model.facts import clean
+from nictop.model.facts.pairs import PairFact
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
@@ -70,8 +71,9 @@ class DevicesView(WhileOpen, Container):
             yield TrafficChart(id="left-traffic")
         yield LinkPanel(id="link")
 
-    def show(self, snapshot: Snapshot, history: History) -> None:
-        """Draw the panel; the table, which other views need too, has been drawn already."""
+    def show(self, snapshot: Snapshot, history: History, peers: Sequence[PairFact] = ()) -> None:
+        """Draw the panel; the table, which other views need too, has been drawn already. `peers`: of the chosen
+        netdev on other hosts."""
         self._divide()
         table, entry = self.query_one(DeviceTable), self.query_one(FilterLine)
         row, errors = table.chosen, table.filter.errors
@@ -81,7 +83,7 @@ class DevicesView(WhileOpen, Container):
         if title != self._title:
             self._title = title
             panel.border_title = self.glyphs.encode(title).replace("[", r"\[")
-        panel.show(row, snapshot, history, table.findings, with_chart=not self._charts.rows)
+        panel.show(row, snapshot, history, table.findings, peers, with_chart=not self._charts.rows)
         chart = self.query_one("#left-traffic", TrafficChart)
         if self._charts.rows and row is not None:
             chart.show(replace(row, link=netdev_of(row, snapshot)), snapshot, history, self._charts)

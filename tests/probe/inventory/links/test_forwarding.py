@@ -17,6 +17,7 @@ from nictop.probe.inventory.links import forwarding
 from nictop.probe.inventory.links.forwarding import (
     NDA_LLADDR,
     NDA_MASTER,
+    NDA_VLAN,
     NDMSG,
     NTF_SELF,
     NUD_PERMANENT,
@@ -131,6 +132,8 @@ def test_relevant_and_ignored_entries() -> None:
     assert parse_entry(message(state=NUD_PERMANENT, flags=NTF_SELF)) == ForwardingEntry(
         3, "52:54:00:00:aa:01", True, None, True
     )
+    vlan = pack_attribute(NDA_VLAN, b"\x0a\0")
+    assert parse_entry(message(more=vlan)) == ForwardingEntry(3, "52:54:00:00:aa:01", False, vlan=10)
     for address in (bytes(6), b"\x33\x33\0\0\0\1", b"\xff" * 6, MAC[:5], bytes(20), b""):
         assert parse_entry(message(address)) is None
     assert parse_entry(message(family=2)) is None
@@ -155,6 +158,40 @@ class LargeTable(NetlinkSocket):
             data = HEADER.pack(HEADER.size + len(body), 28, 2, 1, 0) + body
             keep(data + HEADER.pack(HEADER.size, NLMSG_DONE, 2, 1, 0), HEADER.size)
         return []
+
+
+class TableWithVlans(LargeTable):
+    """The addresses of three ports with 4094 VLANs each, and a learned address in two VLANs."""
+
+    def dump(
+        self,
+        message_type: int,
+        payload: bytes,
+        attempts: int = 3,
+        keep: Callable[[bytes, int], bool] | None = None,
+    ) -> list[Message]:
+        assert keep is not None
+        for ifindex in (3, 4, 5):
+            for vlan in range(4095):
+                more = pack_attribute(NDA_VLAN, vlan.to_bytes(2, "little"))
+                self.send(
+                    keep, message(bytes([2, 0, 0, 0, 0, ifindex]), ifindex=ifindex, state=NUD_PERMANENT, more=more)
+                )
+        for vlan in (7, 8):
+            self.send(keep, message(ifindex=3, more=pack_attribute(NDA_VLAN, vlan.to_bytes(2, "little"))))
+        return []
+
+    def send(self, keep: Callable[[bytes, int], bool], body: bytes) -> None:
+        keep(HEADER.pack(HEADER.size + len(body), 28, 2, 1, 0) + body, HEADER.size)
+
+
+def test_permanent_entries_of_all_vlans_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "NetlinkSocket", TableWithVlans)
+    found, trouble = read_forwarding([link(2, "bridge"), *(link(ifindex, master=2) for ifindex in (3, 4, 5))], [])
+    assert trouble is None
+    assert [(entry.ifindex, entry.permanent, entry.vlan) for entry in found] == [
+        *((3, True, None), (4, True, None), (5, True, None), (3, False, 7), (3, False, 8))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine import threads
-from nictop.probe.inventory.machine.qemu import is_emulator, parse_name, parse_tap
+from nictop.probe.inventory.machine.qemu import is_emulator, parse_name, parse_nics, parse_options, parse_tap
 from nictop.probe.inventory.machine.threads import parse_flags, read_threads, thread_kind
 from nictop.probe.kernel.sysfs import read_text
 from nictop.probe.records import Link, Thread, Unreadable
@@ -359,8 +359,28 @@ def test_one_file_is_opened_per_irrelevant_process(proc: Proc, monkeypatch: pyte
     assert sorted(opened) == sorted(f"{proc.root}/{pid}/comm" for pid in (1, *range(100, 300)))
 
 
+def test_mac_addresses_behind_taps(proc: Proc) -> None:
+    """The options of Proxmox; those in JSON of newer programs. libvirt passes open descriptors without a name."""
+    options = (
+        *("-netdev", "type=tap,id=net0,ifname=tap100i0,script=/usr/libexec/qemu-server/pve-bridge,vhost=on"),
+        *("-device", "virtio-net-pci,mac=BC:24:11:00:00:01,netdev=net0,bus=pci.0,addr=0x12,id=net0"),
+        *("-netdev", '{"type":"tap","id":"net1","ifname":"tap100i1"}'),
+        *("-device", '{"driver":"e1000","netdev":"net1","mac":"bc:24:11:00:00:02","bootindex":1}'),
+        *("-netdev", "tap,fd=33,id=hostnet0", "-device", "virtio-net-pci,netdev=hostnet0,mac=52:54:00:00:00:01"),
+        *("-netdev", "user,id=net2", "-device", "e1000,netdev=net2,mac=none", "-device", "{", "-device", "[" * 9),
+    )
+    assert parse_nics("\0".join(options)) == {"tap100i0": "bc:24:11:00:00:01", "tap100i1": "bc:24:11:00:00:02"}
+    proc.process(50, "kvm", ("/usr/bin/kvm", "-id", "100", *options))
+    proc.thread(50, 51, "CPU 0/KVM")
+    proc.descriptor(50, 3, "/dev/net/tun", "iff:\ttap100i0\n")
+    found = proc.read(link(5, "tap100i0", "tun"), link(6, "tap100i1", "tun"))
+    assert [thread.nics for thread in found] == [{5: "bc:24:11:00:00:01"}, {}]
+
+
 @given(st.text(), st.text())
 def test_any_command_line_can_be_parsed(comm: str, command: str) -> None:
+    assert all(address == address.lower() for address in parse_nics(command).values())
+    assert all(isinstance(text, str) for text in parse_options(command).values())
     name = parse_name(command)
     assert name is None or ("\0" not in name and name != "")
     assert is_emulator(comm, command) in (True, False)

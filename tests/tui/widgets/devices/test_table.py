@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from nictop.model.devices.tree import device_tree, guides
-from nictop.model.text.glyphs import ASCII
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis, Finding
 from nictop.tui.widgets.devices.detail import FactsView
 from nictop.tui.widgets.devices.table import DeviceTable, device_findings, layout, merged
 from tests.model.hosts import live_host
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, live_screen
+from tests.support.rule_cases import CASES_DIRECTORY, probe_lines
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 
 NICS = (
     link(1, "lo", type=772, flags=0x49),
@@ -219,3 +221,23 @@ async def test_much_room_has_the_charts_below_the_table() -> None:
         received = next(number for number, row in enumerate(rows) if row.startswith(" RX 1.00 Mb/s"))
         assert received > next(number for number, row in enumerate(rows) if "Virtual interfaces" in row)
         assert any("-60 s" in row and "now" in row for row in rows[received:])
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_a_tap_has_the_nic_of_the_guest_behind_it(glyphs: Glyphs) -> None:
+    """Below its bridge; the panel has the VLANs of its port. The NIC of the guest keeps its profile."""
+    arrow = glyphs.encode("↔")
+    case = json.loads((CASES_DIRECTORY / "bridge" / "vlan_is_not_on_the_bridge_port.json").read_text())
+    async with screen_with_hosts("pve", "web1", size=WIDE, glyphs=glyphs) as (screen, hosts):
+        for host in case["fires"][0]["hosts"]:
+            hosts[host["name"]].send(*probe_lines(host))
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+        table = screen.app.screen.query_one(DeviceTable)
+        table.choose_link(6)
+        await screen.settle()
+        assert any("tap100i0" in row and f"{arrow} web1 enp1s0" in row for row in screen.lines())
+        facts = " ".join(" ".join(screen.lines(FactsView)).split())
+        assert f"{arrow} web1 enp1s0 (learned on bridge); port fwpr100p0 of vmbr0: PVID 10" in facts
+        await screen.press("right_square_bracket")
+        await screen.settle()
+        assert not any(arrow in row for row in screen.lines())

@@ -1,0 +1,238 @@
+"""Commands that change VLANs of bridge ports: now (bridge(8)), and in what creates the port.
+
+Reads nothing. Sources: bridge(8), qm(1), pct(1), libvirt's domain format ("Setting VLAN tag"), nm-settings-nmcli(5)
+bridge-port.vlans, systemd.network(5) [BridgeVLAN], ifupdown2 and bridge-utils-interfaces(5) bridge-vids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.model.devices.bridges import default_pvid, find_vlan, pvid, range_text
+from nictop.probe.records import BridgeVlan, Link
+from nictop.rules.bridge.attachments import Attachment
+from nictop.rules.finding import Fix, WhereToType
+from nictop.rules.fixes.commands import Command, Step, command, print_lines
+from nictop.rules.fixes.persistence import (
+    NEXT_ACTIVATION_NOTE,
+    SAFE_NAME,
+    active_profile,
+    escaped_pattern,
+    ifupdown_stanza,
+    is_run_by_networkd,
+)
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.subjects import mac_or_placeholder
+
+PROXMOX_VM_TAP = re.compile(r"tap([0-9]{3,9})i([0-9]{1,2})")
+PROXMOX_CONTAINER_VETH = re.compile(r"veth([0-9]{3,9})i([0-9]{1,2})")
+PROXMOX_FIREWALL_PREFIX = "fwpr"
+PROXMOX_MODELS = {
+    "virtio_net": "virtio",
+    "vmxnet3": "vmxnet3",
+    "e1000": "e1000",
+    "e1000e": "e1000e",
+    "8139cp": "rtl8139",
+}
+"""Driver in the guest → model in the VM's configuration."""
+ACCESS = ("pvid", "untagged")
+"""Flags of the VLAN of frames without a tag."""
+VLAN_PLACEHOLDER = "<VLAN>"
+
+
+def vlan_command(change: str, port: Link, number: int | str, *flags: str) -> Command:
+    """``bridge vlan add dev PORT vid NUMBER [pvid] [untagged] [self]``"""
+    return command("bridge", "vlan", change, "dev", port.name, "vid", str(number), *flags)
+
+
+def restored(port: Link, vlans: Sequence[BridgeVlan], number: int | str) -> Command:
+    """The command that gives a port the old state of a VLAN."""
+    old = find_vlan(vlans, number) if isinstance(number, int) else None
+    own = ("self",) if port.kind == "bridge" else ()
+    if old is None:
+        return vlan_command("del", port, number, *own)
+    flags = [name for name, is_set in zip(ACCESS, (old.pvid, old.untagged), strict=True) if is_set]
+    return vlan_command("add", port, number, *flags, *own)
+
+
+def port_fixes(at: Attachment, number: int | str, *, access: bool = False) -> tuple[Fix, ...]:
+    """Give the port of a guest a VLAN: tagged, or (`access`) as that of frames without a tag."""
+    if at.aware is None:
+        return ()
+    port, flags = at.aware.port, ACCESS if access else ()
+    now = Fix(
+        at.place,
+        f"Set PVID {number} of {port.name}" if access else f"Add VLAN {number} to {port.name}",
+        (vlan_command("add", port, number, *flags),),
+        False,
+        (restored(port, at.aware.vlans, number),),
+    )
+    return (
+        now,
+        *created_fixes(at, number, access=access),
+        *stored_fixes(at.owner, port, number, at.place, access=access),
+    )
+
+
+# ------------------------------------------------------------------------------------------- what creates the port
+
+
+def created_fixes(at: Attachment, number: int | str, *, access: bool) -> tuple[Fix, ...]:
+    """The VLAN in the configuration of the virtual machine or container, if its product is known."""
+    if at.aware is None:
+        return ()
+    tags, trunks = configured_vlans(at.aware.vlans, default_pvid(at.aware.bridge))
+    before = (tags, trunks)
+    if access:
+        tags = str(number)
+    else:
+        tags = None if tags == str(number) else tags
+        trunks = (*trunks, str(number))
+    if is_proxmox(at.owner):
+        return proxmox_fixes(at, at.aware.bridge, (tags, trunks), before)
+    return libvirt_fixes(at, vlan_element(tags, trunks))
+
+
+def configured_vlans(vlans: Sequence[BridgeVlan], default: int | None) -> tuple[str | None, tuple[str, ...]]:
+    """(VLAN of frames without a tag, tagged ones) of a port as they are in the configuration of a guest: the default
+    PVID is not."""
+    own = pvid(vlans)
+    tagged = tuple(range_text(one) for one in vlans if not one.untagged)
+    return None if own is None or own == default else str(own), tagged
+
+
+def is_proxmox(host: HostFacts) -> bool:
+    return host.inventory.platform.environment == "proxmox" and not host.is_guest
+
+
+Vlans = tuple["str | None", tuple[str, ...]]
+
+
+def proxmox_fixes(at: Attachment, bridge: Link, vlans: Vlans | None, before: Vlans | None) -> tuple[Fix, ...]:
+    """One net line of a VM or container; `vlans`: (tag, trunks)."""
+    vm, container = PROXMOX_VM_TAP.fullmatch(at.tap.name), PROXMOX_CONTAINER_VETH.fullmatch(at.tap.name)
+    if vm is None and container is None:
+        return ()
+    found = vm or container
+    assert found is not None
+    number, index = found.groups()
+    mac = mac_or_placeholder(at.nic)
+    old_bridge = at.aware.bridge if at.aware is not None else bridge
+
+    def line(bridge: Link, vlans: Vlans | None) -> Command:
+        tag, trunks = vlans or (None, ())
+        first = f"{PROXMOX_MODELS.get(link_driver(at.nic) or '', 'virtio')}={mac}"
+        parts = [first if vm is not None else f"name={at.nic.name},hwaddr={mac}", f"bridge={bridge.name}"]
+        if at.aware is not None and at.aware.port.name.startswith(PROXMOX_FIREWALL_PREFIX):
+            parts.append("firewall=1")
+        parts += [f"tag={tag}"] if tag is not None else []
+        parts += [f"trunks={';'.join(trunks)}"] if trunks else []
+        words = ("qm", "set", number, f"--net{index}") if vm is not None else ("pct", "set", number, f"-net{index}")
+        return command(*words, ",".join(parts))
+
+    show = f"{'qm' if vm is not None else 'pct'} config {number}"
+    kind = "VM" if vm is not None else "container"
+    return (
+        Fix(
+            "proxmox",
+            f"Store in the configuration of {kind} {number}",
+            (line(bridge, vlans),),
+            True,
+            (line(old_bridge, before),),
+            f"Replaces the whole line net{index}: repeat its other options (rate, queues, mtu, ip), see {show}. Takes "
+            "effect at once.",
+        ),
+    )
+
+
+def vlan_element(tag: str | None, trunks: Sequence[str]) -> str:
+    """``<vlan …>`` of an <interface> of libvirt."""
+    if not trunks:
+        return f"<vlan><tag id='{tag}'/></vlan>"
+    native = f"<tag id='{tag}' nativeMode='untagged'/>" if tag is not None else ""
+    listed = "".join(f"<tag id='{one}'/>" for one in trunks)
+    return f"<vlan trunk='yes'>{native}{listed}</vlan>"
+
+
+def libvirt_fixes(
+    at: Attachment, element: str, note: str = "On a Linux bridge from libvirt 11.0 on. "
+) -> tuple[Fix, ...]:
+    """An element of the <interface> of a domain."""
+    if at.machine is None:
+        return ()
+    text = (
+        f"In the <interface> with {mac_or_placeholder(at.nic)}: {element}. {note}Then shut down and start the domain."
+    )
+    return (Fix("libvirt", "Store in the domain", (command("virsh", "edit", at.machine),), True, (), text),)
+
+
+# ----------------------------------------------------------------------------------------- who configures the bridge
+
+
+@dataclass(frozen=True)
+class VlanSetting:
+    """A VLAN in the formats of the network managers."""
+
+    number: int | str
+    access: bool
+
+    @property
+    def nmcli(self) -> str:
+        return f"{self.number} pvid untagged" if self.access else str(self.number)
+
+    @property
+    def networkd(self) -> list[str]:
+        if self.access:
+            return ["[BridgeVLAN]", f"PVID={self.number}", f"EgressUntagged={self.number}"]
+        return ["[BridgeVLAN]", f"VLAN={self.number}"]
+
+
+def stored_fixes(
+    host: HostFacts, link: Link, number: int | str, where: WhereToType = "here", *, access: bool = False
+) -> tuple[Fix, ...]:
+    """The VLAN of a port, or of the bridge itself, in the configuration of whoever configures it; () where that is not
+    known."""
+    setting = VlanSetting(number, access)
+    profile = active_profile(host, link)
+    if profile is not None:
+        name = "bridge.vlans" if link.kind == "bridge" else "bridge-port.vlans"
+        add, remove = (command("nmcli", "con", "mod", "uuid", profile, f"{sign}{name}", setting.nmcli) for sign in "+-")
+        title = "Store in the NetworkManager profile"
+        return (Fix(where, title, (add,), True, (remove,), NEXT_ACTIVATION_NOTE),)
+    networkd = host.inventory.networkd.get(link.ifindex)
+    if networkd is not None and networkd.network_file and is_run_by_networkd(host, link):
+        folder = f"/etc/systemd/network/{networkd.network_file.rpartition('/')[2]}.d"
+        file = f"{folder}/vlan-{number}.conf"
+        commands: tuple[Step, ...] = (command("mkdir", "-p", folder), print_lines(setting.networkd, file))
+        note = "Takes effect with networkctl reload or at the next boot; the command above applies it now."
+        return (Fix(where, "Store in the .network file", commands, True, (command("rm", file),), note),)
+    bridge = link if link.kind == "bridge" else host.snapshot.links.get(link.master or 0)
+    stanza = ifupdown_stanza(host, bridge) if bridge is not None else None
+    if (
+        bridge is None
+        or stanza is None
+        or access
+        or SAFE_NAME.fullmatch(bridge.name) is None
+        or link.kind in GUEST_KINDS
+    ):
+        return ()
+    start = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{escaped_pattern(bridge.name)}[[:space:]]"
+    lines = f"/{start}/,/^[[:space:]]*iface[[:space:]]/"
+    option = r"[[:space:]]*bridge[-_]vids[[:space:]]"
+    return (
+        Fix(
+            where,
+            f"Store in {stanza.file}",
+            (command("sed", "-i", f"{lines}s/^{option}.*/& {number}/", stanza.file),),
+            True,
+            (command("sed", "-i", rf"{lines}s/^\({option}.*\) {number}$/\1/", stanza.file),),
+            f"Adds it to bridge-vids of {bridge.name}; without such a line, add one: bridge-vids {number}. Takes "
+            "effect with ifreload -a or at the next boot; the command above applies it now.",
+        ),
+    )
+
+
+GUEST_KINDS = ("tun", "veth", "macvtap")
+"""Kinds of ports that are created with a guest or container, after the stanza of the bridge has been applied."""

@@ -1,0 +1,238 @@
+"""The VLANs that a guest or this host uses, and those of its bridge port.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nictop.model.devices.bridges import AwarePort, default_pvid, filters_vlans, find_vlan, pvid, range_text, vlans_text
+from nictop.model.devices.subnets import vlan_id
+from nictop.probe.records import Link
+from nictop.rules.bridge.attachments import (
+    Attachment,
+    attachments,
+    has_filtering_bridge,
+    is_up,
+    ports_of,
+    vlan_protocol,
+)
+from nictop.rules.bridge.commands import VLAN_PLACEHOLDER, port_fixes, restored, stored_fixes, vlan_command
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import NEXT_ACTIVATION_NOTE, active_profile
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
+from nictop.rules.subjects import link_finding
+
+FAMILY: Final = "bridges and VLANs"
+MAX_NAMED_PORTS = 6
+
+
+@pair_rule(FAMILY, "critical", needs=("bridge_vlans",), uses=("forwarding",))
+def vlan_is_not_on_the_bridge_port(hosts: Sequence[HostFacts]) -> Outcomes:
+    """A guest or container uses a VLAN that its bridge port does not have, or that leaves the port untagged.
+
+    nictop compares the VLAN links on the guest's NIC with the VLANs of its port (RTM_GETLINK with
+    RTEXT_FILTER_BRVLAN_COMPRESSED, as in bridge vlan show) on a bridge with vlan_filtering 1. Also reported: the guest
+    sends frames without a tag, and the port has no PVID. The bridge drops such frames without counting them.
+
+    The guest and the host of the bridge must be watched; they are joined by MAC address: of the tap, in QEMU's command
+    line, or learned by the bridge; containers also by the ends of the veth. An inner bridge between tap and port
+    (Proxmox: fwbr100i0) is passed. Not reported: VLAN links that are down, or of another protocol (802.1ad) than the
+    bridge filters.
+
+    Sources: bridge(8) "bridge vlan"; kernel Documentation/networking/bridge.rst, net/bridge/br_vlan.c
+    (br_allowed_ingress, br_handle_vlan).
+    """
+    if not any(map(has_filtering_bridge, hosts)):
+        return
+    for at in attachments(hosts):
+        if at.aware is None:
+            continue
+        for link in at.vlan_links:
+            number = vlan_id(link)
+            if number is None or vlan_protocol(link) != vlan_protocol(at.aware.bridge):
+                continue
+            entry = find_vlan(at.aware.vlans, number)
+            if entry is None or entry.untagged:
+                yield _vlan_finding(at, at.aware, link, number, is_member=entry is not None)
+        if at.sends_untagged and pvid(at.aware.vlans) is None:
+            yield _untagged_finding(at, at.aware)
+
+
+def port_name(at: Attachment, aware: AwarePort) -> str:
+    """``tap100i0``, ``tap100i0 on pve``"""
+    return aware.port.name if at.guest is at.owner else f"{aware.port.name} on {at.owner.name}"
+
+
+def port_evidence(at: Attachment, aware: AwarePort) -> tuple[Evidence, ...]:
+    return (
+        Evidence(
+            "bridge port", f"{port_name(at, aware)}, port of {aware.bridge.name}", f"ip link show {aware.port.name}"
+        ),
+        Evidence("VLANs of the port", vlans_text(aware.vlans), f"bridge vlan show dev {aware.port.name}"),
+    )
+
+
+def _vlan_finding(at: Attachment, aware: AwarePort, link: Link, number: int, *, is_member: bool) -> Finding:
+    name = port_name(at, aware)
+    if is_member:
+        title = f"VLAN {number} leaves its bridge port {name} untagged"
+        why = f"Frames to the guest have no tag, so that {at.base.name} receives them, not {link.name}."
+    else:
+        title = f"VLAN {number} is not on its bridge port {name}"
+        why = "The bridge drops frames of VLANs that the port does not have, in both directions, without counting them."
+    without = Fix(
+        "here",
+        f"Use {at.base.name} without a VLAN link",
+        (command("ip", "link", "del", link.name),),
+        False,
+        (),
+        "Removes its addresses, too: add them to the link below, and remove the VLAN from the configuration.",
+    )
+    return link_finding(
+        "critical",
+        at.guest,
+        link,
+        title,
+        evidence=(
+            Evidence("VLAN link", f"{link.name} (VLAN {number})", f"ip -d link show {link.name}"),
+            *port_evidence(at, aware),
+        ),
+        why=why,
+        fixes=(*port_fixes(at, number), *((without,) if is_member else ())),
+    )
+
+
+def _untagged_finding(at: Attachment, aware: AwarePort) -> Finding:
+    return link_finding(
+        "critical",
+        at.guest,
+        at.nic,
+        f"its bridge port {port_name(at, aware)} has no PVID",
+        evidence=(
+            Evidence("frames of", f"{at.base.name}: no tag", f"ip -d link show {at.base.name}"),
+            *port_evidence(at, aware),
+        ),
+        why="The bridge drops received frames without a tag. Either the port needs a PVID, or the guest a VLAN link.",
+        fixes=port_fixes(at, default_pvid(aware.bridge) or VLAN_PLACEHOLDER, access=True),
+    )
+
+
+@host_rule(FAMILY, "critical", needs=("bridge_vlans",))
+def vlan_is_not_on_the_bridge(host: HostFacts) -> Outcomes:
+    """A VLAN link is above a bridge with VLAN filtering, and the bridge itself does not have this VLAN.
+
+    nictop compares the VLAN links on a bridge with the VLANs of the bridge itself (bridge vlan show dev BRIDGE, set
+    with "self"). The host is connected to the bridge like one more port: without the VLAN it receives and sends no
+    frame of it. Critical if the link has an address, else a warning.
+
+    Not reported: links that are down, or of another protocol (802.1ad) than the bridge filters.
+
+    Sources: bridge(8) "bridge vlan … self"; kernel net/bridge/br_input.c (br_pass_frame_up).
+    """
+    for link in host.links:
+        number = vlan_id(link)
+        bridge = host.snapshot.links.get(link.lower or 0) if link.lower_namespace is None else None
+        if number is None or not is_up(link) or bridge is None or bridge.kind != "bridge":
+            continue
+        if not filters_vlans(bridge) or bridge.bridge_vlans is None or vlan_protocol(link) != vlan_protocol(bridge):
+            continue
+        entry = find_vlan(bridge.bridge_vlans, number)
+        if entry is not None and not entry.untagged:
+            continue
+        has_address = any(one.scope == "global" for one in link.addresses)
+        title = (
+            f"VLAN {number} is not on {bridge.name}"
+            if entry is None
+            else f"VLAN {number} leaves {bridge.name} untagged: {bridge.name} receives its frames"
+        )
+        yield link_finding(
+            "critical" if has_address else "warning",
+            host,
+            link,
+            title,
+            evidence=(
+                Evidence("VLAN link", f"{link.name} (VLAN {number})", f"ip -d link show {link.name}"),
+                Evidence(
+                    f"VLANs of {bridge.name} itself",
+                    vlans_text(bridge.bridge_vlans),
+                    f"bridge vlan show dev {bridge.name}",
+                ),
+            ),
+            why=f"Frames between {bridge.name} and the host are filtered like those of a port.",
+            fixes=(
+                Fix(
+                    "here",
+                    f"Add VLAN {number} to {bridge.name}",
+                    (vlan_command("add", bridge, number, "self"),),
+                    False,
+                    (restored(bridge, bridge.bridge_vlans, number),),
+                ),
+                *stored_fixes(host, bridge, number),
+            ),
+        )
+
+
+@host_rule(FAMILY, "warning", needs=("bridge_vlans",))
+def vlan_filtering_is_off(host: HostFacts) -> Outcomes:
+    """VLANs are set on ports of a bridge, but the bridge does not filter VLANs.
+
+    nictop finds VLANs other than the default PVID on ports (bridge vlan show) of a bridge with vlan_filtering 0. The
+    settings then have no effect: frames of all VLANs, and without a tag, pass between all ports.
+
+    Sources: ip-link(8) bridge vlan_filtering; kernel Documentation/networking/bridge.rst.
+    """
+    for bridge in host.links:
+        if bridge.kind != "bridge" or bridge.details.get("bridge_vlan_filtering") is not False:
+            continue
+        default = default_pvid(bridge)
+        found = {
+            port.name: ", ".join(range_text(one) for one in own)
+            for port in ports_of(host, bridge)
+            if (own := [one for one in port.bridge_vlans or () if (one.first, one.last) != (default, default)])
+        }
+        if not found:
+            continue
+        named = [f"{name}: {vlans}" for name, vlans in sorted(found.items())]
+        more = f" and {len(named) - MAX_NAMED_PORTS} more" if len(named) > MAX_NAMED_PORTS else ""
+        turn_on, turn_off = (
+            command("ip", "link", "set", "dev", bridge.name, "type", "bridge", "vlan_filtering", value)
+            for value in "10"
+        )
+        yield link_finding(
+            "warning",
+            host,
+            bridge,
+            f"VLANs set on {len(named)} port{'s' if len(named) > 1 else ''} have no effect: vlan_filtering is off",
+            evidence=(
+                Evidence("vlan_filtering", "0", f"ip -d link show {bridge.name}"),
+                Evidence("VLANs", ", ".join(named[:MAX_NAMED_PORTS]) + more, "bridge vlan show"),
+            ),
+            why="Ports that should be in separate VLANs are in one network, and no tags are added or removed.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Turn on VLAN filtering",
+                    (turn_on,),
+                    False,
+                    (turn_off,),
+                    "Frames of a VLAN that a port does not have are dropped then: check bridge vlan show first.",
+                ),
+                *_stored_filtering(host, bridge),
+            ),
+        )
+
+
+def _stored_filtering(host: HostFacts, bridge: Link) -> tuple[Fix, ...]:
+    profile = active_profile(host, bridge)
+    if profile is None:
+        return ()
+    change, undo = (
+        command("nmcli", "con", "mod", "uuid", profile, "bridge.vlan-filtering", value) for value in ("yes", "no")
+    )
+    title = "Store in the NetworkManager profile"
+    return (Fix("here", title, (change,), True, (undo,), NEXT_ACTIVATION_NOTE),)
