@@ -83,6 +83,7 @@ MAX_ENTRIES = {
     "Link.napis": MAX_QUEUES,
     "Link.channels": MAX_CPUS,
     "Link.traffic_control": MAX_QDISCS,
+    "Team.ports": MAX_LINKS,
     "NetworkManager.devices": MAX_LINKS,
     "NetworkManager.profiles": MAX_PROFILES,
     "ManagedDevice.available_profiles": MAX_PROFILES,

@@ -15,6 +15,8 @@ import nictop.rules.paravirtual.hyperv
 import nictop.rules.cpu.interrupts
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
+import nictop.rules.bond.lacp
+import nictop.rules.bond.ports
 import nictop.rules.link.kernel_log
 import nictop.rules.link.mtu
 import nictop.rules.link.offloads

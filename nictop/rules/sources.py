@@ -22,6 +22,8 @@ SOURCES: dict[str, str] = {
     "ethtool": "ethtool",
     "queues": "queues and NAPI (sysfs, netdev netlink)",
     "qdiscs": "queueing disciplines (rtnetlink)",
+    "bonds": "LACP partners of bond ports (/proc/net/bonding)",
+    "teams": "teams (netlink)",
     "pci": "PCI devices (sysfs)",
     "interrupts": "interrupts (/proc/irq)",
     "threads": "processes and threads (/proc)",
@@ -39,7 +41,7 @@ SOURCES: dict[str, str] = {
 }
 """Name → text for the user."""
 
-PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links", "qdiscs": "links"}
+PART_OF = dict.fromkeys(("addresses", "routes", "ethtool", "queues", "qdiscs", "bonds", "teams"), "links")
 """Source → the source that it is a part of: unreadable if that one is."""
 
 UNKNOWN_REASONS = ("needs_root", "malformed", "failed")

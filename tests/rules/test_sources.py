@@ -42,6 +42,7 @@ WITHOUT: dict[str, Callable[[Link], Link]] = {
     "ethtool": lambda link: dataclasses.replace(link, ethtool=Ethtool()),
     "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
     "qdiscs": lambda link: dataclasses.replace(link, traffic_control=()),
+    "bonds": lambda link: dataclasses.replace(link, bond_port=without_lacp_details(link)),
     "addresses": lambda link: dataclasses.replace(link, addresses=()),
     "routes": lambda link: dataclasses.replace(link, default_routes=()),
 }
@@ -59,6 +60,13 @@ FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),
 }
 """Source → its record class, and those of its fields that a probe can name in `unreadable`."""
+
+
+def without_lacp_details(link: Link) -> records.BondPort | None:
+    """The port of a bond without what /proc/net/bonding has."""
+    if link.bond_port is None:
+        return None
+    return dataclasses.replace(link.bond_port, actor=None, partner=None, actor_churn=None, partner_churn=None)
 
 
 def without(source: str) -> Callable[[Any], Any]:

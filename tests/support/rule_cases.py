@@ -163,6 +163,9 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         for reference in ("master", "lower"):
             if isinstance(link.get(reference), str):
                 link[reference] = ifindexes[link[reference]]
+        for reference in ("active_port", "primary"):
+            if isinstance((link.get("bond") or {}).get(reference), str):
+                link["bond"] = {**link["bond"], reference: ifindexes[link["bond"][reference]]}
         for address in link.get("addresses", ()):
             address.setdefault("flags", ["permanent"])
             address.setdefault("scope", "global")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
@@ -44,6 +45,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         sections += summary_section(row.link, row.pci, snapshot)
         sections += profile_sections(row.link, snapshot)
         sections += state_section(row.link, snapshot)
+        sections += bond_sections(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
         if row.link.type != ARPHRD_VOID:

@@ -118,7 +118,7 @@ def link_name(ifindex: int, snapshot: Snapshot) -> str:
 def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
     facts = []
     if link.kind:
-        details = ", ".join(f"{name} {value}" for name, value in link.details.items())
+        details = ", ".join(f"{name} {value}" for name, value in link.details.items() if link.bond is None)
         facts.append(Fact("Kind", f"{link.kind} ({details})" if details else link.kind))
     if link.master is not None:
         master = snapshot.links.get(link.master)

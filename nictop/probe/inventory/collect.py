@@ -34,7 +34,10 @@ from nictop.probe.records import (
 )
 
 Result = TypeVar("Result")
-MACHINE_SOURCES = ("queues", "qdiscs", "ethtool", "messages", "services", "platform", "settings", "iommu", "forwarding")
+MACHINE_SOURCES = (
+    *("queues", "qdiscs", "bonds", "teams", "ethtool", "messages", "services", "platform", "settings", "iommu"),
+    "forwarding",
+)
 MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
 third step takes longest, and longer if a daemon is slow."""
@@ -48,6 +51,8 @@ READERS = {
     "read_interrupts": ("interrupts", "machine.interrupts"),
     "read_queues": ("queues", "links.queues"),
     "with_qdiscs": ("qdiscs", "links.qdiscs"),
+    "with_bond_details": ("bonds", "links.bonds"),
+    "with_teams": ("teams", "links.teams"),
     "read_ethtool": ("ethtool", "ethtool.reader"),
     "read_kernel_messages": ("messages", "machine.kernel_log"),
     "with_ages": ("messages", "machine.message_states"),
@@ -175,7 +180,7 @@ def add_settings(
 ) -> Inventory:
     """Second step (`MACHINE_SOURCES`): settings of links, of the kernel and of the machine."""
     sys, proc = roots.sys, roots.proc
-    pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys)
+    pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys, proc)
     addresses = tuple(function.address for function in pci)
     messages: tuple[KernelMessage, ...] | None = sources.read("read_kernel_messages", None, addresses, roots.dev)
     if messages:
@@ -201,11 +206,13 @@ def add_settings(
     )
 
 
-def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str) -> tuple[Link, ...]:
-    """The links with queues, qdiscs and what ethtool shows."""
+def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str, proc: str) -> tuple[Link, ...]:
+    """The links with queues, qdiscs, details of bonds and teams, and what ethtool shows."""
     no_ethtool: dict[int, Ethtool] = {}
     complete = sources.read("read_queues", links, links, sys)
     complete = sources.read("with_qdiscs", complete, complete)
+    complete = sources.read("with_bond_details", complete, complete, proc)
+    complete = sources.read("with_teams", complete, complete)
     records = sources.read("read_ethtool", no_ethtool, links)
     return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
 

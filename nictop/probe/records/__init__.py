@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
 from nictop.probe.records.changes import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, PlannedAction
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
@@ -105,6 +106,8 @@ __all__ = [
     "THREAD_TIMES",
     "VF_COUNTERS",
     "Address",
+    "Bond",
+    "BondPort",
     "BusyThread",
     "ChangeLine",
     "ChangeRequest",
@@ -128,6 +131,7 @@ __all__ = [
     "IommuGroup",
     "IpSettings",
     "KernelMessage",
+    "LacpEnd",
     "Line",
     "Link",
     "LinkChange",
@@ -158,6 +162,8 @@ __all__ = [
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "Team",
+    "TeamPort",
     "Thread",
     "TrafficLine",
     "TrafficPath",

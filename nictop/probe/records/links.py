@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.bonds import Bond, BondPort, Team
 from nictop.probe.records.ethtool import Ethtool
 from nictop.probe.records.unreadable import Unreadable
 
@@ -236,3 +237,9 @@ class Link:
     """Seconds, CLOCK_MONOTONIC, when udev first processed this netdev, after its driver was bound. None: at boot, or
     unknown; only read if there are `KernelMessage`s. USEC_INITIALIZED, /run/udev/data/nIFINDEX"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    bond: Bond | None = None
+    """Only bonds."""
+    bond_port: BondPort | None = None
+    """Only ports of bonds."""
+    team: Team | None = None
+    """Only teams."""
