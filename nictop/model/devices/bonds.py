@@ -52,6 +52,11 @@ def has_no_partner(port: BondPort) -> bool:
     return port.actor_state is not None and port.actor_state & (DEFAULTED | EXPIRED) == DEFAULTED
 
 
+def has_partner(port: BondPort) -> bool:
+    """LACPDUs are received."""
+    return port.actor_state is not None and not port.actor_state & (DEFAULTED | EXPIRED)
+
+
 def is_in_use(port: BondPort) -> bool:
     """Both ends collect and distribute."""
     actor, partner = port.actor_state or 0, port.partner_state or 0
@@ -76,3 +81,23 @@ def partner_text(address: str | None) -> str:
     if address is None:
         return "unknown"
     return "none (no LACPDU received)" if address == NO_PARTNER else address
+
+
+def bond_text(link: Link, links: Mapping[int, Link]) -> tuple[str, bool]:
+    """``802.3ad · 2 of 2 ports in use``, ``active-backup · active eno1 (2 of 2 ports up)``, and whether all ports are
+    used or ready. `link`: a bond."""
+    bond, ports = link.bond, bond_ports(link, links)
+    if bond is None:
+        return "unknown", False
+    usable = [port for port in ports if is_usable(port)]
+    if bond.mode == LACP_MODE and any(port.bond_port is not None and speaks_lacp(port.bond_port) for port in ports):
+        if bond.partner == NO_PARTNER:
+            return f"{bond.mode} · no LACP partner ({len(usable)} of {len(ports)} ports up)", False
+        used = [port for port in usable if port.bond_port is not None and is_in_use(port.bond_port)]
+        return f"{bond.mode} · {len(used)} of {len(ports)} ports in use", len(used) == len(ports)
+    up = f"{len(usable)} of {len(ports)} ports up"
+    if bond.mode in ACTIVE_PORT_MODES:
+        active = links.get(bond.active_port) if bond.active_port is not None else None
+        name = active.name if active is not None else "none"
+        return f"{bond.mode} · active {name} ({up})", len(usable) == len(ports) and active is not None
+    return f"{bond.mode} · {up}", len(usable) == len(ports)

@@ -83,7 +83,8 @@ class BondPort:
     """802.3ad; needs CAP_NET_ADMIN."""
     actor_churn: str | None = None
     partner_churn: str | None = None
-    """802.3ad: none, monitoring (the first 60 s) or churned (not in sync after them)."""
+    """802.3ad: none, monitoring (the first 60 s) or churned (not in sync after them). IFLA_BOND_SLAVE_AD_CHURN_*, or
+    /proc/net/bonding."""
     actor_churns: int | None = None
     partner_churns: int | None = None
     """How often it was churned."""

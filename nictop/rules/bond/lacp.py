@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.bonds import (
     AGGREGATION,
+    DEFAULTED,
     EXPIRED,
     LACP_MODE,
     NO_PARTNER,
     SYNCHRONIZATION,
     bond_ports,
     has_no_partner,
+    has_partner,
     is_in_use,
     is_settled,
     is_usable,
@@ -119,7 +121,9 @@ def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) 
                 else ()
             ),
         ),
-        why="The bond has the carrier and the capacity of one port. The switch does not know that the ports belong "
+        why="Nothing is sent or received through the bond: each port is an aggregator of its own."
+        if link.carrier is False
+        else "The bond has the carrier and the capacity of one port. The switch does not know that the ports belong "
         "together, and may send to a port that the bond does not use.",
         fixes=(*fixes, _switch_fix(ports), active_backup_fix(host, link, bond, every)),
     )
@@ -252,12 +256,12 @@ def bond_ports_are_in_different_aggregators(host: HostFacts) -> Outcomes:
     that are not one LACP system (no MLAG or stack), different speeds of the ports, different port channels on the
     switch. As root, nictop reads the partner of each port and names the cause.
 
-    Not reported: ports without a link or without a partner, for which there is another check.
+    Not reported: ports without a link, or without a partner, for which there is another check.
 
     Sources: kernel Documentation/networking/bonding.rst; IEEE 802.1AX 6.4.
     """
     for link, bond, ports in _lacp_bonds(host):
-        known = [port for port in ports if not has_no_partner(port_of(port)) and is_settled(port_of(port))]
+        known = [port for port in ports if has_partner(port_of(port))]
         used = _used(known, bond)
         others = [port for port in known if port not in used]
         if not used or not others:
@@ -362,6 +366,8 @@ def _unused_reason(port: BondPort) -> str:
     actor, partner = port.actor_state or 0, port.partner_state or 0
     if actor & EXPIRED:
         return "the partner stopped sending LACPDUs"
+    if partner & (DEFAULTED | EXPIRED):
+        return "the partner receives no LACPDUs on it"
     if not partner & AGGREGATION:
         return "the partner does not aggregate it"
     if not partner & SYNCHRONIZATION:
@@ -410,12 +416,12 @@ def bond_has_fewer_ports_than_min_links(host: HostFacts) -> Outcomes:
             "critical",
             host,
             link,
-            f"no carrier: min_links is {bond.min_links}, and {number} of {len(ports)} ports are aggregated",
+            f"no carrier: min_links is {bond.min_links}, aggregated ports: {number}",
             evidence=(
                 Evidence("min_links", str(bond.min_links), f"ip -d link show dev {link.name}"),
                 Evidence("ports of the active aggregator", str(number), "IFLA_BOND_AD_INFO_NUM_PORTS"),
-                *(_state_evidence(port) for port in ports[:MAX_PORTS]),
+                Evidence("ports with a link", _names(ports), "IFLA_BOND_SLAVE_MII_STATUS"),
             ),
-            why="Nothing is sent or received through the bond, although its ports have a link.",
+            why="Nothing is sent or received through the bond, although ports have a link.",
             fixes=option_fixes(host, link, "min_links", str(max(1, number)), old=str(bond.min_links)),
         )

@@ -25,6 +25,7 @@ IFLA_BOND_AD_INFO_PARTNER_KEY, IFLA_BOND_AD_INFO_PARTNER_MAC = 4, 5
 IFLA_BOND_SLAVE_STATE, IFLA_BOND_SLAVE_MII_STATUS, IFLA_BOND_SLAVE_LINK_FAILURE_COUNT = 1, 2, 3
 IFLA_BOND_SLAVE_AD_AGGREGATOR_ID, IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE = 6, 7
 IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE = 8
+IFLA_BOND_SLAVE_AD_CHURN_ACTOR_STATE, IFLA_BOND_SLAVE_AD_CHURN_PARTNER_STATE = 11, 12
 
 LACP_MODE = "802.3ad"
 HASH_POLICIES = dict(enumerate(("layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac")))
@@ -36,7 +37,8 @@ MII_STATES = dict(enumerate(("up", "going down", "down", "going back")))
 
 PROC_LINE = re.compile(r"[ \t]*([A-Za-z0-9 .()]+): ?(.*)")
 MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
-CHURN_STATES = ("none", "monitoring", "churned")
+CHURN_STATES = {0: "monitoring", 1: "churned", 2: "none"}
+"""AD_CHURN_MONITOR, AD_CHURN, AD_NO_CHURN"""
 
 
 def with_bond(link: Link, payload: bytes) -> Link:
@@ -96,6 +98,8 @@ def parse_bond_port(value: bytes) -> BondPort | None:
         aggregator=number(found, IFLA_BOND_SLAVE_AD_AGGREGATOR_ID),
         actor_state=number(found, IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE),
         partner_state=number(found, IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE),
+        actor_churn=churn(found, IFLA_BOND_SLAVE_AD_CHURN_ACTOR_STATE),
+        partner_churn=churn(found, IFLA_BOND_SLAVE_AD_CHURN_PARTNER_STATE),
     )
 
 
@@ -105,19 +109,24 @@ def named(found: Mapping[int, bytes], attribute: int, names: Mapping[int, str]) 
     return None if value is None else names.get(value, f"unknown {value}")
 
 
+def churn(found: Mapping[int, bytes], attribute: int) -> str | None:
+    value = number(found, attribute)
+    return CHURN_STATES.get(value) if value is not None else None
+
+
 def with_lacp_details(port: BondPort, lines: Mapping[str, str]) -> BondPort:
     """The port with what only /proc/net/bonding has. `lines`: see `parse_proc_bonding`."""
     if not lines:
         return port
     actor, partner = (_lacp_end(lines, end, key) for end, key in (("actor", "port key"), ("partner", "oper key")))
     hidden = Unreadable("needs_root", "/proc/net/bonding: LACPDU details only with CAP_NET_ADMIN")
-    churn = {end: lines.get(f"{end} churn state") for end in ("actor", "partner")}
+    actor_churn, partner_churn = (lines.get(f"{end} churn state") for end in ("actor", "partner"))
     return replace(
         port,
         actor=actor,
         partner=partner,
-        actor_churn=churn["actor"] if churn["actor"] in CHURN_STATES else None,
-        partner_churn=churn["partner"] if churn["partner"] in CHURN_STATES else None,
+        actor_churn=actor_churn if actor_churn in CHURN_STATES.values() else port.actor_churn,
+        partner_churn=partner_churn if partner_churn in CHURN_STATES.values() else port.partner_churn,
         actor_churns=_decimal(lines.get("actor churned count")),
         partner_churns=_decimal(lines.get("partner churned count")),
         unreadable={
