@@ -32,6 +32,11 @@ STATE_TEXTS = (
 """Bit, its text when it is set, its text when it is not."""
 
 
+def is_aggregate(link: Link) -> bool:
+    """A bond or a team: virtual, but in place of the NICs that are its ports."""
+    return link.bond is not None or link.team is not None
+
+
 def bond_ports(bond: Link, links: Mapping[int, Link]) -> tuple[Link, ...]:
     """The ports of a bond, by ifindex."""
     found = [link for link in links.values() if link.master == bond.ifindex and link.bond_port is not None]

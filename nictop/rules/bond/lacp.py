@@ -24,7 +24,7 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Bond, BondPort, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.bonds import active_backup_fix, option_fixes, set_option
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, joined
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
@@ -388,8 +388,11 @@ def _negotiate_again(port: Link) -> Fix:
         "here",
         "Negotiate again",
         (
-            command("ip", "link", "set", "dev", port.name, "down"),
-            command("ip", "link", "set", "dev", port.name, "up"),
+            joined(
+                "&&",
+                command("ip", "link", "set", "dev", port.name, "down"),
+                command("ip", "link", "set", "dev", port.name, "up"),
+            ),
         ),
         note="Helps if the switch had suspended the port for a cause that is gone.",
     )
