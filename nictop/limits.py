@@ -84,6 +84,8 @@ MAX_ENTRIES = {
     "Link.channels": MAX_CPUS,
     "Link.traffic_control": MAX_QDISCS,
     "Team.ports": MAX_LINKS,
+    "Inventory.devlink": MAX_PCI_FUNCTIONS,
+    "DevlinkDevice.ports": MAX_LINKS,
     "NetworkManager.devices": MAX_LINKS,
     "NetworkManager.profiles": MAX_PROFILES,
     "ManagedDevice.available_profiles": MAX_PROFILES,

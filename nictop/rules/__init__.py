@@ -24,6 +24,7 @@ import nictop.rules.profiles.old_names
 import nictop.rules.pci.passthrough
 import nictop.rules.link.carrier
 import nictop.rules.pci.drivers
+import nictop.rules.pci.health
 import nictop.rules.pci.pcie
 import nictop.rules.profiles.prefix_lengths
 import nictop.rules.cpu.processors

@@ -36,6 +36,7 @@ SOURCES: dict[str, str] = {
     "configuration": "network configuration files",
     "iommu": "IOMMU groups (sysfs)",
     "forwarding": "forwarding tables (rtnetlink)",
+    "devlink": "devlink (netlink)",
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",
 }

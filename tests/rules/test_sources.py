@@ -35,6 +35,7 @@ EMPTY: dict[str, Any] = {
     "settings": records.Settings(),
     "iommu": (),
     "forwarding": (),
+    "devlink": (),
     "messages": None,
 }
 """Source → its value in an inventory without it."""

@@ -559,6 +559,7 @@ NOT_TYPED = {
     "transmit_queue_timed_out": DIAGNOSTIC,
     "own_frames_come_back": DIAGNOSTIC,
     "carrier_flaps": DIAGNOSTIC,
+    "health_reporter_has_an_error": "a driver with devlink, which no link of a namespace has",
     "lacp_port_is_not_in_use": "the partner, a switch, must take it back",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.counters import counter_sections
+from nictop.model.facts.devlink import devlink_section
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
@@ -53,6 +54,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         sections += counter_sections(row.link, snapshot)
     if row.kind == "vf" or row.vf is not None:
         sections += _vf_section(row, snapshot)
+    sections += devlink_section(row, snapshot)
     if row.pci is not None:
         sections += pci_section(row.pci)
     return sections or section("Device", [Fact("Information", "none", "dim")])

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from nictop.probe.records import (
     ConfigurationEntry,
+    DevlinkDevice,
     Ethtool,
     ForwardingEntry,
     Interrupt,
@@ -36,7 +37,7 @@ from nictop.probe.records import (
 Result = TypeVar("Result")
 MACHINE_SOURCES = (
     *("queues", "qdiscs", "bonds", "teams", "ethtool", "messages", "services", "platform", "settings", "iommu"),
-    "forwarding",
+    *("forwarding", "devlink"),
 )
 MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
@@ -62,6 +63,7 @@ READERS = {
     "read_tables": ("settings", "machine.message_states"),
     "read_iommu": ("iommu", "pci.iommu_groups"),
     "read_forwarding": ("forwarding", "links.forwarding"),
+    "read_devlink": ("devlink", "pci.devlink"),
     "read_networkmanager": ("networkmanager", "managers.networkmanager"),
     "read_networkd": ("networkd", "managers.networkd"),
     "read_link_configuration": ("configuration", "configuration.collect"),
@@ -193,6 +195,7 @@ def add_settings(
         settings = replace(settings, tables=sources.call("read_tables", settings.tables, messages, proc))
     iommu: tuple[IommuGroup, ...] = sources.read("read_iommu", (), pci, sys)
     forwarding: tuple[ForwardingEntry, ...] = sources.read("read_forwarding", (), links, pci)
+    devlink: tuple[DevlinkDevice, ...] = sources.read("read_devlink", ())
     return replace(
         inventory,
         platform=platform,
@@ -203,6 +206,7 @@ def add_settings(
         iommu=iommu,
         forwarding=forwarding,
         messages=messages,
+        devlink=devlink,
     )
 
 

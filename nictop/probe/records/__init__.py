@@ -33,6 +33,7 @@ from nictop.probe.records.counters import (
     Pong,
     Trouble,
 )
+from nictop.probe.records.devlink import DevlinkDevice, DevlinkPort, HealthReporter
 from nictop.probe.records.ethtool import (
     Channels,
     DriverInfo,
@@ -117,6 +118,8 @@ __all__ = [
     "ConfigurationEntry",
     "Counters",
     "DefaultRoute",
+    "DevlinkDevice",
+    "DevlinkPort",
     "DriverInfo",
     "Eee",
     "Ethtool",
@@ -125,6 +128,7 @@ __all__ = [
     "FilterChain",
     "Firewalls",
     "ForwardingEntry",
+    "HealthReporter",
     "Hello",
     "Interrupt",
     "Inventory",
@@ -222,6 +226,7 @@ class Inventory:
     """Whole sources that failed: pci, links, addresses, routes, ethtool, udev, networkmanager, configuration, …"""
     pending: tuple[str, ...] = ()
     """Sources that have not been read yet, also in `unreadable`; another inventory with them follows."""
+    devlink: tuple[DevlinkDevice, ...] = ()
 
 
 @dataclass(frozen=True)
