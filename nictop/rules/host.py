@@ -82,6 +82,15 @@ class HostFacts:
         return found
 
     @cached_property
+    def ports_of_bond(self) -> dict[int, tuple[Link, ...]]:
+        """ifindex of a bond → its ports, by ifindex."""
+        found: dict[int, tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.bond_port is not None and link.master is not None:
+                found[link.master] = (*found.get(link.master, ()), link)
+        return found
+
+    @cached_property
     def used_virtual_functions(self) -> tuple[tuple[Link, VirtualFunction], ...]:
         """(netdev of the physical function, what it enforces) of each virtual function in use."""
         return virtual_functions_in_use(self.links, self.functions, self.links_of_function)

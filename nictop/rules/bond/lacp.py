@@ -11,7 +11,6 @@ from nictop.model.devices.bonds import (
     LACP_MODE,
     NO_PARTNER,
     SYNCHRONIZATION,
-    bond_ports,
     has_no_partner,
     has_partner,
     is_in_use,
@@ -38,7 +37,7 @@ def _lacp_bonds(host: HostFacts) -> Iterator[tuple[Link, Bond, tuple[Link, ...]]
     """(bond, its record, its ports with a link and an LACP state) of each bond of mode 802.3ad that is up."""
     for link in host.links:
         if link.bond is not None and link.bond.mode == LACP_MODE and link.flags & IFF_UP:
-            ports = bond_ports(link, host.snapshot.links)
+            ports = host.ports_of_bond.get(link.ifindex, ())
             yield link, link.bond, tuple(one for one in ports if is_usable(one) and speaks_lacp(port_of(one)))
 
 
@@ -104,7 +103,7 @@ def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) 
     fixes = [*_speed_fixes(ports)]
     if bond.lacp_active is False:
         fixes.append(_send_lacpdus(link))
-    every = bond_ports(link, host.snapshot.links)
+    every = host.ports_of_bond.get(link.ifindex, ())
     return link_finding(
         _severity(link),
         host,
@@ -298,7 +297,7 @@ def _aggregator_text(link: Link) -> str:
 def _aggregation_cause(
     host: HostFacts, link: Link, bond: Bond, used: Link, others: Sequence[Link]
 ) -> tuple[str, tuple[Fix, ...]]:
-    every = bond_ports(link, host.snapshot.links)
+    every = host.ports_of_bond.get(link.ifindex, ())
     speeds = {one.ethtool.settings.speed for one in (used, *others) if one.ethtool.settings is not None}
     if any(_partner(one) and _partner(used) and _partner(one) != _partner(used) for one in others):
         return (

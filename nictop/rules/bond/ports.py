@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nictop.model.devices.bonds import HASH_MODES, LACP_MODE, bond_ports, is_in_use, is_usable
+from nictop.model.devices.bonds import HASH_MODES, LACP_MODE, is_in_use, is_usable
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Bond, Link
@@ -46,7 +46,7 @@ def active_backup_ports_differ_in_speed(host: HostFacts) -> Outcomes:
         bond = link.bond
         if bond is None or bond.mode != "active-backup" or not link.flags & IFF_UP:
             continue
-        ports = [port for port in bond_ports(link, host.snapshot.links) if is_usable(port) and _speed(port)]
+        ports = [port for port in host.ports_of_bond.get(link.ifindex, ()) if is_usable(port) and _speed(port)]
         active = next((port for port in ports if port.ifindex == bond.active_port), None)
         if active is None:
             continue
@@ -110,7 +110,7 @@ def bond_does_not_check_its_ports(host: HostFacts) -> Outcomes:
         bond = link.bond
         if bond is None or bond.miimon != 0 or bond.arp_interval or not link.flags & IFF_UP:
             continue
-        ports = bond_ports(link, host.snapshot.links)
+        ports = host.ports_of_bond.get(link.ifindex, ())
         if len(ports) < 2:
             continue
         yield link_finding(
@@ -144,7 +144,7 @@ def hash_policy_uses_one_port(host: HostFacts) -> Outcomes:
         bond = link.bond
         if bond is None or bond.mode not in HASH_MODES or bond.hash_policy not in COARSE_POLICIES:
             continue
-        ports = [port for port in bond_ports(link, host.snapshot.links) if is_usable(port) and _sends(bond, port)]
+        ports = [port for port in host.ports_of_bond.get(link.ifindex, ()) if is_usable(port) and _sends(bond, port)]
         sent = {port.name: _sent_packets(host, port) for port in ports}
         total = sum(sent.values())
         if len(ports) < 2 or total < MIN_WINDOW_PACKETS:
@@ -200,7 +200,7 @@ def bond_of_virtual_functions_of_one_port(host: HostFacts) -> Outcomes:
         if link.bond is None:
             continue
         by_physical: dict[str, list[Link]] = {}
-        for port in bond_ports(link, host.snapshot.links):
+        for port in host.ports_of_bond.get(link.ifindex, ()):
             function = host.functions.get(port.pci_address or "")
             if function is not None and function.physical_function is not None:
                 by_physical.setdefault(function.physical_function, []).append(port)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nictop.probe.records import DevlinkDevice, HealthReporter, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -21,13 +23,12 @@ def health_reporter_has_an_error(host: HostFacts) -> Outcomes:
 
     Sources: kernel Documentation/networking/devlink/devlink-health.rst; devlink-health(8).
     """
-    links = {link.ifindex: link for link in host.links}
     for device in host.inventory.devlink:
         for one in device.reporters:
             if not one.has_error:
                 continue
             handle = _handle(device, one)
-            link = _link(device, one, links)
+            link = _link(device, one, host.snapshot.links)
             yield host_finding(
                 "warning",
                 host,
@@ -65,6 +66,6 @@ def _handle(device: DevlinkDevice, one: HealthReporter) -> str:
     return f"{device.bus}/{device.device}" + (f"/{one.port}" if one.port is not None else "")
 
 
-def _link(device: DevlinkDevice, one: HealthReporter, links: dict[int, Link]) -> Link | None:
+def _link(device: DevlinkDevice, one: HealthReporter, links: Mapping[int, Link]) -> Link | None:
     ports = (port for port in device.ports if port.index == one.port and port.ifindex is not None)
     return next((links[port.ifindex] for port in ports if port.ifindex in links), None)
