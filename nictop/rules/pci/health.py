@@ -67,5 +67,5 @@ def _handle(device: DevlinkDevice, one: HealthReporter) -> str:
 
 
 def _link(device: DevlinkDevice, one: HealthReporter, links: Mapping[int, Link]) -> Link | None:
-    ports = (port for port in device.ports if port.index == one.port and port.ifindex is not None)
-    return next((links[port.ifindex] for port in ports if port.ifindex in links), None)
+    port = next((port for port in device.ports if port.index == one.port), None)
+    return links.get(port.ifindex) if port is not None and port.ifindex is not None else None
