@@ -9,6 +9,7 @@ import pytest
 
 from nictop.model.devices.bonds import bond_text, state_text
 from nictop.model.devices.devlink import is_switchdev
+from nictop.model.devices.rights import needs_root
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
 from nictop.probe.records import DevlinkDevice, HealthReporter, Link, Team, TeamPort, Unreadable
@@ -130,6 +131,14 @@ def test_a_devlink_instance() -> None:
         ("no errors: rx", "normal"),
     ]
     assert shown(with_devlink(device), "eno2", "Devlink") == {}
+
+
+def test_what_needs_root_is_named() -> None:
+    hidden = Unreadable("needs_root")
+    host = with_devlink(DevlinkDevice("pci", "0000:01:00.0", unreadable={"mode": hidden}))
+    inventory = replace(host.inventory, unreadable={"bonds": hidden})
+    assert needs_root(replace(host.snapshot, inventory=inventory)) == ("eswitch mode", "LACP partners of bond ports")
+    assert shown(host, "eno1", "Devlink") == {"Eswitch": [("needs root", "dim")]}
 
 
 def test_the_mode_of_the_switch_is_that_of_devlink() -> None:
