@@ -18,6 +18,8 @@ import nictop.rules.bridge.topology
 import nictop.rules.bridge.uplinks
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
+import nictop.rules.bond.lacp
+import nictop.rules.bond.ports
 import nictop.rules.link.kernel_log
 import nictop.rules.link.mtu
 import nictop.rules.link.offloads
@@ -25,6 +27,7 @@ import nictop.rules.profiles.old_names
 import nictop.rules.pci.passthrough
 import nictop.rules.link.carrier
 import nictop.rules.pci.drivers
+import nictop.rules.pci.health
 import nictop.rules.pci.pcie
 import nictop.rules.profiles.prefix_lengths
 import nictop.rules.cpu.processors

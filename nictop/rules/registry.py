@@ -31,6 +31,7 @@ Family = Literal[
     "Hyper-V",
     "interrupts and softirqs",
     "CPUs",
+    "bonds and teams",
     "link and path",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)

@@ -23,6 +23,8 @@ SOURCES: dict[str, str] = {
     "queues": "queues and NAPI (sysfs, netdev netlink)",
     "qdiscs": "queueing disciplines (rtnetlink)",
     "bridge_vlans": "VLANs of bridge ports (rtnetlink)",
+    "bonds": "LACP partners of bond ports (/proc/net/bonding)",
+    "teams": "teams (netlink)",
     "pci": "PCI devices (sysfs)",
     "interrupts": "interrupts (/proc/irq)",
     "threads": "processes and threads (/proc)",
@@ -35,19 +37,15 @@ SOURCES: dict[str, str] = {
     "configuration": "network configuration files",
     "iommu": "IOMMU groups (sysfs)",
     "forwarding": "forwarding tables (rtnetlink)",
+    "devlink": "devlink (netlink)",
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",
 }
 """Name → text for the user."""
 
-PART_OF = {
-    "addresses": "links",
-    "routes": "links",
-    "ethtool": "links",
-    "queues": "links",
-    "qdiscs": "links",
-    "bridge_vlans": "links",
-}
+PART_OF = dict.fromkeys(
+    ("addresses", "routes", "ethtool", "queues", "qdiscs", "bridge_vlans", "bonds", "teams"), "links"
+)
 """Source → the source that it is a part of: unreadable if that one is."""
 
 UNKNOWN_REASONS = ("needs_root", "malformed", "failed")

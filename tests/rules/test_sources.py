@@ -38,6 +38,7 @@ EMPTY: dict[str, Any] = {
     "settings": records.Settings(),
     "iommu": (),
     "forwarding": (),
+    "devlink": (),
     "messages": None,
 }
 """Source → its value in an inventory without it."""
@@ -46,6 +47,7 @@ WITHOUT: dict[str, Callable[[Link], Link]] = {
     "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
     "qdiscs": lambda link: dataclasses.replace(link, traffic_control=()),
     "bridge_vlans": lambda link: dataclasses.replace(link, bridge_vlans=None),
+    "bonds": lambda link: dataclasses.replace(link, bond_port=without_lacp_details(link)),
     "addresses": lambda link: dataclasses.replace(link, addresses=()),
     "routes": lambda link: dataclasses.replace(link, default_routes=()),
 }
@@ -63,6 +65,13 @@ FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),
 }
 """Source → its record class, and those of its fields that a probe can name in `unreadable`."""
+
+
+def without_lacp_details(link: Link) -> records.BondPort | None:
+    """The port of a bond without what /proc/net/bonding has."""
+    if link.bond_port is None:
+        return None
+    return dataclasses.replace(link.bond_port, actor=None, partner=None, actor_churn=None, partner_churn=None)
 
 
 def without(source: str) -> Callable[[Any], Any]:

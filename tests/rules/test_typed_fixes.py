@@ -15,7 +15,7 @@ import pytest
 
 from nictop.rules import Fix, diagnose
 from tests.support.findings import step_texts
-from tests.support.namespaces import why_no_namespaces
+from tests.support.namespaces import Namespace, why_no_namespaces
 from tests.support.networkd import running_networkd, why_no_networkd
 from tests.support.networkmanager import why_no_networkmanager
 from tests.support.probe import TEST_TIMEOUT, wait_until
@@ -47,12 +47,25 @@ ip route add 198.51.100.7/32 dev v1
 echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter
 """
 STRICT_ON_TWO = f"{TWO_IN_ONE_SUBNET} echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter"
+BONDED = """
+ip link add bond0 type bond mode $MODE
+for i in 1 2; do
+  ip link add v$i type veth peer name far$i; ip link set dev far$i up; ip link set dev v$i master bond0
+done
+ip link set dev bond0 up
+"""
+PARTNERED = BONDED.replace("ip link set dev far$i up; ", "").replace("$MODE", "802.3ad miimon 100 lacp_rate fast")
+"""A bond whose ports have far ends that are still to be put into bonds."""
 SHAPER = "tbf rate 10mbit burst 32k latency 50ms"
 GIGABIT = ["100baseT/Full", "1000baseT/Full"]
 GUEST = {"hypervisor": "kvm"}
 CPUS = {"online_cpus": "0-1"}
 """CPUs that rps_cpus accepts on any test machine, where more than one is needed."""
 PORT, VF = "0000:3b:00.0", "0000:3b:02.0"
+
+
+SETTLED = {"actor_churn": "none", "partner_churn": "none"}
+"""The first 60 s after a change are over."""
 
 
 def port(**fields: object) -> dict[str, object]:
@@ -92,6 +105,8 @@ class Case:
     named: str = ""
     filled: str = ""
     """Replaces ``'<ADDRESS/PREFIX>'``."""
+    kind: str = ""
+    """Kind of link that not every kernel has."""
 
     def __str__(self) -> str:
         return f"{self.rule}{f'-{self.named}' if self.named else ''}"
@@ -258,6 +273,82 @@ CASES = (
             ),
         ),
         named="below a class",
+    ),
+    Case(
+        "lacp_has_no_partner",
+        "bond0",
+        (Host(BONDED.replace("$MODE", "802.3ad miimon 100 xmit_hash_policy layer2+3")),),
+        kind="bond",
+    ),
+    Case(
+        "bond_ports_are_in_different_aggregators",
+        "bond0",
+        (
+            Host(
+                f"{PARTNERED} for i in 1 2; do ip link add far0$i type bond mode 802.3ad miimon 100 lacp_rate fast; "
+                "ip link set dev far$i master far0$i; ip link set dev far0$i up; done",
+                {"links": {name: {"bond_port": SETTLED} for name in ("v1", "v2")}},
+            ),
+        ),
+        kind="bond",
+    ),
+    Case(
+        "bond_has_fewer_ports_than_min_links",
+        "bond0",
+        (
+            Host(
+                f"{PARTNERED} ip link add far0 type bond mode 802.3ad miimon 100 lacp_rate fast; for i in 1 2; do "
+                "ip link set dev far$i master far0; done; ip link set dev far0 up; "
+                "ip link set dev bond0 type bond min_links 2; ip link set dev far2 down",
+            ),
+        ),
+        kind="bond",
+    ),
+    Case(
+        "active_backup_ports_differ_in_speed",
+        "bond0",
+        (
+            Host(
+                BONDED.replace("$MODE", "active-backup miimon 100"),
+                {"links": {"v2": {"ethtool": {"settings": {"speed": 25000}}}}},
+            ),
+        ),
+        kind="bond",
+    ),
+    Case(
+        "bond_does_not_check_its_ports",
+        "bond0",
+        (Host(BONDED.replace("$MODE", "active-backup")),),
+        kind="bond",
+    ),
+    Case(
+        "hash_policy_uses_one_port",
+        "bond0",
+        (
+            Host(
+                BONDED.replace("$MODE", "balance-xor miimon 100 xmit_hash_policy layer2"),
+                per_second={"links": {"v1": {"tx_packets": 5000}}},
+            ),
+        ),
+        kind="bond",
+    ),
+    Case(
+        "bond_of_virtual_functions_of_one_port",
+        "bond0",
+        (
+            Host(
+                f"{BONDED.replace('$MODE', 'active-backup miimon 100')} ip link add v3 type veth peer name far3; "
+                "ip link set dev far3 up",
+                {
+                    "links": {f"v{number}": nic("iavf", number) for number in (1, 2, 3)},
+                    "pci": {
+                        f"0000:0{number}:00.0": pci_function("iavf", physical_function=of)
+                        for number, of in ((1, PORT), (2, PORT), (3, VF))
+                    },
+                },
+            ),
+        ),
+        kind="bond",
     ),
     Case(
         "second_default_route",
@@ -499,6 +590,8 @@ NOT_TYPED = {
     "transmit_queue_timed_out": DIAGNOSTIC,
     "own_frames_come_back": DIAGNOSTIC,
     "carrier_flaps": DIAGNOSTIC,
+    "health_reporter_has_an_error": "a driver with devlink, which no link of a namespace has",
+    "lacp_port_is_not_in_use": "the partner, a switch, must take it back",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,
     "processor_is_saturated_by_softirq": DIAGNOSTIC,
@@ -577,6 +670,8 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
     reason = why_no_namespaces() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
+    if case.kind and not has_link_kind(case.kind):
+        pytest.skip(f"this kernel has no links of kind {case.kind}")
     with running_hosts(case.hosts) as made:
         wait_until(lambda: find_finding(made, case.rule, case.subject))
         finding = find_finding(made, case.rule, case.subject)
@@ -596,6 +691,14 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
         for other in finding.fixes:
             if other.where == "here" and other.persistent and only_writes_files(other):
                 place.run_in_bash((*other.commands, *other.undo))
+
+
+def has_link_kind(kind: str) -> bool:
+    namespace = Namespace()
+    try:
+        return namespace.try_link("nictop-kind", "type", kind)
+    finally:
+        namespace.remove()
 
 
 def only_writes_files(fix: Fix) -> bool:

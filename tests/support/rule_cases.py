@@ -11,7 +11,7 @@ removes, anything else replaces (JSON merge patch).
     interrupts {"44": {...}}, threads {"81": {...}}
     networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
     networkd {"ens224": {...}}
-    configuration, stopped_managers, iommu, forwarding, messages as lists of records (links by ifindex there)
+    configuration, stopped_managers, iommu, forwarding, devlink, messages as lists of records (links by ifindex there)
     before [{...}]                            earlier states: each is merged into the host, and was its inventory
     counters {"start": {...}, "per_second": {...}, "samples": 10}
 
@@ -163,6 +163,9 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         for reference in ("master", "lower"):
             if isinstance(link.get(reference), str):
                 link[reference] = ifindexes[link[reference]]
+        for reference in ("active_port", "primary"):
+            if isinstance((link.get("bond") or {}).get(reference), str):
+                link["bond"] = {**link["bond"], reference: ifindexes[link["bond"][reference]]}
         for address in link.get("addresses", ()):
             address.setdefault("flags", ["permanent"])
             address.setdefault("scope", "global")
@@ -203,6 +206,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "iommu": host.get("iommu", []),
         "forwarding": host.get("forwarding", []),
         "messages": host.get("messages", []),
+        "devlink": host.get("devlink", []),
         "unreadable": host.get("unreadable", {}),
     }
     return msgspec.convert(written, Inventory, strict=False), ifindexes

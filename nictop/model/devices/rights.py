@@ -11,10 +11,12 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Unreadable
 
 FIELD_TEXTS = {
+    "bonds": "LACP partners of bond ports",
     "iommu_groups": "IOMMU groups",
     "kernel_messages": "kernel messages",
     "link": "PCIe link",
     "mac_address": "MAC addresses",
+    "mode": "eswitch mode",
     "module": "transceiver data",
     "rss": "RSS",
     "fec": "FEC",
@@ -38,6 +40,7 @@ def _all(snapshot: Snapshot) -> Iterator[Mapping[str, Unreadable]]:
     if snapshot.inventory is not None:
         yield snapshot.inventory.unreadable
         yield snapshot.inventory.platform.unreadable
+        yield from (device.unreadable for device in snapshot.inventory.devlink)
     if snapshot.counters is not None:
         yield snapshot.counters.unreadable
     for link in snapshot.links.values():

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.bridges import bridge_section
 from nictop.model.facts.counters import counter_sections
+from nictop.model.facts.devlink import devlink_section
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
@@ -46,6 +48,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         sections += profile_sections(row.link, snapshot)
         sections += bridge_section(row.link, snapshot)
         sections += state_section(row.link, snapshot)
+        sections += bond_sections(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
         if row.link.type != ARPHRD_VOID:
@@ -53,6 +56,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         sections += counter_sections(row.link, snapshot)
     if row.kind == "vf" or row.vf is not None:
         sections += _vf_section(row, snapshot)
+    sections += devlink_section(row, snapshot)
     if row.pci is not None:
         sections += pci_section(row.pci)
     return sections or section("Device", [Fact("Information", "none", "dim")])

@@ -118,7 +118,8 @@ def link_name(ifindex: int, snapshot: Snapshot) -> str:
 def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
     facts = []
     if link.kind:
-        shown = link.details.items() if link.kind != "bridge" else ()  # a bridge has a section of its own
+        has_section = link.bond is not None or link.kind == "bridge"
+        shown = () if has_section else link.details.items()
         details = ", ".join(f"{name} {value}" for name, value in shown)
         facts.append(Fact("Kind", f"{link.kind} ({details})" if details else link.kind))
     if link.master is not None:

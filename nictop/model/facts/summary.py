@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nictop.model.devices.bonds import bond_text
 from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -29,7 +30,8 @@ def summary_section(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> 
     yet."""
     if link.type == ARPHRD_VOID:
         return ()
-    facts = [_state(link), errors_fact(link, snapshot), _addresses(link, snapshot), _driver(link, pci)]
+    facts = [_state(link), errors_fact(link, snapshot), _addresses(link, snapshot)]
+    facts.append(_driver(link, pci) if link.bond is None else _bond(link, snapshot))
     return section(SUMMARY, [*facts, *_queues(link, pci)])
 
 
@@ -48,13 +50,20 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
         Fact("Addresses", address, _addresses(link, snapshot).tone),
     ]
     known, channels = driver_name(link, pci), link.ethtool.channels
-    if known is not None:
+    if link.bond is not None:
+        facts.append(_bond(link, snapshot))
+    elif known is not None:
         facts.append(Fact("Driver", known))
     if channels is not None:
         number = (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
         facts.append(Fact("Queues", count_noun(number, "queue")))
     facts.insert(1 if errors.tone == "warn" else len(facts), replace(errors, text=brief))
     return tuple(facts)
+
+
+def _bond(link: Link, snapshot: Snapshot) -> Fact:
+    text, is_complete = bond_text(link, snapshot.links)
+    return Fact("Bond", text, "normal" if is_complete else "warn")
 
 
 def _state(link: Link) -> Fact:

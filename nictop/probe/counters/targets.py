@@ -25,12 +25,15 @@ VOLATILE_FIELDS = frozenset(
 )
 """Record fields that differ in every inventory; not in the digest."""
 
+LACP_STATE_EXPIRED = 0x80
+"""linux/if_bonding.h"""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
     from nictop.probe.counters.sample import Sample
-    from nictop.probe.records import Inventory
+    from nictop.probe.records import BondPort, Inventory
 
     class Targets(TypedDict):
         """What an inventory passes to `CounterReader.set_targets` and to the scheduler."""
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
         channels: list[tuple[int, str, list[int]]]
         """ifindex, name of the vmbus device, channel ids."""
         incomplete: bool
-        """A source failed or timed out; it may be readable in another inventory soon."""
+        """Another inventory may have more soon: a source failed or timed out, or an LACP port is still negotiating."""
         digest: int
         """Hash of the inventory without `VOLATILE_FIELDS`; equal while nothing has changed, within one process."""
         files: list[str]
@@ -105,10 +108,20 @@ def stable_fields(record: object) -> dict[str, object]:
 
 
 def is_incomplete(inventory: Inventory) -> bool:
-    """Whether a source of the inventory failed for a reason that may be temporary."""
+    """Whether a source of the inventory failed for a reason that may be temporary, or an LACP port is negotiating: the
+    end of that causes no event."""
+    ports = [link.bond_port for link in inventory.links if link.bond_port is not None]
+    if any(port.mii_status == "up" and is_negotiating(port) for port in ports):
+        return True
     manager = inventory.networkmanager
     sources = [*inventory.unreadable.values(), *(manager.unreadable.values() if manager is not None else ())]
     return any(one.reason == "failed" for one in sources)
+
+
+def is_negotiating(port: BondPort) -> bool:
+    """The first 60 s after a change, or the 3 s in which a port waits for its partner."""
+    is_expired = port.actor_state is not None and port.actor_state & LACP_STATE_EXPIRED != 0
+    return is_expired or "monitoring" in (port.actor_churn, port.partner_churn)
 
 
 def parse_targets(line: bytes) -> Targets:

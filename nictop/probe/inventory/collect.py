@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from nictop.probe.records import (
     ConfigurationEntry,
+    DevlinkDevice,
     Ethtool,
     ForwardingEntry,
     Interrupt,
@@ -35,8 +36,8 @@ from nictop.probe.records import (
 
 Result = TypeVar("Result")
 MACHINE_SOURCES = (
-    *("queues", "qdiscs", "bridge_vlans", "ethtool", "messages", "services", "platform", "settings", "iommu"),
-    "forwarding",
+    *("queues", "qdiscs", "bridge_vlans", "bonds", "teams", "ethtool", "messages", "services", "platform", "settings"),
+    *("iommu", "forwarding", "devlink"),
 )
 MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
@@ -52,6 +53,8 @@ READERS = {
     "read_queues": ("queues", "links.queues"),
     "with_qdiscs": ("qdiscs", "links.qdiscs"),
     "with_bridge_vlans": ("bridge_vlans", "links.bridge_vlans"),
+    "with_bond_details": ("bonds", "links.bonds"),
+    "with_teams": ("teams", "links.teams"),
     "read_ethtool": ("ethtool", "ethtool.reader"),
     "read_kernel_messages": ("messages", "machine.kernel_log"),
     "with_ages": ("messages", "machine.message_states"),
@@ -61,6 +64,7 @@ READERS = {
     "read_tables": ("settings", "machine.message_states"),
     "read_iommu": ("iommu", "pci.iommu_groups"),
     "read_forwarding": ("forwarding", "links.forwarding"),
+    "read_devlink": ("devlink", "pci.devlink"),
     "read_networkmanager": ("networkmanager", "managers.networkmanager"),
     "read_networkd": ("networkd", "managers.networkd"),
     "read_link_configuration": ("configuration", "configuration.collect"),
@@ -179,7 +183,7 @@ def add_settings(
 ) -> Inventory:
     """Second step (`MACHINE_SOURCES`): settings of links, of the kernel and of the machine."""
     sys, proc = roots.sys, roots.proc
-    pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys)
+    pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys, proc)
     addresses = tuple(function.address for function in pci)
     messages: tuple[KernelMessage, ...] | None = sources.read("read_kernel_messages", None, addresses, roots.dev)
     if messages:
@@ -192,6 +196,7 @@ def add_settings(
         settings = replace(settings, tables=sources.call("read_tables", settings.tables, messages, proc))
     iommu: tuple[IommuGroup, ...] = sources.read("read_iommu", (), pci, sys)
     forwarding: tuple[ForwardingEntry, ...] = sources.read("read_forwarding", (), links, pci)
+    devlink: tuple[DevlinkDevice, ...] = sources.read("read_devlink", ())
     return replace(
         inventory,
         platform=platform,
@@ -202,15 +207,18 @@ def add_settings(
         iommu=iommu,
         forwarding=forwarding,
         messages=messages,
+        devlink=devlink,
     )
 
 
-def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str) -> tuple[Link, ...]:
-    """The links with queues, qdiscs, VLANs of bridges and what ethtool shows."""
+def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str, proc: str) -> tuple[Link, ...]:
+    """The links with queues, qdiscs, VLANs of bridges, details of bonds and teams, and what ethtool shows."""
     no_ethtool: dict[int, Ethtool] = {}
     complete = sources.read("read_queues", links, links, sys)
     complete = sources.read("with_qdiscs", complete, complete)
     complete = sources.read("with_bridge_vlans", complete, complete)
+    complete = sources.read("with_bond_details", complete, complete, proc)
+    complete = sources.read("with_teams", complete, complete)
     records = sources.read("read_ethtool", no_ethtool, links)
     return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
 

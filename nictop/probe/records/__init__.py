@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.changes import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, PlannedAction
 from nictop.probe.records.counters import (
@@ -33,6 +34,7 @@ from nictop.probe.records.counters import (
     Pong,
     Trouble,
 )
+from nictop.probe.records.devlink import DevlinkDevice, DevlinkPort, HealthReporter
 from nictop.probe.records.ethtool import (
     Channels,
     DriverInfo,
@@ -114,6 +116,8 @@ __all__ = [
     "THREAD_TIMES",
     "VF_COUNTERS",
     "Address",
+    "Bond",
+    "BondPort",
     "BridgePort",
     "BridgeVlan",
     "BusyThread",
@@ -125,6 +129,8 @@ __all__ = [
     "ConfigurationEntry",
     "Counters",
     "DefaultRoute",
+    "DevlinkDevice",
+    "DevlinkPort",
     "DriverInfo",
     "Eee",
     "Ethtool",
@@ -133,6 +139,7 @@ __all__ = [
     "FilterChain",
     "Firewalls",
     "ForwardingEntry",
+    "HealthReporter",
     "Hello",
     "IcmpError",
     "Interrupt",
@@ -140,6 +147,7 @@ __all__ = [
     "IommuGroup",
     "IpSettings",
     "KernelMessage",
+    "LacpEnd",
     "Line",
     "Link",
     "LinkChange",
@@ -175,6 +183,8 @@ __all__ = [
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "Team",
+    "TeamPort",
     "Thread",
     "TrafficLine",
     "TrafficPath",
@@ -233,6 +243,7 @@ class Inventory:
     """Whole sources that failed: pci, links, addresses, routes, ethtool, udev, networkmanager, configuration, …"""
     pending: tuple[str, ...] = ()
     """Sources that have not been read yet, also in `unreadable`; another inventory with them follows."""
+    devlink: tuple[DevlinkDevice, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.bonds import Bond, BondPort, Team
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.ethtool import Ethtool
 from nictop.probe.records.unreadable import Unreadable
@@ -241,3 +242,9 @@ class Link:
     """Only ports of bridges."""
     bridge_vlans: tuple[BridgeVlan, ...] | None = None
     """Ports of bridges and bridges: VLANs by ID. None: not read, or a kernel without bridge VLAN filtering."""
+    bond: Bond | None = None
+    """Only bonds."""
+    bond_port: BondPort | None = None
+    """Only ports of bonds."""
+    team: Team | None = None
+    """Only teams."""

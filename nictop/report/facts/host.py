@@ -17,6 +17,7 @@ from nictop.model.columns.column import fit_columns
 from nictop.model.columns.devices import DeviceRow, visible_columns
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
+from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_text, width, wrap
 from nictop.model.facts.facts import link_facts
@@ -117,7 +118,7 @@ def show_schema() -> str:
 
 def show_text(snapshot: Snapshot, width: int) -> str:
     """Headline, device tree with rates, CPUs, facts of every device; at most `width` cells (40 to 200) per line, with a
-    final newline. Virtual links are in the tree only."""
+    final newline. Virtual links are in the tree only, except bonds and teams."""
     width = layout_width(width)
     rows = device_tree(snapshot)
     lines = [
@@ -127,11 +128,11 @@ def show_text(snapshot: Snapshot, width: int) -> str:
         "",
         *wrap(f"CPU  {cpu_summary(snapshot)}", width),
     ]
-    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_device(row)]
+    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_facts(row)]
     for row in described:
         if row.kind != "pci" or not _is_described_by_its_link(row, snapshot):
             lines += ["", *_fact_lines(row, snapshot, width)]
-    virtual = sum(1 for row in rows if row.link is not None and is_virtual(row.link))
+    virtual = sum(1 for row in rows if row.kind == "link") - sum(map(_has_facts, rows))
     if virtual:
         links = f"{virtual} virtual interface{'' if virtual == 1 else 's'}"
         lines += ["", *wrap(f"{links} in the table above; details: --format json", width)]
@@ -177,8 +178,8 @@ def cpu_summary(snapshot: Snapshot) -> str:
     return f"{mean} · busiest CPU {busiest} {units.percentage(cpus[busiest].busy)}"
 
 
-def _has_device(row: Row) -> bool:
-    return row.kind == "link" and row.link is not None and not is_virtual(row.link)
+def _has_facts(row: Row) -> bool:
+    return row.kind == "link" and row.link is not None and (not is_virtual(row.link) or is_aggregate(row.link))
 
 
 def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:

@@ -11,6 +11,7 @@ from nictop.model.columns.column import Column
 from nictop.model.columns.devices import COLUMNS, DeviceRow
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
+from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, is_virtual, state_text
 from nictop.model.facts.facts import link_facts
@@ -83,7 +84,7 @@ def _described(rows: tuple[Row, ...]) -> Iterator[Row]:
     carried = {row.link.pci_address for row in rows if row.link is not None}
     for row in rows:
         if row.kind == "link":
-            has_facts = row.link is not None and not is_virtual(row.link)
+            has_facts = row.link is not None and (not is_virtual(row.link) or is_aggregate(row.link))
         else:
             has_facts = row.kind in ("host", "vf") or (row.pci is not None and row.pci.address not in carried)
         if has_facts:
@@ -91,10 +92,11 @@ def _described(rows: tuple[Row, ...]) -> Iterator[Row]:
 
 
 def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
-    number = sum(1 for row in rows if row.link is not None and is_virtual(row.link))
+    links = [row.link for row in rows if row.link is not None]
+    number = sum(1 for link in links if is_virtual(link) and not is_aggregate(link))
     if number:
-        links = f"{number} virtual interface{'' if number == 1 else 's'}"
-        yield element("p", f"{links} in the table above; details are in the JSON data below.", class_="dim")
+        text = f"{number} virtual interface{'' if number == 1 else 's'}"
+        yield element("p", f"{text} in the table above; details are in the JSON data below.", class_="dim")
 
 
 def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:

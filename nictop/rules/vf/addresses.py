@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from nictop.model.devices.devlink import is_switchdev
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import ARPHRD_ETHER
@@ -119,7 +120,7 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
         for port, one in host.used_virtual_functions:
             function = function_of(host, port, one.number)
             passed_on = function is not None and function.driver in PASSTHROUGH_DRIVERS
-            if passed_on and one.address == ZERO_MAC_ADDRESS and not port.switch_id:
+            if passed_on and one.address == ZERO_MAC_ADDRESS and not is_switchdev(port, host.inventory):
                 bare.setdefault(port.ifindex, []).append(one.number)
         for ifindex, numbers in bare.items():
             port = host.snapshot.links[ifindex]

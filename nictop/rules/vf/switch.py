@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from nictop.model.devices.devlink import is_switchdev
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Fix
@@ -107,15 +108,16 @@ def _rebind(host: HostFacts, link: Link) -> Iterator[Fix]:
 def representor_is_down(host: HostFacts) -> Outcomes:
     """In switchdev mode, the representor of a VF in use is down.
 
-    nictop identifies representors by phys_port_name (pf0vf3) and phys_switch_id, and finds one administratively down
-    while its VF is in use. Without it no frame of that VF reaches the switch.
+    nictop identifies representors by phys_port_name (pf0vf3) and the mode of the embedded switch (devlink, else
+    phys_switch_id), and finds one administratively down while its VF is in use. Without it no frame of that VF reaches
+    the switch.
 
     Not reported: representors of unused VFs.
 
     Sources: kernel representors.rst and switchdev.rst, k8snetworkplumbingwg/sriov-network-operator#1017.
     """
     for link in host.links:
-        match = REPRESENTOR.fullmatch(link.physical_port or "") if link.switch_id else None
+        match = REPRESENTOR.fullmatch(link.physical_port or "") if is_switchdev(link, host.inventory) else None
         if match is None or is_up(link):
             continue
         number = int(match[1])
@@ -168,7 +170,7 @@ def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
         if (
             port.ifindex not in busy
             or port.master is None
-            or port.switch_id
+            or is_switchdev(port, host.inventory)
             or link_driver(port) not in LEGACY_SWITCHES
         ):
             continue

@@ -26,7 +26,7 @@ from nictop.probe.counters.vmbus_channels import CHANNEL_FILES, ChannelCounterRe
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.open_files import OpenFileCache
-from nictop.probe.records import CHANNEL_COUNTERS, Channel, Interrupt, Inventory, Link, Thread
+from nictop.probe.records import CHANNEL_COUNTERS, BondPort, Channel, Interrupt, Inventory, Link, Thread
 from nictop.wire.codec import decode
 from tests.support.probe import Probe
 
@@ -258,6 +258,23 @@ def test_targets_line() -> None:
     assert parse_targets(targets_line(later).encode())["digest"] == targets["digest"]
     changed = dataclasses.replace(taken, interrupts=())
     assert parse_targets(targets_line(changed).encode())["digest"] != targets["digest"]
+
+
+@pytest.mark.parametrize(
+    ("port", "is_awaited"),
+    [
+        (BondPort(True, "up", actor_state=61, actor_churn="none", partner_churn="none"), False),
+        (BondPort(True, "up", actor_state=77), False),
+        (BondPort(True, "up", actor_state=0x80 | 77), True),
+        (BondPort(True, "up", actor_state=13, actor_churn="none", partner_churn="monitoring"), True),
+        (BondPort(True, "down", actor_state=0x80 | 77, actor_churn="monitoring"), False),
+        (BondPort(True, "up"), False),
+    ],
+)
+def test_the_end_of_an_lacp_negotiation_is_awaited(port: BondPort, is_awaited: bool) -> None:
+    """It causes no event of the kernel."""
+    line = targets_line(inventory(links=(plain_link(bond_port=port),)))
+    assert parse_targets(line.encode())["incomplete"] is is_awaited
 
 
 GOOD: dict[str, object] = {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from nictop.probe.inventory.links.bond_messages import with_bond
 from nictop.probe.inventory.links.messages import parse_link
 from nictop.probe.inventory.links.routes import (
     RTA_TABLE,
@@ -63,10 +64,11 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
         return (), {source: unreadable_from_error(error, "netlink") for source in ("links", "addresses", "routes")}
     with netlink:
         query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
-        found = [parse_link(payload) for payload in dump(netlink, RTM_GETLINK, query, "links", failed)]
+        payloads = dump(netlink, RTM_GETLINK, query, "links", failed)
+        found = [with_bond(link, payload) for payload in payloads if (link := parse_link(payload)) is not None]
         addresses = read_addresses(netlink, failed)
         routes, narrow = read_routes(netlink, addresses, failed)
-    links = {link.ifindex: link for link in found if link is not None}
+    links = {link.ifindex: link for link in found}
     complete = tuple(
         read_from_sysfs(
             replace(

@@ -1,0 +1,69 @@
+"""The devlink instance of a device: embedded switch and health reporters. Reads nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nictop.model.devices.devlink import devlink_of_function, devlink_of_link, devlink_port
+from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import absence_reason, count_noun, on_off
+from nictop.probe.records import DevlinkDevice, DevlinkPort, HealthReporter
+
+if TYPE_CHECKING:
+    from nictop.model.devices.tree import Row
+
+REPRESENTOR_TEXTS = {"pcipf": "representor of PF {}", "pcivf": "representor of PF {} VF {}"}
+
+
+def devlink_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
+    """Of a row with a device that has a devlink instance; else none."""
+    inventory = snapshot.inventory
+    if inventory is None or not inventory.devlink:
+        return ()
+    device = devlink_of_function(row.pci.address, inventory) if row.pci is not None else None
+    if device is None and row.link is not None:
+        device = devlink_of_link(row.link, inventory)
+    if device is None:
+        return ()
+    facts = _switch(device)
+    port = devlink_port(row.link, device) if row.link is not None else None
+    if port is not None:
+        facts.append(Fact("Port", f"{port.index} · {_port_text(port)}"))
+    facts += _health(device, port)
+    return section("Devlink", facts)
+
+
+def _switch(device: DevlinkDevice) -> list[Fact]:
+    if device.mode is None:
+        why = device.unreadable.get("mode")
+        return [Fact("Eswitch", absence_reason(why, None), "dim")] if why is not None else []
+    parts = [device.mode]
+    if device.inline_mode is not None:
+        parts.append(f"inline-mode {device.inline_mode}")
+    if device.encap is not None:
+        parts.append(f"encap {on_off(device.encap)}")
+    return [Fact("Eswitch", " · ".join(parts))]
+
+
+def _port_text(port: DevlinkPort) -> str:
+    pattern = REPRESENTOR_TEXTS.get(port.flavour, port.flavour)
+    return pattern.format(_number(port.physical_function), _number(port.virtual_function))
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _health(device: DevlinkDevice, port: DevlinkPort | None) -> list[Fact]:
+    """One line for reporters without an error, and one for each with errors; of the device, and of the port."""
+    own = [one for one in device.reporters if one.port is None or (port is not None and one.port == port.index)]
+    quiet = [one.name for one in own if not one.errors and not one.has_error]
+    facts = [_reporter(one) for one in own if one.errors or one.has_error]
+    return [*facts, Fact("Health", f"no errors: {', '.join(quiet)}")] if quiet else facts
+
+
+def _reporter(one: HealthReporter) -> Fact:
+    state = "error" if one.has_error else "healthy"
+    counts = f"{count_noun(one.errors, 'error')}, {count_noun(one.recoveries, 'recovery', 'recoveries')}"
+    return Fact("Health", f"{one.name}: {state} ({counts})", "bad" if one.has_error else "warn")

@@ -1,0 +1,1 @@
+"""Rules about bonds and their ports."""

@@ -1,0 +1,429 @@
+"""Bonds of mode 802.3ad: partner, aggregators and the state of each port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.model.devices.bonds import (
+    AGGREGATION,
+    DEFAULTED,
+    EXPIRED,
+    LACP_MODE,
+    NO_PARTNER,
+    SYNCHRONIZATION,
+    has_no_partner,
+    has_partner,
+    is_in_use,
+    is_settled,
+    is_usable,
+    speaks_lacp,
+    state_text,
+)
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Bond, BondPort, Link
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.bonds import active_backup_fix, option_fixes, set_option
+from nictop.rules.fixes.commands import command, joined
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import link_finding
+
+MAX_PORTS = 4
+"""In the evidence."""
+ACTOR_STATE = "IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE"
+
+
+def _lacp_bonds(host: HostFacts) -> Iterator[tuple[Link, Bond, tuple[Link, ...]]]:
+    """(bond, its record, its ports with a link and an LACP state) of each bond of mode 802.3ad that is up."""
+    for link in host.links:
+        if link.bond is not None and link.bond.mode == LACP_MODE and link.flags & IFF_UP:
+            ports = [one for one in host.ports.get(link.ifindex, ()) if one.bond_port is not None]
+            yield link, link.bond, tuple(one for one in ports if is_usable(one) and speaks_lacp(port_of(one)))
+
+
+def port_of(link: Link) -> BondPort:
+    """The record of a port of a bond."""
+    assert link.bond_port is not None
+    return link.bond_port
+
+
+def _severity(link: Link) -> Severity:
+    """Without carrier (min_links) nothing is sent."""
+    return "critical" if link.carrier is False else "warning"
+
+
+def _min_links_evidence(link: Link, bond: Bond) -> tuple[Evidence, ...]:
+    if link.carrier is not False or not bond.min_links:
+        return ()
+    return (Evidence("min_links", f"{bond.min_links}: the bond has no carrier", f"ip -d link show dev {link.name}"),)
+
+
+def _names(ports: Sequence[Link]) -> str:
+    return ", ".join(port.name for port in ports)
+
+
+def _proc(link: Link) -> str:
+    return f"/proc/net/bonding/{link.name}"
+
+
+@host_rule("bonds and teams", "critical")
+def lacp_has_no_partner(host: HostFacts) -> Outcomes:
+    """A bond of mode 802.3ad, or one of its ports, has no LACP partner: nothing on the other side answers.
+
+    A port without a partner receives no LACPDUs, and uses default values (state defaulted). Without any partner the
+    bond still reports a carrier, but uses only one port, and the switch may use another one. Causes: the switch ports
+    are not in an LACP port channel, are in a static one, or the cable leads to another device; the driver does not
+    report speed and duplex, without which LACP is off.
+
+    Not reported: ports without a link, and the first seconds after a port comes up.
+
+    Sources: kernel Documentation/networking/bonding.rst; drivers/net/bonding/bond_3ad.c; IEEE 802.1AX 6.4.
+    """
+    for link, bond, ports in _lacp_bonds(host):
+        alone = [port for port in ports if has_no_partner(port_of(port))]
+        if alone and len(alone) == len(ports):
+            yield _no_partner(host, link, bond, alone)
+            continue
+        for port in alone:
+            yield link_finding(
+                "warning",
+                host,
+                port,
+                f"no LACP partner on this port; {link.name} does not use it",
+                evidence=(_state_evidence(port), *_speed_evidence([port])),
+                why=f"{link.name} has a partner on its other ports. This cable leads to another device, or its switch "
+                "port is not in the port channel.",
+                fixes=(*_speed_fixes([port]), _switch_fix([port])),
+            )
+
+
+def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) -> Finding:
+    used = [port for port in ports if port_of(port).aggregator == bond.aggregator]
+    only = f"; only {used[0].name} is used" if len(ports) > 1 and len(used) == 1 else ""
+    fixes = [*_speed_fixes(ports)]
+    if bond.lacp_active is False:
+        fixes.append(_send_lacpdus(link))
+    every = host.ports.get(link.ifindex, ())
+    return link_finding(
+        _severity(link),
+        host,
+        link,
+        f"no LACP partner on any port{only}",
+        evidence=(
+            Evidence("LACP partner", bond.partner or NO_PARTNER, "IFLA_BOND_AD_INFO_PARTNER_MAC"),
+            *(_state_evidence(port) for port in ports[:MAX_PORTS]),
+            *_min_links_evidence(link, bond),
+            *_speed_evidence(ports),
+            *(
+                (Evidence("lacp_active", "off", f"ip -d link show dev {link.name}"),)
+                if bond.lacp_active is False
+                else ()
+            ),
+        ),
+        why="Nothing is sent or received through the bond: each port is an aggregator of its own."
+        if link.carrier is False
+        else "The bond has the carrier and the capacity of one port. The switch does not know that the ports belong "
+        "together, and may send to a port that the bond does not use.",
+        fixes=(*fixes, _switch_fix(ports), active_backup_fix(host, link, bond, every)),
+    )
+
+
+def _state_evidence(port: Link) -> Evidence:
+    return Evidence(f"{port.name} actor state", state_text(port_of(port).actor_state), ACTOR_STATE)
+
+
+def _without_duplex(ports: Sequence[Link]) -> list[Link]:
+    """Ports without known full duplex, on which the kernel does not use LACP. veth, tap: reported by the driver."""
+    settings = ((port, port.ethtool.settings) for port in ports)
+    return [port for port, found in settings if found is not None and (found.duplex != "full" or not found.speed)]
+
+
+def _speed_evidence(ports: Sequence[Link]) -> list[Evidence]:
+    found = []
+    for port in _without_duplex(ports)[:MAX_PORTS]:
+        settings = port.ethtool.settings
+        speed = f"{settings.speed} Mb/s" if settings is not None and settings.speed else "unknown"
+        duplex = (settings.duplex if settings is not None else None) or "unknown"
+        found.append(Evidence(f"{port.name} speed", f"{speed}, duplex {duplex}", f"ethtool {port.name}"))
+    return found
+
+
+def _speed_fixes(ports: Sequence[Link]) -> list[Fix]:
+    """Speed and duplex of drivers that do not report them and let them be set (virtio_net)."""
+    unknown = []
+    for port in _without_duplex(ports):
+        settings = port.ethtool.settings
+        if settings is not None and not settings.speed and settings.duplex is None:
+            unknown.append(port)
+    if not unknown:
+        return []
+    return [
+        Fix(
+            "here",
+            "Set speed and duplex, which LACP needs",
+            tuple(command("ethtool", "-s", port.name, "speed", "10000", "duplex", "full") for port in unknown),
+            persistent=False,
+            note="The driver reports neither. The value does not limit the rate, but must be the same on all ports.",
+        )
+    ]
+
+
+def _send_lacpdus(link: Link) -> Fix:
+    down = command("ip", "link", "set", "dev", link.name, "down")
+    up = command("ip", "link", "set", "dev", link.name, "up")
+    return Fix(
+        "here",
+        "Send LACPDUs",
+        (down, set_option(link, "lacp_active", "on"), up),
+        persistent=False,
+        undo=(down, set_option(link, "lacp_active", "off"), up),
+        note="Two ends that only answer never begin. The bond loses its routes while it is down.",
+    )
+
+
+def _switch_fix(ports: Sequence[Link]) -> Fix:
+    return Fix(
+        "switch",
+        "Put the ports into one LACP port channel",
+        (),
+        note=f"On the switch ports of {_names(ports)}: port channel with LACP in mode active (IEEE 802.3ad), not "
+        "static; the same speed, VLANs and MTU on all of them.",
+    )
+
+
+@host_rule("bonds and teams", "critical", uses=("bonds",))
+def lacp_partner_keys_differ(host: HostFacts) -> Outcomes:
+    """Ports of one bond have the same LACP partner, but different partner keys: they are in different port channels.
+
+    A bond uses only ports with the same partner and the same partner key. Usual cause: on the switch, the ports were
+    put into two port channels, or one of them has another speed, VLAN list or MTU and was taken out.
+
+    Sources: IEEE 802.1AX 6.3.5; /proc/net/bonding (needs root).
+    """
+    for link, bond, ports in _lacp_bonds(host):
+        known = [port for port in ports if _partner(port) not in ("", NO_PARTNER)]
+        used = next((port for port in known if port_of(port).aggregator == bond.aggregator), None)
+        if used is None:
+            continue
+        others = [port for port in known if _partner(port) == _partner(used) and _key(port) != _key(used)]
+        if others:
+            shown = [used, *others][:MAX_PORTS]
+            yield link_finding(
+                _severity(link),
+                host,
+                link,
+                f"partner keys differ: {_names(others)} {'is' if len(others) == 1 else 'are'} in another port channel",
+                evidence=(
+                    *(
+                        Evidence(port.name, f"partner {_partner(port)}, key {_key(port)}", _proc(link))
+                        for port in shown
+                    ),
+                    *_min_links_evidence(link, bond),
+                ),
+                why=f"The bond uses only the ports of one aggregator: {_names(_used(ports, bond))}.",
+                fixes=(
+                    Fix(
+                        "switch",
+                        "Put the ports into the same port channel",
+                        (),
+                        note=f"The switch ports of {_names([used, *others])} need the same port channel number, speed, "
+                        "VLANs and MTU.",
+                    ),
+                ),
+            )
+
+
+def _partner(link: Link) -> str:
+    end = port_of(link).partner
+    return end.system if end is not None else ""
+
+
+def _key(link: Link) -> int | None:
+    end = port_of(link).partner
+    return end.key if end is not None else None
+
+
+def _used(ports: Sequence[Link], bond: Bond) -> list[Link]:
+    return [port for port in ports if port_of(port).aggregator == bond.aggregator]
+
+
+@host_rule("bonds and teams", "critical", yields_to=("lacp_partner_keys_differ",))
+def bond_ports_are_in_different_aggregators(host: HostFacts) -> Outcomes:
+    """Ports of one bond are in different LACP aggregators: the bond uses only those of the active one.
+
+    Ports can be aggregated if they have the same partner system and the same keys. Usual causes: cables to two switches
+    that are not one LACP system (no MLAG or stack), different speeds of the ports, different port channels on the
+    switch. As root, nictop reads the partner of each port and names the cause.
+
+    Not reported: ports without a link, or without a partner, for which there is another check.
+
+    Sources: kernel Documentation/networking/bonding.rst; IEEE 802.1AX 6.4.
+    """
+    for link, bond, ports in _lacp_bonds(host):
+        known = [port for port in ports if has_partner(port_of(port))]
+        used = _used(known, bond)
+        others = [port for port in known if port not in used]
+        if not used or not others:
+            continue
+        cause, fixes = _aggregation_cause(host, link, bond, used[0], others)
+        yield link_finding(
+            _severity(link),
+            host,
+            link,
+            f"{_names(others)} not used: different LACP aggregator",
+            evidence=(
+                Evidence("active aggregator", f"{bond.aggregator} ({_names(used)})", "IFLA_BOND_AD_INFO_AGGREGATOR"),
+                *(
+                    Evidence(f"{port.name} aggregator", _aggregator_text(port), "IFLA_BOND_SLAVE_AD_AGGREGATOR_ID")
+                    for port in (used[0], *others)[:MAX_PORTS]
+                ),
+                *_min_links_evidence(link, bond),
+            ),
+            why=cause,
+            fixes=fixes,
+        )
+
+
+def _aggregator_text(link: Link) -> str:
+    port, settings = port_of(link), link.ethtool.settings
+    parts = [str(port.aggregator)]
+    if port.partner is not None:
+        parts.append(f"partner {port.partner.system}, key {port.partner.key}")
+    if settings is not None and settings.speed:
+        parts.append(f"{settings.speed} Mb/s")
+    return ", ".join(parts)
+
+
+def _aggregation_cause(
+    host: HostFacts, link: Link, bond: Bond, used: Link, others: Sequence[Link]
+) -> tuple[str, tuple[Fix, ...]]:
+    every = host.ports.get(link.ifindex, ())
+    speeds = {one.ethtool.settings.speed for one in (used, *others) if one.ethtool.settings is not None}
+    if any(_partner(one) and _partner(used) and _partner(one) != _partner(used) for one in others):
+        return (
+            "The partners are different systems. The ports lead to two switches that are not one LACP system, or a "
+            "cable leads to another device.",
+            (
+                Fix(
+                    "switch",
+                    "Connect the ports to one LACP system",
+                    (),
+                    note="One switch, a stack, or two switches with MLAG (vPC, MC-LAG) and the same LACP system id.",
+                ),
+                active_backup_fix(host, link, bond, every),
+            ),
+        )
+    if len(speeds) > 1:
+        return (
+            "The ports have different speeds. LACP aggregates only ports of the same speed.",
+            (Fix("switch", "Use the same speed on all ports", (), note=f"Check {_names((used, *others))}."),),
+        )
+    return (
+        "The keys or the partners differ: the ports lead to two switches, or to two port channels of one switch.",
+        (_switch_fix((used, *others)),),
+    )
+
+
+@host_rule("bonds and teams", "warning")
+def lacp_port_is_not_in_use(host: HostFacts) -> Outcomes:
+    """A port of the active LACP aggregator does not collect and distribute: it carries no traffic.
+
+    Both ends of each port report in their LACPDUs whether they are in sync, collect (receive) and distribute (send). A
+    port is used if both ends do both. Usual causes: the switch keeps it in reserve (limit of active ports), has
+    suspended it because its VLANs, speed or MTU differ from those of the port channel, or has stopped sending LACPDUs.
+
+    Not reported: ports without a link or without a partner, ports of other aggregators, and the first 60 s after a
+    change, in which the kernel reports the churn state monitoring.
+
+    Sources: IEEE 802.1AX 6.4.2.3 and 6.4.17 (churn); drivers/net/bonding/bond_3ad.c.
+    """
+    for link, bond, ports in _lacp_bonds(host):
+        for port in _used(ports, bond):
+            state = port_of(port)
+            if has_no_partner(state) or is_in_use(state) or not is_settled(state):
+                continue
+            yield link_finding(
+                "warning",
+                host,
+                port,
+                f"{link.name} does not use this port: {_unused_reason(state)}",
+                evidence=(
+                    _state_evidence(port),
+                    Evidence(
+                        f"{port.name} partner state",
+                        state_text(state.partner_state),
+                        "IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE",
+                    ),
+                    *_churn_evidence(link, state),
+                ),
+                why="The bond has less capacity than its ports have, and fails earlier.",
+                fixes=(_switch_fix([port]), _negotiate_again(port)),
+            )
+
+
+def _unused_reason(port: BondPort) -> str:
+    actor, partner = port.actor_state or 0, port.partner_state or 0
+    if actor & EXPIRED:
+        return "the partner stopped sending LACPDUs"
+    if partner & (DEFAULTED | EXPIRED):
+        return "the partner receives no LACPDUs on it"
+    if not partner & AGGREGATION:
+        return "the partner does not aggregate it"
+    if not partner & SYNCHRONIZATION:
+        return "the partner is not in sync"
+    if not actor & SYNCHRONIZATION:
+        return "not in sync"
+    return "one end does not collect and distribute"
+
+
+def _churn_evidence(link: Link, port: BondPort) -> tuple[Evidence, ...]:
+    if port.actor_churn is None or port.partner_churn is None:
+        return ()
+    return (Evidence("churn", f"actor {port.actor_churn}, partner {port.partner_churn}", _proc(link)),)
+
+
+def _negotiate_again(port: Link) -> Fix:
+    return Fix(
+        "here",
+        "Negotiate again",
+        (
+            joined(
+                "&&",
+                command("ip", "link", "set", "dev", port.name, "down"),
+                command("ip", "link", "set", "dev", port.name, "up"),
+            ),
+        ),
+        note="Helps if the switch had suspended the port for a cause that is gone.",
+    )
+
+
+@host_rule(
+    "bonds and teams",
+    "critical",
+    yields_to=("lacp_has_no_partner", "lacp_partner_keys_differ", "bond_ports_are_in_different_aggregators"),
+)
+def bond_has_fewer_ports_than_min_links(host: HostFacts) -> Outcomes:
+    """A bond has no carrier because fewer ports than min_links are aggregated, although ports have a link.
+
+    With min_links, a bond of mode 802.3ad goes down if its active aggregator has fewer ports. Ports of other
+    aggregators do not count: if LACP has no partner, each port is an aggregator of its own.
+
+    Source: kernel Documentation/networking/bonding.rst min_links.
+    """
+    for link, bond, ports in _lacp_bonds(host):
+        number = bond.aggregator_ports if bond.aggregator_ports is not None else 0
+        if link.carrier is not False or not bond.min_links or not ports or number >= bond.min_links:
+            continue
+        yield link_finding(
+            "critical",
+            host,
+            link,
+            f"no carrier: min_links is {bond.min_links}, aggregated ports: {number}",
+            evidence=(
+                Evidence("min_links", str(bond.min_links), f"ip -d link show dev {link.name}"),
+                Evidence("ports of the active aggregator", str(number), "IFLA_BOND_AD_INFO_NUM_PORTS"),
+                Evidence("ports with a link", _names(ports), "IFLA_BOND_SLAVE_MII_STATUS"),
+            ),
+            why="Nothing is sent or received through the bond, although ports have a link.",
+            fixes=option_fixes(host, link, "min_links", str(max(1, number)), old=str(bond.min_links)),
+        )

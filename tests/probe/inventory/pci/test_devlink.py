@@ -1,0 +1,152 @@
+"""Devlink: messages of netdevsim on a real kernel (Linux 6.12), refusals, arbitrary bytes."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.inventory.pci import devlink
+from nictop.probe.inventory.pci.devlink import handle, parse_port, parse_reporter, read_devlink, with_switch
+from nictop.probe.kernel.netlink import NetlinkError, iter_attributes, pack_attribute
+from nictop.probe.records import DevlinkDevice, DevlinkPort, HealthReporter, Unreadable
+
+# a device with two ports, in switchdev mode with two virtual functions; its reporter "dummy" could not recover
+PORTS = (
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030000000000060004000200000008000600"
+        "02000000090007006574683000000000050094000000000006004d000000000008004e0001000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030001000000060004000200000008000600"
+        "03000000090007006574683100000000050094000000000006004d000000000008004e0002000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030080000000060004000200000008000600"
+        "04000000090007006574683200000000050094000000000006004d0004000000080096000000000006007f000000000006008000"
+        "000000000500950000000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030081000000060004000200000008000600"
+        "05000000090007006574683300000000050094000000000006004d0004000000080096000000000006007f000000000006008000"
+        "010000000500950000000000"
+    ),
+)
+REPORTERS = (
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100380072000a007300656d70747900000005007400"
+        "000000000c00750000000000000000000c007600000000000000000005008d0001000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100640072000a00730064756d6d7900000005007400"
+        "010000000c00750003000000000000000c00760002000000000000000c007800000000000000000005007900010000000c007700"
+        "dc932100000000000c008900572c4bef98b8ea1805008d0001000000"
+    ),
+)
+SWITCH = (("0e0001006e657464657673696d000000100002006e657464657673696d3731000600190001000000"),)
+DEVICE = SWITCH[0][: 2 * 32]
+"""Only bus and device."""
+
+
+class Kernel:
+    """Replies with the captured messages."""
+
+    switch: tuple[str, ...] | OSError = SWITCH
+    devices: tuple[str, ...] = (DEVICE,)
+
+    def __init__(self, _: int) -> None:
+        self.requests: list[int] = []
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def generic(self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False) -> list[bytes]:
+        assert family == "devlink" and dump is (command != devlink.DEVLINK_CMD_ESWITCH_GET)
+        if command == devlink.DEVLINK_CMD_ESWITCH_GET:
+            if isinstance(self.switch, OSError):
+                raise self.switch
+            assert attributes == bytes.fromhex(DEVICE)
+            return list(map(bytes.fromhex, self.switch))
+        replies: dict[int, tuple[str, ...]] = {
+            devlink.DEVLINK_CMD_GET: self.devices,
+            devlink.DEVLINK_CMD_PORT_GET: PORTS,
+            devlink.DEVLINK_CMD_HEALTH_REPORTER_GET: REPORTERS,
+        }
+        return list(map(bytes.fromhex, replies[command]))
+
+
+def test_a_device_in_switchdev_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devlink, "NetlinkSocket", Kernel)
+    assert read_devlink() == (
+        (
+            DevlinkDevice(
+                "netdevsim",
+                "netdevsim71",
+                mode="switchdev",
+                ports=(
+                    DevlinkPort(0, "physical", 2),
+                    DevlinkPort(1, "physical", 3),
+                    DevlinkPort(128, "pcivf", 4, 0, 0),
+                    DevlinkPort(129, "pcivf", 5, 0, 1),
+                ),
+                reporters=(
+                    HealthReporter("empty", has_error=False, errors=0, recoveries=0),
+                    HealthReporter("dummy", has_error=True, errors=3, recoveries=2, auto_recover=True),
+                ),
+            ),
+        ),
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "unreadable"),
+    [(errno.EPERM, {"mode": Unreadable("needs_root", "eswitch: EPERM")}), (errno.EOPNOTSUPP, {})],
+)
+def test_the_switch_of_a_device_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, number: int, unreadable: dict[str, Unreadable]
+) -> None:
+    monkeypatch.setattr(devlink, "NetlinkSocket", Kernel)
+    monkeypatch.setattr(Kernel, "switch", NetlinkError(number, "refused"))
+    (device,), trouble = read_devlink()
+    assert trouble is None
+    assert (device.mode, device.unreadable, len(device.ports)) == (None, unreadable, 4)
+
+
+def test_a_host_without_devices_gets_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devlink, "NetlinkSocket", Kernel)
+    monkeypatch.setattr(Kernel, "devices", ())
+    monkeypatch.setattr(Kernel, "switch", NetlinkError(errno.EIO, "never asked"))
+    assert read_devlink() == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("number", "trouble"),
+    [(errno.ENOENT, None), (errno.ETIMEDOUT, Unreadable("failed", "devlink: ETIMEDOUT"))],
+)
+def test_a_kernel_without_devlink(monkeypatch: pytest.MonkeyPatch, number: int, trouble: Unreadable | None) -> None:
+    def refused(_: int) -> None:
+        raise NetlinkError(number, "refused")
+
+    monkeypatch.setattr(devlink, "NetlinkSocket", refused)
+    assert read_devlink() == ((), trouble)
+
+
+def test_this_kernel() -> None:
+    _, trouble = read_devlink()
+    assert trouble is None
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(value: bytes) -> None:
+    for found in (dict(iter_attributes(value)), {devlink.DEVLINK_ATTR_HEALTH_REPORTER: value}):
+        handle(found)
+        parse_port(found)
+        parse_reporter(found)
+        with_switch(DevlinkDevice("pci", "0000:3b:00.0"), found)
+    parse_reporter({devlink.DEVLINK_ATTR_HEALTH_REPORTER: pack_attribute(115, b"tx\0") + value})
