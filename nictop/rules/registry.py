@@ -28,6 +28,7 @@ Family = Literal[
     "virtio",
     "vmxnet3",
     "Hyper-V",
+    "cloud NICs",
     "interrupts and softirqs",
     "CPUs",
     "link and path",

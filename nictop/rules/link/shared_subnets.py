@@ -1,6 +1,7 @@
 """Two NICs in one subnet: through which one the kernel sends, and which one answers ARP requests.
 
-Reads nothing; a rule about `Link.subnet_routes`, addresses, and the sysctl values arp_filter and arp_ignore.
+Reads nothing; rules about `Link.subnet_routes`, addresses, and the sysctl values arp_filter, arp_ignore and
+arp_announce.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.persistence import sysctl_fixes
@@ -22,6 +25,10 @@ from nictop.rules.subjects import link_finding
 FAMILY: Family = "profiles and names"
 MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
+OWN_ADDRESSES_ONLY = (("arp_ignore", 1), ("arp_announce", 2))
+"""ip-sysctl.rst: answer only for addresses of the NIC that received the request; always send the best local one."""
+NEVER_ANSWER = 8
+"""arp_ignore: do not reply for any local address."""
 DIFFERENT_SUBNETS = Fix("here", "Use different subnets", (), True, note="Needs no policy rules or routing tables.")
 
 
@@ -42,13 +49,14 @@ def two_links_in_one_subnet(host: HostFacts) -> Outcomes:
 
     nictop reads the kernel's route from each address to a peer in the subnet (``ip route get PEER from ADDRESS``).
 
-    Warning: the route uses another NIC, or there is none. Info: the routes are right, but IPv4 ARP requests for the
-    address of the other NIC are answered. Not reported: both are right, NICs without a carrier, and ports of a bond,
-    bridge or VRF. Recordings without these routes are judged by the addresses; if they have policy rules, which may be
-    source-based routing, the check is skipped.
+    Warning: the route uses another NIC, or there is none; if arp_announce is 0, the other NIC also sends ARP requests
+    with this address, so that hosts store the wrong MAC address. Info: the routes are right, but IPv4 ARP requests for
+    the address of the other NIC are answered. Not reported: both are right, NICs without a carrier, and ports of a
+    bond, bridge or VRF. Recordings without these routes are judged by the addresses; if they have policy rules, which
+    may be source-based routing, the check is skipped.
 
-    Sources: kernel Documentation/networking/ip-sysctl.rst arp_filter, rp_filter; ip-rule(8); esnet/iperf#1099, #263;
-    haos#5003.
+    Sources: kernel Documentation/networking/ip-sysctl.rst arp_announce, arp_filter, arp_ignore, rp_filter; ip-rule(8);
+    esnet/iperf#1099, #263; haos#5003.
     """
     if not any(not route.narrower for link in host.links for route in link.subnet_routes):
         yield from _by_addresses(host)
@@ -158,11 +166,18 @@ def _other_nic_finding(host: HostFacts, link: Link, partner: Link, routes: list[
         f"its packets leave through {by.name} (same subnet)"
         if by is not None
         else f"no route to its subnet (same subnet as {partner.name})",
-        evidence=(*_addresses(link, by or partner), *shown),
+        evidence=(*_addresses(link, by or partner), *shown, *_announced(host, link, by)),
         why="Packets to this NIC are answered through the other one, and measurements show the wrong NIC. arp_filter "
         "alone does not change the outgoing NIC.",
         fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
     )
+
+
+def _announced(host: HostFacts, link: Link, by: Link | None) -> Iterator[Evidence]:
+    """ARP requests of the other NIC have the address of this one as sender: net/ipv4/arp.c arp_solicit."""
+    if by is not None and global_addresses(link) and ipv4_conf(by, host.inventory.settings).arp_announce == 0:
+        value = f"0: its ARP requests may have the address of {link.name} as sender"
+        yield Evidence(f"arp_announce of {by.name}", value, f"sysctl net.ipv4.conf.{{all,{by.name}}}.arp_announce")
 
 
 def _link_of(host: HostFacts, route: SubnetRoute) -> str:
@@ -182,7 +197,20 @@ def _arp_finding(host: HostFacts, link: Link, other: Link) -> Finding:
         ),
         why="Packets leave through the right NIC, but packets to the address of the other NIC may arrive at this one, "
         "if both are in one Ethernet segment.",
-        fixes=sysctl_fixes(host, ARP_FILTER, 1),
+        fixes=(*sysctl_fixes(host, ARP_FILTER, 1), _own_addresses_only(host)),
+    )
+
+
+def _own_addresses_only(host: HostFacts) -> Fix:
+    """What answers and sends ARP with the addresses of each NIC only, whatever the routes."""
+    fixes = [sysctl_fixes(host, f"net.ipv4.conf.all.{name}", value)[0] for name, value in OWN_ADDRESSES_ONLY]
+    return Fix(
+        "here",
+        "Or use each address on its own NIC only (arp_ignore, arp_announce)",
+        tuple(line for fix in fixes for line in fix.commands),
+        False,
+        tuple(line for fix in reversed(fixes) for line in fix.undo),
+        "Not on load balancers that have their service address on lo for all NICs.",
     )
 
 
@@ -200,3 +228,42 @@ def _overlap_finding(host: HostFacts, one: Link, other: Link) -> Finding:
         why="Replies leave through another NIC than the requests arrived on, and measurements show the wrong NIC.",
         fixes=(*source_routing_fixes(host, second, global_addresses(second)), DIFFERENT_SUBNETS),
     )
+
+
+@host_rule("link and path", "critical", yields_to=("arp_is_off",), needs=("settings.sysctl",), uses=("addresses",))
+def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
+    """A NIC with an IPv4 address does not answer ARP requests: arp_ignore is 8.
+
+    nictop reads net.ipv4.conf.all.arp_ignore and that of the link; the larger value applies. 8 means no answer for any
+    local address: other hosts reach this one only as long as they know its MAC address from its own requests.
+
+    Not reported: NICs without a carrier or an IPv4 address, and ports of a bond, bridge or VRF.
+
+    Source: kernel Documentation/networking/ip-sysctl.rst arp_ignore.
+    """
+    sysctl = host.inventory.settings.sysctl
+    for link in nics(host):
+        arp_ignore = ipv4_conf(link, host.inventory.settings).arp_ignore
+        if not link.carrier or link.flags & IFF_NOARP or arp_ignore != NEVER_ANSWER or not global_addresses(link):
+            continue
+        places = [one for one in ("all", link.name) if sysctl.get(f"net.ipv4.conf.{one}.arp_ignore") == NEVER_ANSWER]
+        names = [f"net.ipv4.conf.{place.replace('.', '/')}.arp_ignore" for place in places]
+        fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
+        yield link_finding(
+            "critical",
+            host,
+            link,
+            "does not answer ARP requests (arp_ignore 8)",
+            evidence=tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names),
+            why="Hosts in its subnet, including gateways, cannot resolve its address.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Answer ARP requests",
+                    tuple(line for fix in fixes for line in fix.commands),
+                    False,
+                    tuple(line for fix in reversed(fixes) for line in fix.undo),
+                    "Remove it also from /etc/sysctl.d, or from what sets it.",
+                ),
+            ),
+        )
