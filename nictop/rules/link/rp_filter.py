@@ -18,7 +18,7 @@ from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.profiles import global_addresses, has_address
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
-from nictop.rules.link.kernel_log import ONGOING_SECONDS, recent_messages
+from nictop.rules.link.kernel_log import recent_messages
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Family, Outcomes, host_rule
@@ -29,6 +29,8 @@ MIN_DROPS_PER_SECOND = 0.5
 """A ping once a second is found, single packets are not."""
 MARTIAN_SOURCE = re.compile(r"martian source \S{1,64} from (?P<source>\S{1,64}), on dev (?P<link>\S{1,64})")
 """net/ipv4/route.c ip_handle_martian_source: destination, source and link of a dropped packet, with log_martians."""
+LOGGED_SECONDS = 60.0
+"""Older messages may be about drops that have ended. The kernel logs at most ten in five seconds."""
 MAX_SHOWN_LINKS = 4
 ASYMMETRIC_REASON = (
     "The sender gets no answer, not even an ICMP error, although packets arrive and addresses and routes are right."
@@ -88,9 +90,9 @@ def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
     while rp_filter is strict (1) on a link. Usual cause: requests arrive through a router at a NIC without a default
     route, and the answers would leave by the default route of another NIC.
 
-    The kernel counts these drops for all links together. The link is named if its drops were logged in the last 15
-    minutes (log_martians), or if it is the only strict one without a default route; else the finding is about the host.
-    Not reported: what the rule about the subnets of the NICs explains.
+    The kernel counts these drops for all links together. The link is named if its drops were logged in the last minute
+    (log_martians), or if rp_filter is strict on no other one; else the finding is about the host. Not reported: what
+    the rule about the subnets of the NICs explains.
 
     Sources: kernel Documentation/networking/ip-sysctl.rst rp_filter, log_martians; RFC 3704; net/ipv4/fib_frontend.c
     fib_validate_source.
@@ -103,23 +105,27 @@ def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
         return
     strict = [one for one in host.links if _receives(host, one) and ipv4_conf(one, settings).rp_filter == STRICT]
     logged = _logged_links(host, strict)
-    likely = [one for one in strict if not any(route.family == "ipv4" for route in one.default_routes)]
     counters = host.snapshot.counters
     total = counters.stack.get("IPReversePathFilter") if counters is not None else None
     drops = Evidence("dropped", f"{units.per_second(rate)}, {units.count(total)} since boot", DROP_COUNTER)
     for link, message in logged:
         yield _asymmetric(host, link, drops, message)
-    if not logged and len(likely) == 1:
-        yield _asymmetric(host, likely[0], drops, None)
+    if not logged and len(strict) == 1:
+        yield _asymmetric(host, strict[0], drops, None)
     elif not logged and strict:
+        names = [one.name for one in strict[:MAX_SHOWN_LINKS]]
         yield host_finding(
             "warning",
             host,
             "",
-            f"rp_filter drops packets received on {', '.join(one.name for one in strict[:MAX_SHOWN_LINKS])}",
-            evidence=(drops, *(_rp_filter_evidence(one) for one in strict[:MAX_SHOWN_LINKS])),
-            why=ASYMMETRIC_REASON,
-            fixes=(_log_fix(host), *sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE)),
+            f"rp_filter drops packets received on {', '.join(names[:-1])} or {names[-1]}",
+            evidence=(
+                drops,
+                *(_rp_filter_evidence(one) for one in strict[:MAX_SHOWN_LINKS]),
+                *_default_route_evidence(host),
+            ),
+            why=f"{ASYMMETRIC_REASON} Usually a NIC without the default route.",
+            fixes=(*sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE), _log_fix(host)),
         )
 
 
@@ -132,7 +138,7 @@ def _receives(host: HostFacts, link: Link) -> bool:
 def _logged_links(host: HostFacts, strict: list[Link]) -> list[tuple[Link, KernelMessage]]:
     """Strict links with drops in the kernel log, each with its newest message."""
     newest: dict[str, KernelMessage] = {}
-    for message in recent_messages(host, within=ONGOING_SECONDS):
+    for message in recent_messages(host, within=LOGGED_SECONDS):
         match = MARTIAN_SOURCE.search(message.text)
         if match is not None:
             newest[match["link"]] = message
@@ -143,9 +149,7 @@ def _asymmetric(host: HostFacts, link: Link, drops: Evidence, message: KernelMes
     evidence = [drops, _rp_filter_evidence(link)]
     if message is not None:
         evidence.append(Evidence("kernel message", message.text, "/dev/kmsg"))
-    others = [one.name for one in host.links if any(route.family == "ipv4" for route in one.default_routes)]
-    if others:
-        evidence.append(Evidence("default route", ", ".join(others[:MAX_SHOWN_LINKS]), "ip route show default"))
+    evidence += _default_route_evidence(host)
     routed = any(route.family == "ipv4" and route.gateway for route in link.default_routes)
     return link_finding(
         "warning",
@@ -160,6 +164,11 @@ def _asymmetric(host: HostFacts, link: Link, drops: Evidence, message: KernelMes
             *(() if message is not None else (_log_fix(host),)),
         ),
     )
+
+
+def _default_route_evidence(host: HostFacts) -> list[Evidence]:
+    names = [one.name for one in host.links if any(route.family == "ipv4" for route in one.default_routes)]
+    return [Evidence("default route", ", ".join(names[:MAX_SHOWN_LINKS]), "ip route show default")] if names else []
 
 
 def _rp_filter_evidence(link: Link) -> Evidence:

@@ -1,6 +1,6 @@
 """Two NICs in one subnet: through which one the kernel sends, and which one answers ARP requests.
 
-Reads nothing; rules about `Link.subnet_routes`, addresses, and the sysctl values arp_filter, arp_ignore and
+Reads nothing; a rule about `Link.subnet_routes`, addresses, and the sysctl values arp_filter, arp_ignore and
 arp_announce.
 """
 
@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
-from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.persistence import sysctl_fixes
@@ -27,8 +26,6 @@ MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
 OWN_ADDRESSES_ONLY = (("arp_ignore", 1), ("arp_announce", 2))
 """ip-sysctl.rst: answer only for addresses of the NIC that received the request; always send the best local one."""
-NEVER_ANSWER = 8
-"""arp_ignore: do not reply for any local address."""
 DIFFERENT_SUBNETS = Fix("here", "Use different subnets", (), True, note="Needs no policy rules or routing tables.")
 
 
@@ -228,42 +225,3 @@ def _overlap_finding(host: HostFacts, one: Link, other: Link) -> Finding:
         why="Replies leave through another NIC than the requests arrived on, and measurements show the wrong NIC.",
         fixes=(*source_routing_fixes(host, second, global_addresses(second)), DIFFERENT_SUBNETS),
     )
-
-
-@host_rule("link and path", "critical", yields_to=("arp_is_off",), needs=("settings.sysctl",), uses=("addresses",))
-def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
-    """A NIC with an IPv4 address does not answer ARP requests: arp_ignore is 8.
-
-    nictop reads net.ipv4.conf.all.arp_ignore and that of the link; the larger value applies. 8 means no answer for any
-    local address: other hosts reach this one only as long as they know its MAC address from its own requests.
-
-    Not reported: NICs without a carrier or an IPv4 address, and ports of a bond, bridge or VRF.
-
-    Source: kernel Documentation/networking/ip-sysctl.rst arp_ignore.
-    """
-    sysctl = host.inventory.settings.sysctl
-    for link in nics(host):
-        arp_ignore = ipv4_conf(link, host.inventory.settings).arp_ignore
-        if not link.carrier or link.flags & IFF_NOARP or arp_ignore != NEVER_ANSWER or not global_addresses(link):
-            continue
-        places = [one for one in ("all", link.name) if sysctl.get(f"net.ipv4.conf.{one}.arp_ignore") == NEVER_ANSWER]
-        names = [f"net.ipv4.conf.{place.replace('.', '/')}.arp_ignore" for place in places]
-        fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
-        yield link_finding(
-            "critical",
-            host,
-            link,
-            "does not answer ARP requests (arp_ignore 8)",
-            evidence=tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names),
-            why="Hosts in its subnet, including gateways, cannot resolve its address.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Answer ARP requests",
-                    tuple(line for fix in fixes for line in fix.commands),
-                    False,
-                    tuple(line for fix in reversed(fixes) for line in fix.undo),
-                    "Remove it also from /etc/sysctl.d, or from what sets it.",
-                ),
-            ),
-        )
