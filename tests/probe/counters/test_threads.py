@@ -47,6 +47,7 @@ NOTHING: Targets = {
     "incomplete": False,
     "digest": 0,
     "files": [],
+    "stack": [],
 }
 
 
