@@ -185,7 +185,9 @@ def softnet(host: HostFacts, value: Callable[[SoftnetRates], float | None]) -> d
 
 
 @host_rule(
-    "interrupts and softirqs", "warning", uses=("counters.driver", "counters.links", "ethtool.driver_counter_names")
+    "interrupts and softirqs",
+    "warning",
+    uses=("counters.driver", "counters.links", "ethtool.driver", "ethtool.driver_counter_names"),
 )
 def receive_ring_overflows(host: HostFacts) -> Outcomes:
     """A NIC drops packets because its receive ring has no free descriptor.

@@ -100,7 +100,7 @@ def driver_finds_no_memory(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("link and path", "info", uses=SOURCES)
+@host_rule("link and path", "info", uses=("counters.links", *SOURCES))
 def flow_table_drops_packets(host: HostFacts) -> Outcomes:
     """The NIC drops received packets that no rule of its flow table selects.
 

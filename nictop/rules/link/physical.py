@@ -242,7 +242,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver_counter_names"))
+@host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"))
 def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     """Pause frames of Ethernet flow control stop the link repeatedly.
 

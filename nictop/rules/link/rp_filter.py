@@ -90,9 +90,9 @@ def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
     while rp_filter is strict (1) on a link. Usual cause: requests arrive through a router at a NIC without a default
     route, and the answers would leave by the default route of another NIC.
 
-    The kernel counts these drops for all links together. The link is named if its drops were logged in the last minute
-    (log_martians), or if rp_filter is strict on no other one; else the finding is about the host. Not reported: what
-    the rule about the subnets of the NICs explains.
+    The kernel counts these drops for all links together. If rp_filter is strict on several, the finding is about the
+    host, and names those whose drops were logged in the last minute (log_martians). Not reported: what the rule about
+    the subnets of the NICs explains.
 
     Sources: kernel Documentation/networking/ip-sysctl.rst rp_filter, log_martians; RFC 3704; net/ipv4/fib_frontend.c
     fib_validate_source.
@@ -104,29 +104,51 @@ def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
     if any(_dropped_routes(host, link, ipv4_conf(link, settings).rp_filter) for link in nics(host)):
         return
     strict = [one for one in host.links if _receives(host, one) and ipv4_conf(one, settings).rp_filter == STRICT]
-    logged = _logged_links(host, strict)
+    if not strict:
+        return
     counters = host.snapshot.counters
     total = counters.stack.get("IPReversePathFilter") if counters is not None else None
     drops = Evidence("dropped", f"{units.per_second(rate)}, {units.count(total)} since boot", DROP_COUNTER)
-    for link, message in logged:
-        yield _asymmetric(host, link, drops, message)
-    if not logged and len(strict) == 1:
-        yield _asymmetric(host, strict[0], drops, None)
-    elif not logged and strict:
-        names = [one.name for one in strict[:MAX_SHOWN_LINKS]]
-        yield host_finding(
+    logged = _logged_links(host, strict)
+    named = [link for link in strict if link.name in logged] or strict
+    evidence = (
+        drops,
+        *(_rp_filter_evidence(one) for one in named[:MAX_SHOWN_LINKS]),
+        *(Evidence("kernel message", one.text, "/dev/kmsg") for one in list(logged.values())[:MAX_SHOWN_LINKS]),
+        *_default_route_evidence(host),
+    )
+    log = () if logged else (_log_fix(host),)
+    if len(strict) == 1:
+        link = strict[0]
+        routed = any(route.family == "ipv4" and route.gateway for route in link.default_routes)
+        routing = source_routing_fixes(host, link, global_addresses(link)) if routed else ()
+        yield link_finding(
             "warning",
             host,
-            "",
-            f"rp_filter drops packets received on {', '.join(names[:-1])} or {names[-1]}",
-            evidence=(
-                drops,
-                *(_rp_filter_evidence(one) for one in strict[:MAX_SHOWN_LINKS]),
-                *_default_route_evidence(host),
-            ),
-            why=f"{ASYMMETRIC_REASON} Usually a NIC without the default route.",
-            fixes=(*sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE), _log_fix(host)),
+            link,
+            "rp_filter drops received packets (asymmetric path)",
+            evidence=evidence,
+            why=ASYMMETRIC_REASON,
+            fixes=(*_loose_fixes(host, link), *routing, *log),
         )
+        return
+    names = [one.name for one in named[:MAX_SHOWN_LINKS]]
+    yield host_finding(
+        "warning",
+        host,
+        "",
+        f"rp_filter drops packets received on {' or '.join(names)}",
+        evidence=evidence,
+        why=ASYMMETRIC_REASON if logged else f"{ASYMMETRIC_REASON} Usually a NIC without the default route.",
+        fixes=(
+            *(
+                [fix for one in named for fix in _loose_fixes(host, one)]
+                if logged
+                else sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE)
+            ),
+            *log,
+        ),
+    )
 
 
 def _receives(host: HostFacts, link: Link) -> bool:
@@ -135,35 +157,15 @@ def _receives(host: HostFacts, link: Link) -> bool:
     return bool(link.flags & IFF_UP) and link.carrier is True and has_address(link) and outside
 
 
-def _logged_links(host: HostFacts, strict: list[Link]) -> list[tuple[Link, KernelMessage]]:
-    """Strict links with drops in the kernel log, each with its newest message."""
-    newest: dict[str, KernelMessage] = {}
+def _logged_links(host: HostFacts, strict: list[Link]) -> dict[str, KernelMessage]:
+    """Names of strict links with drops in the kernel log → the newest message."""
+    names = {link.name for link in strict}
+    found: dict[str, KernelMessage] = {}
     for message in recent_messages(host, within=LOGGED_SECONDS):
         match = MARTIAN_SOURCE.search(message.text)
-        if match is not None:
-            newest[match["link"]] = message
-    return [(link, newest[link.name]) for link in strict if link.name in newest]
-
-
-def _asymmetric(host: HostFacts, link: Link, drops: Evidence, message: KernelMessage | None) -> Finding:
-    evidence = [drops, _rp_filter_evidence(link)]
-    if message is not None:
-        evidence.append(Evidence("kernel message", message.text, "/dev/kmsg"))
-    evidence += _default_route_evidence(host)
-    routed = any(route.family == "ipv4" and route.gateway for route in link.default_routes)
-    return link_finding(
-        "warning",
-        host,
-        link,
-        "rp_filter drops received packets (asymmetric path)",
-        evidence=tuple(evidence),
-        why=ASYMMETRIC_REASON,
-        fixes=(
-            *_loose_fixes(host, link),
-            *(source_routing_fixes(host, link, global_addresses(link)) if routed else ()),
-            *(() if message is not None else (_log_fix(host),)),
-        ),
-    )
+        if match is not None and match["link"] in names:
+            found[match["link"]] = message
+    return found
 
 
 def _default_route_evidence(host: HostFacts) -> list[Evidence]:

@@ -76,7 +76,12 @@ def instance_limit_is_exceeded(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("cloud NICs", "warning", yields_to=("instance_limit_is_exceeded",), uses=("ethtool.driver_counters",))
+@host_rule(
+    "cloud NICs",
+    "warning",
+    yields_to=("instance_limit_is_exceeded",),
+    uses=("ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
+)
 def instance_connections_run_out(host: HostFacts) -> Outcomes:
     """AWS can track few more connections of this instance: then packets of new connections are dropped.
 

@@ -190,7 +190,7 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
     "Hyper-V",
     "info",
     yields_to=("traffic_avoids_the_virtual_function", "virtual_function_is_removed_repeatedly"),
-    uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"),
+    uses=("counters.driver", "counters.links", "ethtool.driver", "ethtool.driver_counter_names"),
 )
 def part_of_the_traffic_is_synthetic(host: HostFacts) -> Outcomes:
     """A large part of the traffic of a Hyper-V NIC does not use its VF.
