@@ -112,10 +112,10 @@ def flow_table_drops_packets(host: HostFacts) -> Outcomes:
     """
     for link in used_links(host):
         counter = host.driver_losses(link, "steering")
-        received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
-        if counter is None or not counter.rate or received * host.elapsed < MIN_WINDOW_PACKETS:
+        if counter is None or not counter.rate:
             continue
-        if counter.rate < MIN_MISSED_SHARE * received:
+        received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
+        if received * host.elapsed < MIN_WINDOW_PACKETS or counter.rate < MIN_MISSED_SHARE * received:
             continue
         others = ("not", "ether", "host", mac_or_placeholder(link), "and", "not", "broadcast")
         yield link_finding(

@@ -75,6 +75,8 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
     Source: kernel Documentation/networking/ip-sysctl.rst arp_ignore.
     """
     sysctl = host.inventory.settings.sysctl
+    if not any(value == NEVER_ANSWER and name.endswith(".arp_ignore") for name, value in sysctl.items()):
+        return
     for link in _addressed_links(host):
         if ipv4_conf(link, host.inventory.settings).arp_ignore != NEVER_ANSWER or not global_addresses(link):
             continue
