@@ -43,6 +43,8 @@ LIMITED_SHARE = 0.3
 FULL_BUFFER_SHARE = 0.3
 """Payload in a buffer that has reached its maximum: half of it, or less with small packets."""
 BUFFER_PER_PAYLOAD = 2
+LARGER_BUFFER_FACTOR = 4
+"""If the ceiling is not known."""
 BUFFER_STEP = 1 << 20
 """Bytes to which a recommended size is rounded up."""
 FULL_WINDOW_FACTOR = 2.0
@@ -159,14 +161,15 @@ def _buffer_setting(result: Result, figures: SocketFigures, setup: NicSetup, nam
         return ""
     reached = f"; net.ipv4.tcp_{name} of {clean(setup.host)} allows {_bytes_text(buffers[2])}"
     ceiling = result.ceiling.goodput if result.ceiling is not None else None
+    command = f"sysctl -w net.ipv4.tcp_{name}="
     if not ceiling:
-        return reached
+        return f'{reached}; larger: {command}"{buffers[0]} {buffers[1]} {LARGER_BUFFER_FACTOR * buffers[2]}"'
     needed = math.ceil(BUFFER_PER_PAYLOAD * ceiling / 8e6 * figures.rtt / streams / BUFFER_STEP) * BUFFER_STEP
     if needed <= buffers[2]:
         return ""
     return (
         f"{reached}, {units.bits_per_second(ceiling)} at this rtt needs {_bytes_text(needed)}: "
-        f'sysctl -w net.ipv4.tcp_{name}="{buffers[0]} {buffers[1]} {needed}"'
+        f'{command}"{buffers[0]} {buffers[1]} {needed}"'
     )
 
 

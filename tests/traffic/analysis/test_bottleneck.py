@@ -123,7 +123,7 @@ SMALL_BUFFERS = {
         (
             result(sockets=(FULL_WINDOW,), ceiling=Ceiling(None, None, "none: link speed unknown")),
             SMALL_BUFFERS,
-            "; net.ipv4.tcp_rmem of b allows 25.0 MiB",
+            '; net.ipv4.tcp_rmem of b allows 25.0 MiB; larger: sysctl -w net.ipv4.tcp_rmem="4096 131072 104857600"',
         ),
         (
             result(sockets=(FULL_WINDOW,), plan=replace(PLAN, window=13 << 20)),
