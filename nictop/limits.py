@@ -65,6 +65,7 @@ MAX_ENTRIES = {
     "Counters.channels": MAX_LINKS,
     "Counters.machine": MAX_INTERRUPTS,
     "Counters.vfs": MAX_LINKS,
+    "Counters.stack": MAX_OTHER_ENTRIES,
     "Inventory.links": MAX_LINKS,
     "Inventory.pci": MAX_PCI_FUNCTIONS,
     "Inventory.interrupts": MAX_INTERRUPTS,

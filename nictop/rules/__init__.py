@@ -12,6 +12,7 @@ import nictop.rules.profiles.addressing
 import nictop.rules.profiles.duplicate_addresses
 import nictop.rules.profiles.generated
 import nictop.rules.paravirtual.hyperv
+import nictop.rules.paravirtual.ena
 import nictop.rules.cpu.interrupts
 import nictop.rules.bridge.guest_vlans
 import nictop.rules.bridge.topology
@@ -21,6 +22,7 @@ import nictop.rules.profiles.missing
 import nictop.rules.bond.lacp
 import nictop.rules.bond.ports
 import nictop.rules.link.kernel_log
+import nictop.rules.link.connection_tracking
 import nictop.rules.link.mtu
 import nictop.rules.link.offloads
 import nictop.rules.profiles.old_names
@@ -39,6 +41,7 @@ import nictop.rules.pci.sriov
 import nictop.rules.cpu.steering
 import nictop.rules.profiles.stopped_managers
 import nictop.rules.link.traffic_control
+import nictop.rules.link.transmit_queue
 import nictop.rules.paravirtual.virtio
 import nictop.rules.vf.addresses
 import nictop.rules.vf.carrier
@@ -48,6 +51,7 @@ import nictop.rules.vf.pairs
 import nictop.rules.vf.switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
+import nictop.rules.link.driver_losses
 
 # ruff: isort: on
 from nictop.model.window import RATES_WINDOW_SECONDS

@@ -5,10 +5,11 @@ Reads nothing. What several rules need (queue maps, CPU counts, mean rates) is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from nictop.model.devices.driver_losses import Meaning, loss_positions
 from nictop.model.devices.virtual_functions import virtual_functions_in_use
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.profile_match import ProfileMatches
@@ -187,7 +188,16 @@ class HostFacts:
         driver has none of them."""
         wanted = frozenset(names)
         known = link.ethtool.driver_counter_names or ()
-        positions = [position for position, name in enumerate(known) if name.strip() in wanted]
+        return self._sum_of(link, [position for position, name in enumerate(known) if name.strip() in wanted])
+
+    def driver_losses(self, link: Link, meaning: Meaning) -> DriverCounter | None:
+        """All driver counters with this meaning together (`nictop.model.devices.driver_losses`); `name`: the one that
+        rises fastest, or is largest. None: the driver has none of them."""
+        positions = loss_positions(link_driver(link), meaning, link.ethtool.driver_counter_names or ())
+        return self._sum_of(link, positions)
+
+    def _sum_of(self, link: Link, positions: Sequence[int]) -> DriverCounter | None:
+        known = link.ethtool.driver_counter_names or ()
         if not positions:
             return None
         counters = self.snapshot.counters
@@ -197,10 +207,11 @@ class HostFacts:
             totals = link.ethtool.driver_counters
         if totals is None or len(totals) != len(known):
             return None
-        rates = [self._driver_rate(link, position) for position in positions] if watched else []
+        rates = [self._driver_rate(link, position) if watched else None for position in positions]
         known_rates = [rate for rate in rates if rate is not None]
+        most = max(zip(rates, positions, strict=True), key=lambda one: (one[0] or 0.0, totals[one[1]], -one[1]))[1]
         return DriverCounter(
-            known[positions[0]].strip(),
+            known[most].strip(),
             sum(totals[position] for position in positions),
             sum(known_rates) if known_rates else None,
         )

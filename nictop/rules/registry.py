@@ -29,6 +29,7 @@ Family = Literal[
     "virtio",
     "vmxnet3",
     "Hyper-V",
+    "cloud NICs",
     "interrupts and softirqs",
     "CPUs",
     "bonds and teams",

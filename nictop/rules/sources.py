@@ -51,7 +51,7 @@ PART_OF = dict.fromkeys(
 UNKNOWN_REASONS = ("needs_root", "malformed", "failed")
 """Reasons for which a field is unknown: the driver or the kernel may have it."""
 
-FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",)}
+FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",), "cloud NICs": ("ena",)}
 """Family → drivers of the links that its rules check, if these are the only ones."""
 
 

@@ -46,6 +46,13 @@ ip address add 198.51.100.2/24 dev v2
 ip route add 198.51.100.7/32 dev v1
 echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter
 """
+TWO_SUBNETS = """
+for i in 1 2; do
+  ip link add v$i type veth peer name far$i; ip link set dev far$i up; ip link set dev v$i up
+  ip address add 10.0.$i.2/24 dev v$i
+done
+ip route add default via 10.0.1.1
+"""
 STRICT_ON_TWO = f"{TWO_IN_ONE_SUBNET} echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter"
 BONDED = """
 ip link add bond0 type bond mode $MODE
@@ -256,6 +263,44 @@ CASES = (
                 {"links": {"v1": nic()}},
             ),
         ),
+    ),
+    Case(
+        "arp_requests_are_not_answered",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip address add 192.0.2.1/24 dev v1; echo 8 > /proc/sys/net/ipv4/conf/v1/arp_ignore",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "transmit_queue_has_no_length",
+        "tap1",
+        (Host("ip tuntap add name tap1 mode tap; ip link set dev tap1 txqueuelen 0; ip link set dev tap1 up"),),
+    ),
+    Case(
+        "rp_filter_drops_an_asymmetric_path",
+        "v2",
+        (
+            Host(
+                f"{TWO_SUBNETS} echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter",
+                {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+                {"stack": {"IPReversePathFilter": 5}},
+            ),
+        ),
+    ),
+    Case(
+        "rp_filter_drops_an_asymmetric_path",
+        "",
+        (
+            Host(
+                f"{TWO_SUBNETS} echo 1 > /proc/sys/net/ipv4/conf/all/rp_filter",
+                {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+                {"stack": {"IPReversePathFilter": 5}},
+            ),
+        ),
+        named="two NICs",
     ),
     Case(
         "traffic_control_holds_back",
@@ -597,12 +642,17 @@ NOT_TYPED = {
     "processor_is_saturated_by_softirq": DIAGNOSTIC,
     "vf_drops_at_its_port": DIAGNOSTIC,
     "vmxnet3_finds_no_memory": DIAGNOSTIC,
+    "driver_finds_no_memory": DIAGNOSTIC,
+    "nic_is_reset_repeatedly": DIAGNOSTIC,
+    "flow_table_drops_packets": DIAGNOSTIC,
+    "virtual_function_is_removed_repeatedly": DIAGNOSTIC,
     "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
     "one_processor_takes_all_interrupts": IRQ,
     "nothing_spreads_interrupts": IRQ,
     "irqbalance_doubles_up_queues": IRQ,
     "interrupts_are_on_another_numa_node": IRQ,
     "connection_table_overflows": WHOLE,
+    "connection_table_is_nearly_full": WHOLE,
     "neighbour_table_overflows": WHOLE,
     "backlog_drops_packets": WHOLE,
     "softirq_budget_runs_out": WHOLE,

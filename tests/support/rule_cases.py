@@ -17,7 +17,8 @@ removes, anything else replaces (JSON merge patch).
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
 queues by interface and "rx 0", vfs by interface and VF number, channels by interface and channel id, threads by id
-([user, system, cpu]). The lines of the host, one second apart, then go through `advance`, as those of a live host.
+([user, system, cpu]), stack by name. The lines of the host, one second apart, then go through `advance`, as those of a
+live host.
 """
 
 from __future__ import annotations
@@ -266,6 +267,7 @@ def raw_counters(time: float, totals: dict[str, Any], ifindexes: dict[str, int],
             ifindexes[name]: {int(number): by(CHANNEL_COUNTERS, values) for number, values in rows.items()}
             for name, rows in totals.get("channels", {}).items()
         },
+        stack=totals.get("stack", {}),
         vfs={
             ifindexes[name]: {int(number): by(VF_COUNTERS, values) for number, values in rows.items()}
             for name, rows in totals.get("vfs", {}).items()

@@ -10,6 +10,8 @@ from nictop.probe.records import Qdisc
 
 RATE_KEYWORDS = {"netem": "rate", "tbf": "rate", "htb": "ceil", "hfsc": "ul m2", "fq": "maxrate", "cake": "bandwidth"}
 RATE_UNITS = ((1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit"))
+NETEM_LIMIT = 1000
+"""Packets: size of netem's queue unless another is set."""
 LOSS_STATE = "loss state"
 """Text for a loss model whose mean is not known."""
 
@@ -28,9 +30,20 @@ def qdisc_text(qdisc: Qdisc) -> str:
     return " ".join(parts)
 
 
-def is_complete(qdisc: Qdisc) -> bool:
-    """Whether `qdisc_text` has all parameters that tc needs to create it again."""
-    return qdisc.kind == "netem" and qdisc.loss is not None and not qdisc.reorder
+def qdisc_arguments(qdisc: Qdisc) -> tuple[str, ...] | None:
+    """The words that create it again, after ``tc qdisc add dev LINK root``; None: not all parameters are known."""
+    words = qdisc_text(qdisc).split()
+    if qdisc.kind == "netem" and qdisc.loss is not None and not qdisc.reorder:
+        return (*words, *(("limit", str(qdisc.limit)) if qdisc.limit not in (None, NETEM_LIMIT) else ()))
+    if qdisc.kind == "tbf" and qdisc.burst and qdisc.limit:
+        sizes = {
+            "burst": f"{qdisc.burst}b",
+            "limit": f"{qdisc.limit}b",
+            "overhead": qdisc.overhead,
+            "mpu": qdisc.smallest,
+        }
+        return (*words, *(str(word) for name, value in sizes.items() if value for word in (name, value)))
+    return None
 
 
 def effect_text(qdisc: Qdisc) -> str:

@@ -9,6 +9,7 @@ from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
 from nictop.model.devices.traffic_control import impairs, qdisc_text
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_VOID, Snapshot
+from nictop.model.text import units
 from nictop.model.text.words import (
     IFF_MULTICAST,
     IFF_NOARP,
@@ -66,7 +67,8 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     for one in link.traffic_control[:MAX_QDISC_LINES]:
         place = f" (class {one.parent})" if one.parent is not None else ""
         is_impaired = impairs(one, None) and not is_virtual(link)
-        facts.append(Fact("Traffic control", qdisc_text(one) + place, "warn" if is_impaired else "normal"))
+        dropped = f" · dropped {units.count(one.dropped)}" if one.dropped else ""
+        facts.append(Fact("Traffic control", qdisc_text(one) + place + dropped, "warn" if is_impaired else "normal"))
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("Promiscuous", f"on (promiscuity {link.promiscuity})"))
     if link.type == ARPHRD_ETHER:

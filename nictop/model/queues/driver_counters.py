@@ -117,6 +117,8 @@ COUNTER_NAMES: dict[str, tuple[CounterName, ...]] = {
         (r"rx_queue_drop_cnt\[(\d+)\]", "rx", "drops"),
         (r"tx_bytes\[(\d+)\]", "tx", "bytes"),
     ),
+    # drivers/net/ethernet/microsoft/mana/mana_ethtool.c
+    "mana": _rx_and_tx(r"{}_(\d+)_packets", r"{}_(\d+)_bytes", (r"rx_(\d+)_xdp_drop", "rx")),
     # drivers/net/hyperv/netvsc_drv.c
     "hv_netvsc": _rx_and_tx(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes"),
     # drivers/net/veth.c; counted by its NAPI only: see `_veth_counts`

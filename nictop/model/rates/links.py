@@ -116,6 +116,8 @@ class Rates:
     """ifindex of a hv_netvsc link → vmbus channel id."""
     machine: tuple[MachineInterruptRate, ...] = ()
     """Every line of /proc/interrupts, only while requested."""
+    reverse_path_drops: float | None = None
+    """Packets that rp_filter dropped; None: not read (rp_filter is strict on no link)."""
 
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
@@ -150,7 +152,13 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
         threads=thread_shares(before, after, elapsed, clock_ticks),
         channels=channel_rates(before, after, elapsed),
         machine=machine_rates(before, after, elapsed),
+        reverse_path_drops=_stack_rate(before, after, "IPReversePathFilter", elapsed),
     )
+
+
+def _stack_rate(before: Counters, after: Counters, name: str, elapsed: float) -> float | None:
+    old, new = before.stack.get(name), after.stack.get(name)
+    return None if old is None or new is None else _per_second(_forward_step(old, new), elapsed)
 
 
 # ------------------------------------------------------------------------------------------------------ one counter

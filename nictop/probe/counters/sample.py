@@ -31,6 +31,7 @@ class Sample:
         self.machine: tuple[InterruptLine, ...] | None = None
         self.vfs: dict[int, dict[int, tuple[int, ...]]] = {}
         self.unreadable: dict[str, dict[str, str]] = {}
+        self.stack: dict[str, int] = {}
 
     def fail(self, field: str, error: Exception, where: str) -> None:
         """Record why `field` is empty or incomplete; only the first failure of a pass is kept."""

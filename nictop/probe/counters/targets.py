@@ -1,8 +1,9 @@
-"""The interrupts, threads and vmbus channels of the last inventory, which the counter loop reads as well.
+"""The interrupts, threads, vmbus channels and stack counters of an inventory, which the counter loop reads as well.
 
 The probe process passes inventories on without decoding them, because that would load the records into its memory. The
 inventory child therefore writes a short JSON line before each (`targets_line`), which the parent parses
-(`parse_targets`). `TargetCounterReader` fills in the fields `interrupts`, `threads` and `channels` of a sample.
+(`parse_targets`). `TargetCounterReader` fills in the fields `interrupts`, `threads`, `channels` and `stack` of a
+sample.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import time
 
 from nictop.probe.counters.interrupts import InterruptCounterReader
+from nictop.probe.counters.network_stack import CONNECTIONS, REVERSE_PATH, StackCounterReader
 from nictop.probe.counters.threads import ThreadCounterReader
 from nictop.probe.counters.vmbus_channels import ChannelCounterReader
 from nictop.probe.inventory.managers.state_files import state_files
@@ -21,6 +23,7 @@ VOLATILE_FIELDS = frozenset(
     (
         *("time", "wall", "took", "reason"),
         *("counters", "driver_counters", "optics", "reassembly", "frequencies", "tables"),
+        "dropped",
     )
 )
 """Record fields that differ in every inventory; not in the digest."""
@@ -52,12 +55,14 @@ if TYPE_CHECKING:
         """Hash of the inventory without `VOLATILE_FIELDS`; equal while nothing has changed, within one process."""
         files: list[str]
         """`state_files` of the inventory."""
+        stack: list[str]
+        """Names of `Counters.stack` that matter on this host."""
 
 
 class TargetCounterReader:
     """Reads the counters of `Targets`; nothing before `set_targets`. `sys` and `proc`: roots of sysfs and procfs.
 
-    The files of all three kinds share one `OpenFileCache`.
+    The files of all four kinds share one `OpenFileCache`.
     """
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
@@ -65,6 +70,7 @@ class TargetCounterReader:
         self._interrupts = InterruptCounterReader(self._files, sys=sys, proc=proc)
         self._threads = ThreadCounterReader(self._files, proc=proc)
         self._channels = ChannelCounterReader(self._files, sys=sys)
+        self._stack = StackCounterReader(self._files, proc=proc)
 
     def set_targets(self, targets: Targets) -> None:
         """From now on read these. Every file is opened again: a number may belong to another interrupt or thread."""
@@ -72,12 +78,14 @@ class TargetCounterReader:
         self._interrupts.set_targets(targets["interrupts"])
         self._threads.set_targets(targets["threads"], targets["started_by"])
         self._channels.set_targets(targets["channels"])
+        self._stack.set_targets(targets["stack"])
 
     def read(self, sample: Sample) -> None:
-        """Fill in the three fields of `sample`; failures go into its `unreadable`."""
+        """Fill in the four fields of `sample`; failures go into its `unreadable`."""
         sample.interrupts = self._interrupts.read(lambda error, where: sample.fail("interrupts", error, where))
         sample.threads = self._threads.read(lambda error, where: sample.fail("threads", error, where))
         sample.channels = self._channels.read(lambda error, where: sample.fail("channels", error, where))
+        sample.stack = self._stack.read(sample.time, lambda error, where: sample.fail("stack", error, where))
 
     def close(self) -> None:
         self._files.close()
@@ -98,8 +106,17 @@ def targets_line(inventory: Inventory) -> str:
         "incomplete": is_incomplete(inventory),
         "digest": hash(json.dumps(inventory, default=stable_fields)),
         "files": state_files(inventory),
+        "stack": stack_counters(inventory),
     }
     return json.dumps(targets, separators=(",", ":"))
+
+
+def stack_counters(inventory: Inventory) -> list[str]:
+    """The counters of the network stack that matter: with a strict rp_filter, and with connection tracking."""
+    sysctl = inventory.settings.sysctl
+    strict = any(value == 1 for name, value in sysctl.items() if name.endswith(".rp_filter"))
+    tracked = "connections" in inventory.settings.tables
+    return [*([REVERSE_PATH] if strict else []), *([CONNECTIONS] if tracked else [])]
 
 
 def stable_fields(record: object) -> dict[str, object]:
@@ -139,6 +156,7 @@ def parse_targets(line: bytes) -> Targets:
             "incomplete": found["incomplete"] is True,
             "digest": int(found["digest"]),
             "files": [str(path) for path in found["files"]],
+            "stack": [str(name) for name in found["stack"]],
         }
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None

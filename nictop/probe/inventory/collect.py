@@ -192,8 +192,7 @@ def add_settings(
     machine = {"services": services, "runs_machines": any(one.machine is not None for one in inventory.threads)}
     platform = sources.call("read_platform", NOTHING_KNOWN, sys, proc, roots.etc, roots.dev, **machine)
     settings = sources.call("read_settings", Settings(), links, sys, proc)
-    if messages:
-        settings = replace(settings, tables=sources.call("read_tables", settings.tables, messages, proc))
+    settings = replace(settings, tables=sources.call("read_tables", settings.tables, messages or (), proc))
     iommu: tuple[IommuGroup, ...] = sources.read("read_iommu", (), pci, sys)
     forwarding: tuple[ForwardingEntry, ...] = sources.read("read_forwarding", (), links, pci)
     devlink: tuple[DevlinkDevice, ...] = sources.read("read_devlink", ())

@@ -25,19 +25,19 @@ class OpenFileCache:
     def __len__(self) -> int:
         return len(self._descriptors)
 
-    def read(self, path: str) -> bytes:
-        """The file from its start, at most `PAGE_BYTES` bytes. Raises OSError, then the descriptor is closed."""
+    def read(self, path: str, size: int = PAGE_BYTES) -> bytes:
+        """The file from its start, at most `size` bytes. Raises OSError, then the descriptor is closed."""
         descriptor = self._descriptors.get(path)
         if descriptor is not None:
             try:
-                return os.pread(descriptor, PAGE_BYTES, 0)
+                return os.pread(descriptor, size, 0)
             except OSError:
                 self.drop(path)
                 raise
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         keep = False
         try:
-            content = os.pread(descriptor, PAGE_BYTES, 0)
+            content = os.pread(descriptor, size, 0)
             keep = len(self._descriptors) < self._limit
         finally:
             if keep:

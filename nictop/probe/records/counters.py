@@ -148,6 +148,9 @@ class Counters:
     once a second, empty in the records in between."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty or incomplete."""
+    stack: dict[str, int] = field(default_factory=dict)
+    """IPReversePathFilter (/proc/net/netstat), only if rp_filter is strict on a link, and nf_conntrack_count, only with
+    connection tracking: as read at most a second before. The latter is a number of entries, not a counter."""
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,12 @@ class Qdisc:
     reorder: float = 0.0
     corrupt: float = 0.0
     """Shares of packets."""
+    burst: int | None = None
+    """tbf: bytes that may be sent at once. None: not known, or a second bucket (peakrate) is set as well."""
+    limit: int | None = None
+    """Size of its queue: packets (netem) or bytes (tbf)."""
+    dropped: int | None = None
+    """Packets dropped since it was created, at the time of the inventory. TCA_STATS2: struct gnet_stats_queue"""
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,11 @@ class Settings:
     reverse_path_drops: int | None = None
     """Packets dropped by rp_filter since boot, IPv4. IPReversePathFilter in /proc/net/netstat"""
     tables: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """(entries, maximum) of the tables that are full by a `KernelMessage`: ``connections`` (nf_conntrack_count and
-    nf_conntrack_max), ``ipv4`` and ``ipv6`` neighbours (/proc/net/stat/arp_cache and ndisc_cache, gc_thresh3)."""
+    """(entries, maximum) of ``connections`` (nf_conntrack_count and nf_conntrack_max; missing without connection
+    tracking), and of the tables that are full by a `KernelMessage`: ``ipv4`` and ``ipv6`` neighbours
+    (/proc/net/stat/arp_cache and ndisc_cache, gc_thresh3)."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    tcp_buffers: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """``net.ipv4.tcp_rmem`` (receive) and ``net.ipv4.tcp_wmem`` (send): minimum, default and maximum size of a buffer
+    in bytes. The kernel grows a buffer up to the maximum, unless the program has set its size (SO_RCVBUF, SO_SNDBUF).
+    """

@@ -88,7 +88,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "ForwardingEntry": ALL_FIELDS,
     "Platform": ALL_FIELDS,
     "Thread": frozenset(("kind", "name", "nics")),
-    "Settings": frozenset(("sysctl", "congestion_control", "governors")),
+    "Settings": frozenset(("sysctl", "congestion_control", "governors", "tables", "tcp_buffers")),
     "Unreadable": frozenset(("reason",)),
     "Profile": frozenset(
         (

@@ -201,9 +201,9 @@ def _new_link_file(link: Link, file: str) -> ManualStep:
 # --------------------------------------------------------------------------------------------------------- others
 
 
-def sysctl_fixes(host: HostFacts, name: str, value: int) -> tuple[Fix, ...]:
-    """A kernel setting now, with its undo, and persistently."""
-    old = host.inventory.settings.sysctl.get(name)
+def sysctl_fixes(host: HostFacts, name: str, value: int, *, old: int | None = None) -> tuple[Fix, Fix]:
+    """A kernel setting now, with its undo, and persistently. `old`: its value, if it is not in `Settings.sysctl`."""
+    old = host.inventory.settings.sysctl.get(name, old)
     file = f"/etc/sysctl.d/90-{name.rpartition('.')[2].replace('_', '-')}.conf"
     return (
         Fix(

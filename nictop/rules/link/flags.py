@@ -1,19 +1,21 @@
-"""Flags that an Ethernet link needs and that are off: ARP and multicast.
+"""What an Ethernet link needs and that is off: ARP, answers to ARP requests, and multicast.
 
-Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast.
+Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast; ip-sysctl.rst arp_ignore.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP, IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import has_address
+from nictop.rules.fixes.persistence import sysctl_fixes
+from nictop.rules.fixes.profiles import global_addresses, has_address
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import address_evidence, set_up_otherwise
 from nictop.rules.profiles.outward import is_outward
@@ -22,6 +24,8 @@ from nictop.rules.subjects import link_finding
 
 DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
+NEVER_ANSWER = 8
+"""arp_ignore: do not reply for any local address."""
 AFTER_REBOOT_NOTE = (
     "If it is off again after a reboot, check ARP= and Multicast= in [Link] of the .network file, and boot scripts."
 )
@@ -56,6 +60,46 @@ def arp_is_off(host: HostFacts) -> Outcomes:
             evidence=(Evidence("flags", "NOARP", _show_command(link)), address_evidence(link)),
             why="Hosts in its subnet, including gateways, cannot be reached and cannot reach this host.",
             fixes=(_turn_on_fix(link, "arp"),),
+        )
+
+
+@host_rule("link and path", "critical", yields_to=("arp_is_off",), needs=("settings.sysctl",), uses=("addresses",))
+def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
+    """A link with an IPv4 address does not answer ARP requests: arp_ignore is 8.
+
+    nictop reads net.ipv4.conf.all.arp_ignore and that of the link; the larger value applies. 8 means no answer for any
+    local address: other hosts reach this one only as long as they know its MAC address from its own requests.
+
+    Not reported: links that are down, ports of bridges and bonds, and links without an IPv4 address.
+
+    Source: kernel Documentation/networking/ip-sysctl.rst arp_ignore.
+    """
+    sysctl = host.inventory.settings.sysctl
+    if not any(value == NEVER_ANSWER and name.endswith(".arp_ignore") for name, value in sysctl.items()):
+        return
+    for link in _addressed_links(host):
+        if ipv4_conf(link, host.inventory.settings).arp_ignore != NEVER_ANSWER or not global_addresses(link):
+            continue
+        places = [one for one in ("all", link.name) if sysctl.get(f"net.ipv4.conf.{one}.arp_ignore") == NEVER_ANSWER]
+        names = [f"net.ipv4.conf.{place.replace('.', '/')}.arp_ignore" for place in places]
+        fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
+        yield link_finding(
+            "critical",
+            host,
+            link,
+            "does not answer ARP requests (arp_ignore 8)",
+            evidence=tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names),
+            why="Hosts in its subnet, including gateways, cannot resolve its address.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Answer ARP requests",
+                    tuple(line for fix in fixes for line in fix.commands),
+                    False,
+                    tuple(line for fix in reversed(fixes) for line in fix.undo),
+                    "Remove it also from /etc/sysctl.d, or from what sets it.",
+                ),
+            ),
         )
 
 

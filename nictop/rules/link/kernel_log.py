@@ -13,6 +13,8 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.link.connection_tracking import SOURCE as CONNECTION_COUNTS
+from nictop.rules.link.connection_tracking import connection_limit_fixes
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import RECENT_SECONDS, is_up, since
@@ -35,12 +37,6 @@ OWN_ADDRESS = re.compile(
 """net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""
 CONNTRACK_TABLE_FULL = re.compile(r"nf_conntrack: table full\b.{0,40}, dropping packet")
 """net/netfilter/nf_conntrack_core.c; some kernels name the network namespace in between."""
-CONNECTIONS_BY_SOURCE = joined(
-    "|",
-    command("conntrack", "-L"),
-    command("sed", "-nE", r"s/^([a-z0-9]+) [^=]*src=([^ ]+).*/\1 \2/p"),
-    *(command("sort"), command("uniq", "-c"), command("sort", "-n")),
-)
 NEIGHBOUR_TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
 
 FULL_TABLE_SHARE = 0.75
@@ -165,27 +161,10 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
         "conntrack table full: new connections are dropped",
         evidence=(
             *message_evidence(messages, host),
-            *table_usage(host, "connections", "nf_conntrack_count, nf_conntrack_max"),
+            *table_usage(host, "connections", CONNECTION_COUNTS),
         ),
         why="Existing connections continue, new ones fail at random. The symptom is easily mistaken for packet loss.",
-        fixes=(
-            Fix(
-                "here",
-                "Show the table usage and raise the limit",
-                (
-                    command("sysctl", "net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max"),
-                    command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<NUMBER>"),
-                ),
-                persistent=False,
-                undo=(command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<OLD_NUMBER>"),),
-                note="Persistent: set it in /etc/sysctl.d. An entry needs about 300 bytes of kernel memory.",
-            ),
-            Fix(
-                "here",
-                "Count connections by source address",
-                (CONNECTIONS_BY_SOURCE,),
-            ),
-        ),
+        fixes=connection_limit_fixes(host),
     )
 
 

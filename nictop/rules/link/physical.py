@@ -24,9 +24,6 @@ MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_
 NEITHER_IP_NOR_ARP = ("not", "ip", "and", "not", "ip6", "and", "not", "arp")
 """Filter of tcpdump."""
 MIN_UNKNOWN_PROTOCOL_SHARE = 0.02
-PAUSE_RECEIVED = ("rx_flow_control_xoff", "rx_pause_ctrl_phy", "rx_pause", "link_xoff_rx", "rx_pause_frames")
-PAUSE_SENT = ("tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_pause", "link_xoff_tx", "tx_pause_frames")
-"""Names of drivers: igb and ixgbe, mlx5, bnxt and others, i40e (``port.`` in front), sfc."""
 
 
 @host_rule("link and path", "warning", uses=("ethtool.settings",))
@@ -245,7 +242,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver_counter_names"))
+@host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"))
 def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     """Pause frames of Ethernet flow control stop the link repeatedly.
 
@@ -258,8 +255,7 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     for link in used_links(host):
         if counters is None or link.ifindex not in counters.driver or link.bus in PARAVIRTUAL_BUSES:
             continue
-        received = host.driver_sum(link, [*PAUSE_RECEIVED, "port.link_xoff_rx"])
-        sent = host.driver_sum(link, [*PAUSE_SENT, "port.link_xoff_tx"])
+        received, sent = host.driver_losses(link, "paused"), host.driver_losses(link, "pausing")
         rates = [one.rate or 0.0 if one is not None else 0.0 for one in (received, sent)]
         if max(rates) < 10:
             continue

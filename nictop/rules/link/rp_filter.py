@@ -1,22 +1,41 @@
 """NICs on which rp_filter drops received packets, because the route back uses another NIC.
 
-Reads nothing; a rule about `Link.subnet_routes` and the sysctl value rp_filter.
+Reads nothing; rules about `Link.subnet_routes`, the sysctl value rp_filter, and packets that it has dropped.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
 from nictop.model.text import units
-from nictop.probe.records import Link, SubnetRoute
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import KernelMessage, Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
+from nictop.rules.fixes.profiles import global_addresses, has_address
 from nictop.rules.fixes.source_routing import source_routing_fixes
-from nictop.rules.host import HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts
+from nictop.rules.link.kernel_log import recent_messages
 from nictop.rules.profiles.nics import is_nic, nics
+from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import host_finding, link_finding
 
 FAMILY: Family = "profiles and names"
+MIN_DROPS_PER_SECOND = 0.5
+"""A ping once a second is found, single packets are not."""
+MARTIAN_SOURCE = re.compile(r"martian source \S{1,64} from (?P<source>\S{1,64}), on dev (?P<link>\S{1,64})")
+"""net/ipv4/route.c ip_handle_martian_source: destination, source and link of a dropped packet, with log_martians."""
+LOGGED_SECONDS = 60.0
+"""Older messages may be about drops that have ended. The kernel logs at most ten in five seconds."""
+MAX_SHOWN_LINKS = 4
+ASYMMETRIC_REASON = (
+    "The sender gets no answer, not even an ICMP error, although packets arrive and addresses and routes are right."
+)
+DROP_COUNTER = "/proc/net/netstat IPReversePathFilter"
 
 
 @host_rule(
@@ -44,13 +63,131 @@ def rp_filter_drops_its_subnet(host: HostFacts) -> Outcomes:
     """
     for link in nics(host):
         rp_filter = ipv4_conf(link, host.inventory.settings).rp_filter
-        if link.carrier is not True or rp_filter not in (STRICT, LOOSE):
-            continue
-        dropped = [one for one in link.subnet_routes if ":" not in one.peer and _is_dropped(link, one, rp_filter)]
-        whole = [one for one in dropped if not one.narrower]
-        parts = [one for one in dropped if one.narrower and _uses_nic(host, one)]
-        if whole or parts:
-            yield _dropping(host, link, rp_filter, whole or parts)
+        dropped = _dropped_routes(host, link, rp_filter)
+        if dropped and rp_filter is not None:
+            yield _dropping(host, link, rp_filter, dropped)
+
+
+def _dropped_routes(host: HostFacts, link: Link, rp_filter: int | None) -> list[SubnetRoute]:
+    """Routes to its whole subnet by which rp_filter drops; without any, those to parts of it."""
+    if link.carrier is not True or rp_filter not in (STRICT, LOOSE):
+        return []
+    dropped = [one for one in link.subnet_routes if ":" not in one.peer and _is_dropped(link, one, rp_filter)]
+    whole = [one for one in dropped if not one.narrower]
+    return whole or [one for one in dropped if one.narrower and _uses_nic(host, one)]
+
+
+@host_rule(
+    "link and path",
+    "warning",
+    needs=("settings.sysctl",),
+    uses=("addresses", "counters.stack", "links.subnet_routes"),
+)
+def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
+    """rp_filter is dropping packets: they are received by another NIC than the one to which the route back points.
+
+    nictop reads IPReversePathFilter of /proc/net/netstat once a second: 0.5 packets per second or more over the window,
+    while rp_filter is strict (1) on a link. Usual cause: requests arrive through a router at a NIC without a default
+    route, and the answers would leave by the default route of another NIC.
+
+    The kernel counts these drops for all links together. If rp_filter is strict on several, the finding is about the
+    host, and names those whose drops were logged in the last minute (log_martians). Not reported: what the rule about
+    the subnets of the NICs explains.
+
+    Sources: kernel Documentation/networking/ip-sysctl.rst rp_filter, log_martians; RFC 3704; net/ipv4/fib_frontend.c
+    fib_validate_source.
+    """
+    rate = host.mean(lambda one: one.reverse_path_drops)
+    if rate is None or rate < MIN_DROPS_PER_SECOND or len(host.window) < MIN_SAMPLES:
+        return
+    settings = host.inventory.settings
+    if any(_dropped_routes(host, link, ipv4_conf(link, settings).rp_filter) for link in nics(host)):
+        return
+    strict = [one for one in host.links if _receives(host, one) and ipv4_conf(one, settings).rp_filter == STRICT]
+    if not strict:
+        return
+    counters = host.snapshot.counters
+    total = counters.stack.get("IPReversePathFilter") if counters is not None else None
+    drops = Evidence("dropped", f"{units.per_second(rate)}, {units.count(total)} since boot", DROP_COUNTER)
+    logged = _logged_links(host, strict)
+    named = [link for link in strict if link.name in logged] or strict
+    evidence = (
+        drops,
+        *(_rp_filter_evidence(one) for one in named[:MAX_SHOWN_LINKS]),
+        *(Evidence("kernel message", one.text, "/dev/kmsg") for one in list(logged.values())[:MAX_SHOWN_LINKS]),
+        *_default_route_evidence(host),
+    )
+    log = () if logged else (_log_fix(host),)
+    if len(strict) == 1:
+        link = strict[0]
+        routed = any(route.family == "ipv4" and route.gateway for route in link.default_routes)
+        routing = source_routing_fixes(host, link, global_addresses(link)) if routed else ()
+        yield link_finding(
+            "warning",
+            host,
+            link,
+            "rp_filter drops received packets (asymmetric path)",
+            evidence=evidence,
+            why=ASYMMETRIC_REASON,
+            fixes=(*_loose_fixes(host, link), *routing, *log),
+        )
+        return
+    names = [one.name for one in named[:MAX_SHOWN_LINKS]]
+    yield host_finding(
+        "warning",
+        host,
+        "",
+        f"rp_filter drops packets received on {' or '.join(names)}",
+        evidence=evidence,
+        why=ASYMMETRIC_REASON if logged else f"{ASYMMETRIC_REASON} Usually a NIC without the default route.",
+        fixes=(
+            *(
+                [fix for one in named for fix in _loose_fixes(host, one)]
+                if logged
+                else sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE)
+            ),
+            *log,
+        ),
+    )
+
+
+def _receives(host: HostFacts, link: Link) -> bool:
+    """Up, with an address, and connected to other hosts or network namespaces."""
+    outside = is_outward(host, link) or (link.kind == "veth" and link.lower_namespace is not None)
+    return bool(link.flags & IFF_UP) and link.carrier is True and has_address(link) and outside
+
+
+def _logged_links(host: HostFacts, strict: list[Link]) -> dict[str, KernelMessage]:
+    """Names of strict links with drops in the kernel log → the newest message."""
+    names = {link.name for link in strict}
+    found: dict[str, KernelMessage] = {}
+    for message in recent_messages(host, within=LOGGED_SECONDS):
+        match = MARTIAN_SOURCE.search(message.text)
+        if match is not None and match["link"] in names:
+            found[match["link"]] = message
+    return found
+
+
+def _default_route_evidence(host: HostFacts) -> list[Evidence]:
+    names = [one.name for one in host.links if any(route.family == "ipv4" for route in one.default_routes)]
+    return [Evidence("default route", ", ".join(names[:MAX_SHOWN_LINKS]), "ip route show default")] if names else []
+
+
+def _rp_filter_evidence(link: Link) -> Evidence:
+    return Evidence(
+        f"rp_filter of {link.name}", f"{STRICT} (strict)", f"sysctl net.ipv4.conf.{{all,{link.name}}}.rp_filter"
+    )
+
+
+def _log_fix(host: HostFacts) -> Fix:
+    """Makes the kernel name link and sender of each dropped packet."""
+    now = sysctl_fixes(host, "net.ipv4.conf.all.log_martians", 1, old=0)[0]
+    return replace(
+        now,
+        title="Log dropped packets with their NIC and sender",
+        commands=(*now.commands, joined("|", command("dmesg"), command("grep", "martian source"))),
+        note="The kernel logs some of them. If they arrive on another NIC than named here, the log shows it.",
+    )
 
 
 def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetRoute]) -> Finding:
@@ -74,7 +211,7 @@ def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetR
         ),
     ]
     if count:
-        evidence.append(Evidence("dropped since boot", units.count(count), "/proc/net/netstat IPReversePathFilter"))
+        evidence.append(Evidence("dropped since boot", units.count(count), DROP_COUNTER))
     severity: Severity = "critical" if not first.narrower else "warning" if count else "info"
     sources = {one.source for one in dropped}
     return link_finding(
@@ -106,4 +243,5 @@ def _uses_nic(host: HostFacts, route: SubnetRoute) -> bool:
 
 def _loose_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """A dot in the name of a link is a slash for sysctl(8)."""
-    return sysctl_fixes(host, f"net.ipv4.conf.{link.name.replace('.', '/')}.rp_filter", LOOSE)
+    old = host.inventory.settings.sysctl.get(f"net.ipv4.conf.{link.name}.rp_filter")
+    return sysctl_fixes(host, f"net.ipv4.conf.{link.name.replace('.', '/')}.rp_filter", LOOSE, old=old)

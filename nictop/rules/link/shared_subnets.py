@@ -1,6 +1,7 @@
 """Two NICs in one subnet: through which one the kernel sends, and which one answers ARP requests.
 
-Reads nothing; a rule about `Link.subnet_routes`, addresses, and the sysctl values arp_filter and arp_ignore.
+Reads nothing; a rule about `Link.subnet_routes`, addresses, and the sysctl values arp_filter, arp_ignore and
+arp_announce.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
@@ -22,6 +24,8 @@ from nictop.rules.subjects import link_finding
 FAMILY: Family = "profiles and names"
 MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
+OWN_ADDRESSES_ONLY = (("arp_ignore", 1), ("arp_announce", 2))
+"""ip-sysctl.rst: answer only for addresses of the NIC that received the request; always send the best local one."""
 DIFFERENT_SUBNETS = Fix("here", "Use different subnets", (), True, note="Needs no policy rules or routing tables.")
 
 
@@ -42,13 +46,14 @@ def two_links_in_one_subnet(host: HostFacts) -> Outcomes:
 
     nictop reads the kernel's route from each address to a peer in the subnet (``ip route get PEER from ADDRESS``).
 
-    Warning: the route uses another NIC, or there is none. Info: the routes are right, but IPv4 ARP requests for the
-    address of the other NIC are answered. Not reported: both are right, NICs without a carrier, and ports of a bond,
-    bridge or VRF. Recordings without these routes are judged by the addresses; if they have policy rules, which may be
-    source-based routing, the check is skipped.
+    Warning: the route uses another NIC, or there is none; if arp_announce is 0, the other NIC also sends ARP requests
+    with this address, so that hosts store the wrong MAC address. Info: the routes are right, but IPv4 ARP requests for
+    the address of the other NIC are answered. Not reported: both are right, NICs without a carrier, and ports of a
+    bond, bridge or VRF. Recordings without these routes are judged by the addresses; if they have policy rules, which
+    may be source-based routing, the check is skipped.
 
-    Sources: kernel Documentation/networking/ip-sysctl.rst arp_filter, rp_filter; ip-rule(8); esnet/iperf#1099, #263;
-    haos#5003.
+    Sources: kernel Documentation/networking/ip-sysctl.rst arp_announce, arp_filter, arp_ignore, rp_filter; ip-rule(8);
+    esnet/iperf#1099, #263; haos#5003.
     """
     if not any(not route.narrower for link in host.links for route in link.subnet_routes):
         yield from _by_addresses(host)
@@ -158,11 +163,18 @@ def _other_nic_finding(host: HostFacts, link: Link, partner: Link, routes: list[
         f"its packets leave through {by.name} (same subnet)"
         if by is not None
         else f"no route to its subnet (same subnet as {partner.name})",
-        evidence=(*_addresses(link, by or partner), *shown),
+        evidence=(*_addresses(link, by or partner), *shown, *_announced(host, link, by)),
         why="Packets to this NIC are answered through the other one, and measurements show the wrong NIC. arp_filter "
         "alone does not change the outgoing NIC.",
         fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
     )
+
+
+def _announced(host: HostFacts, link: Link, by: Link | None) -> Iterator[Evidence]:
+    """ARP requests of the other NIC have the address of this one as sender: net/ipv4/arp.c arp_solicit."""
+    if by is not None and global_addresses(link) and ipv4_conf(by, host.inventory.settings).arp_announce == 0:
+        value = f"0: its ARP requests may have the address of {link.name} as sender"
+        yield Evidence(f"arp_announce of {by.name}", value, f"sysctl net.ipv4.conf.{{all,{by.name}}}.arp_announce")
 
 
 def _link_of(host: HostFacts, route: SubnetRoute) -> str:
@@ -182,7 +194,20 @@ def _arp_finding(host: HostFacts, link: Link, other: Link) -> Finding:
         ),
         why="Packets leave through the right NIC, but packets to the address of the other NIC may arrive at this one, "
         "if both are in one Ethernet segment.",
-        fixes=sysctl_fixes(host, ARP_FILTER, 1),
+        fixes=(*sysctl_fixes(host, ARP_FILTER, 1), _own_addresses_only(host)),
+    )
+
+
+def _own_addresses_only(host: HostFacts) -> Fix:
+    """What answers and sends ARP with the addresses of each NIC only, whatever the routes."""
+    fixes = [sysctl_fixes(host, f"net.ipv4.conf.all.{name}", value)[0] for name, value in OWN_ADDRESSES_ONLY]
+    return Fix(
+        "here",
+        "Or use each address on its own NIC only (arp_ignore, arp_announce)",
+        tuple(line for fix in fixes for line in fix.commands),
+        False,
+        tuple(line for fix in reversed(fixes) for line in fix.undo),
+        "Not on load balancers that have their service address on lo for all NICs.",
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nictop.model.devices.traffic_control import effect_text, impairs, is_complete, qdisc_text
+from collections.abc import Iterator
+
+from nictop.model.devices.traffic_control import effect_text, impairs, qdisc_arguments, qdisc_text
+from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, Qdisc
 from nictop.rules.finding import Evidence, Fix
@@ -48,19 +51,21 @@ def traffic_control_holds_back(host: HostFacts) -> Outcomes:
             host,
             link,
             f"{effect_text(first)}: {qdisc_text(first)}",
-            evidence=tuple(
-                Evidence(
-                    "root qdisc" if one.parent is None else f"qdisc of class {one.parent}",
-                    qdisc_text(one),
-                    str(_show_qdiscs(link)),
-                )
-                for one in acting[:MAX_QDISCS]
-            ),
+            evidence=tuple(_evidence(link, acting)),
             why="It applies to all packets sent through the link, whatever the capacity of the network."
             if first.parent is None and first.limits_all
             else "It applies to the packets of its class, whatever the capacity of the network.",
             fixes=(_remove(link, acting), _inspect(link, acting)),
         )
+
+
+def _evidence(link: Link, acting: list[Qdisc]) -> Iterator[Evidence]:
+    source = str(_show_qdiscs(link))
+    for one in acting[:MAX_QDISCS]:
+        what = "root qdisc" if one.parent is None else f"qdisc of class {one.parent}"
+        yield Evidence(what, qdisc_text(one), source)
+        if one.dropped:
+            yield Evidence(f"dropped by {one.kind}", f"{units.count(one.dropped)} packets", source)
 
 
 def _weight(qdisc: Qdisc) -> tuple[bool, int]:
@@ -78,15 +83,16 @@ def _remove(link: Link, acting: list[Qdisc]) -> Fix:
     gone = roots or acting[:MAX_QDISCS]
     where = [("root",) if one.parent is None else ("parent", one.parent) for one in gone]
     undo = [
-        command("tc", "qdisc", "add", "dev", link.name, *place, *qdisc_text(one).split())
+        command("tc", "qdisc", "add", "dev", link.name, *place, *words)
         for place, one in zip(where, gone, strict=True)
+        if (words := qdisc_arguments(one)) is not None
     ]
     return Fix(
         "here",
         "Remove the qdisc",
         tuple(command("tc", "qdisc", "del", "dev", link.name, *place) for place in where),
         False,
-        tuple(undo) if gone == acting and all(map(is_complete, gone)) else (),
+        tuple(undo) if gone == acting and len(undo) == len(gone) else (),
         ORIGIN_NOTE,
     )
 

@@ -5,19 +5,32 @@ Kernel: Documentation/networking/device_drivers/ethernet/microsoft/netvsc.rst, D
 
 from __future__ import annotations
 
+import re
+
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import Link
+from nictop.probe.records import KernelMessage, Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, ManualStep, command, echo, joined
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
+from nictop.rules.link.kernel_log import recent_messages
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding, newest_link_rates
 
 MIN_PATH_PACKETS_PER_SECOND = 100.0
 """Packets per second below which their path cannot be determined."""
+SWITCHED = re.compile(r"(?P<link>\S{1,64}): Data path switched (?P<way>to|from) VF")
+"""drivers/net/hyperv/netvsc_drv.c netvsc_vf_changed."""
+MIN_REMOVALS_PER_HOUR = 3
+"""Servicing of a host removes a VF once or twice."""
+HOUR = 3600.0
+MIN_SYNTHETIC_SHARE = 0.2
+"""Of the bytes: the first packets of each connection, broadcast and multicast use the synthetic path."""
+SYNTHETIC_BYTES = re.compile(r"[rt]x_queue_\d{1,4}_bytes")
+VF_BYTES = ("vf_rx_bytes", "vf_tx_bytes")
+"""Driver counters of hv_netvsc: its queues count the synthetic path only."""
 WSL_KERNEL_SUFFIX = "-microsoft-standard"
 """In the kernel release of WSL."""
 MIN_FRAGMENTS = 1_000
@@ -121,6 +134,101 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
                     (joined("|", command("dmesg"), command("grep", "-i", function.name)),),
                 ),
             ),
+        )
+
+
+@host_rule(
+    "Hyper-V", "warning", uses=("ethtool.driver", "messages"), messages_if=lambda host: bool(synthetic_links(host))
+)
+def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
+    """The VF of a Hyper-V NIC is taken away again and again: each time, traffic moves to the slow synthetic path.
+
+    nictop counts "Data path switched from VF" in the kernel messages of the last hour: three or more. The probe keeps
+    the newest 200 messages, so that there may have been more. Azure removes a VF for servicing of the host; that is
+    rare, and announced as a scheduled event.
+
+    Sources: kernel netvsc.rst, drivers/net/hyperv/netvsc_drv.c; Azure documentation of Accelerated Networking.
+    """
+    found: dict[str, list[KernelMessage]] = {}
+    for message in recent_messages(host, within=HOUR):
+        match = SWITCHED.search(message.text)
+        if match is not None and match["way"] == "from":
+            found.setdefault(match["link"], []).append(message)
+    for link in synthetic_links(host):
+        messages = found.get(link.name, [])
+        if len(messages) < MIN_REMOVALS_PER_HOUR:
+            continue
+        ago = units.duration(max(0.0, host.inventory.time - messages[-1].time))
+        redeploy = Fix(
+            "azure",
+            "Move the VM to another host",
+            (command("az", "vm", "redeploy", "--resource-group", "<GROUP>", "--name", "<VM>"),),
+            note="The VM restarts and loses its temporary disk.",
+        )
+        yield link_finding(
+            "warning",
+            host,
+            link,
+            f"its VF was taken away {len(messages)} times in the last hour",
+            evidence=(
+                Evidence("kernel message", messages[-1].text, "/dev/kmsg"),
+                Evidence("last one", f"{ago} ago", "/dev/kmsg"),
+            ),
+            why="Throughput drops and packets are reordered at each switch. Connections continue.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Show the switches, and messages of the VF driver in between",
+                    (joined("|", command("dmesg", "-T"), command("grep", "-iE", "data path|VF|mlx|mana")),),
+                ),
+                *((redeploy,) if "azure" in hyperv_places(host) else ()),
+            ),
+        )
+
+
+@host_rule(
+    "Hyper-V",
+    "info",
+    yields_to=("traffic_avoids_the_virtual_function", "virtual_function_is_removed_repeatedly"),
+    uses=("counters.driver", "counters.links", "ethtool.driver", "ethtool.driver_counter_names"),
+)
+def part_of_the_traffic_is_synthetic(host: HostFacts) -> Outcomes:
+    """A large part of the traffic of a Hyper-V NIC does not use its VF.
+
+    nictop compares the bytes per second of the queues of hv_netvsc, which are those of the synthetic path, with
+    vf_rx_bytes and vf_tx_bytes while the link is watched: 20 % or more, at 100 packets per second or more. The first
+    packets of each connection, broadcast and multicast always use the synthetic path: many short connections have the
+    same effect.
+
+    Sources: kernel netvsc.rst, drivers/net/hyperv/netvsc_drv.c netvsc_get_ethtool_stats.
+    """
+    for link in synthetic_links(host):
+        if virtual_function(host, link) is None or len(host.window) < MIN_SAMPLES:
+            continue
+        names = [name for name in link.ethtool.driver_counter_names or () if SYNTHETIC_BYTES.fullmatch(name)]
+        synthetic, accelerated = host.driver_sum(link, names), host.driver_sum(link, VF_BYTES)
+        if synthetic is None or accelerated is None or synthetic.rate is None or not accelerated.rate:
+            continue
+        packets = host.link_rate(link, lambda one: (one.rx_packets or 0.0) + (one.tx_packets or 0.0)) or 0.0
+        share = synthetic.rate / (synthetic.rate + accelerated.rate)
+        if share < MIN_SYNTHETIC_SHARE or packets < MIN_PATH_PACKETS_PER_SECOND:
+            continue
+        whole = synthetic.total + accelerated.total
+        yield link_finding(
+            "info",
+            host,
+            link,
+            f"{units.percentage(share)} of the bytes use the synthetic path",
+            evidence=(
+                Evidence(
+                    "synthetic path", units.bits_per_second(8 * synthetic.rate), f"ethtool -S {link.name}: queues"
+                ),
+                Evidence("VF", units.bits_per_second(8 * accelerated.rate), f"ethtool -S {link.name}: vf_rx, vf_tx"),
+                Evidence(
+                    "synthetic path since boot", units.percentage(synthetic.total / whole), f"ethtool -S {link.name}"
+                ),
+            ),
+            why="These packets pass through the host's virtual switch and need more CPU time on both sides.",
         )
 
 

@@ -25,7 +25,7 @@ from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import DEFAULT_DATAGRAM_BYTES, is_above_ceiling
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
-from nictop.traffic.analysis.setup_facts import NicSetup, nic_setup, setup_facts
+from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.live.flow_view import fill_from_sockets
@@ -90,7 +90,7 @@ def result_of(log: RunLog) -> Result:
         clock_uncertainty=_clock_uncertainty(log),
     )
     return replace(
-        result, bottleneck=bottleneck(result, _setups(plan, snapshots)), notes=(*result.notes, *_notes(result))
+        result, bottleneck=bottleneck(result, _setups(log, snapshots)), notes=(*result.notes, *_notes(result))
     )
 
 
@@ -293,14 +293,15 @@ def _size(total: Total | None) -> float:
     return total.bytes if total.bytes is not None else total.bits_per_second * total.seconds / 8
 
 
-def _setups(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetup]:
+def _setups(log: RunLog, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetup]:
     """Set-ups of the chosen NICs, by host."""
     found = {}
-    for endpoint in (plan.client, plan.server):
+    for endpoint in (log.plan.client, log.plan.server):
         snapshot = snapshots.get(endpoint.host)
         link = snapshot.links.get(endpoint.ifindex or 0) if snapshot is not None else None
         if snapshot is not None and link is not None:
-            found[endpoint.host] = nic_setup(link, snapshot)
+            limits = exceeded_limits(link, log.before.get(endpoint.host), log.after.get(endpoint.host))
+            found[endpoint.host] = replace(nic_setup(link, snapshot), instance_limits=limits)
     return found
 
 

@@ -1,10 +1,10 @@
 """The bottleneck of a run, as one sentence with its evidence, or what was excluded.
 
 Reads nothing; takes a `Result`. Causes are examined in the order in which one hides the next: the requested rate, the
-ceiling, steal by the hypervisor, a full CPU or thread, all CPUs full, windows, losses. A cause is named only if its
-arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise the bottleneck is "not determined", with
-what is possible and what is excluded, each with its figures. The network between the hosts and the hypervisor below a
-guest are named only if nothing on either host remains.
+limits of a cloud instance, the ceiling, steal by the hypervisor, a full CPU or thread, all CPUs full, windows, losses.
+A cause is named only if its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise the bottleneck
+is "not determined", with what is possible and what is excluded, each with its figures. The network between the hosts
+and the hypervisor below a guest are named only if nothing on either host remains.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
         (
             path_limits.qdiscs(result, flow, nics),
             _bitrate(result, flow),
+            path_limits.instance_limits(result, flow, nics),
             _ceiling(result),
             cpu_limits.steal(result, flow),
             cpu_limits.full_cpus(result, flow, nics),
             cpu_limits.all_cpus(result, flow),
-            path_limits.windows(result, flow),
+            path_limits.windows(result, flow, nics),
             path_limits.losses(result, flow, nics),
         )
     )

@@ -24,6 +24,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import Qdisc
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.analysis.judgement import (
+    DEFAULT_DATAGRAM_BYTES,
     EXPLAINED_FACTOR,
     Judgement,
     combined,
@@ -39,10 +40,19 @@ from nictop.traffic.results.result import Flow, Result, SocketFigures
 
 LIMITED_SHARE = 0.3
 """Of the time with data to send."""
+FULL_BUFFER_SHARE = 0.3
+"""Payload in a buffer that has reached its maximum: half of it, or less with small packets."""
+BUFFER_PER_PAYLOAD = 2
+LARGER_BUFFER_FACTOR = 4
+"""If the ceiling is not known."""
+BUFFER_STEP = 1 << 20
+"""Bytes to which a recommended size is rounded up."""
 FULL_WINDOW_FACTOR = 2.0
 """Congestion window divided by bytes in flight: medians of both vary that much."""
 MANY_RETRANSMITS_SHARE = 1.4e-4
 """Of the segments: one in seven thousand is mentioned beside another cause."""
+MANY_LIMITED_SHARE = 1e-4
+"""Of the packets of a run: an instance limit that queued or dropped fewer does not explain its rate."""
 MANY_LOST_SHARE = 0.01
 AT_RATE_SHARE = 0.9
 """Of the rate of a qdisc, which counts headers: 0.95 of it is payload in segments of 1448 bytes."""
@@ -64,16 +74,18 @@ UNREAD_QDISCS = ("fq", "prio", "multiq", "ets", "drr", "qfq")
 # ------------------------------------------------------------------------------------------------------------ windows
 
 
-def windows(result: Result, flow: Flow) -> Judgement:
-    """The receiver's window and the sender's buffer. The kernel counts the time that each limited the sender
-    (rwnd_limited and sndbuf_limited of tcp_info, net/ipv4/tcp.c, tcp_get_info_chrono_stats)."""
+def windows(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
+    """The receiver's window and the sender's buffer, and the kernel setting that limits the one that was full. The
+    kernel counts the time that each limited the sender (rwnd_limited and sndbuf_limited of tcp_info, net/ipv4/tcp.c,
+    tcp_get_info_chrono_stats)."""
     if result.plan.protocol == "udp":
         return Judgement()
     figures = figures_of(result, flow)
     if figures is None:
         return Judgement("", (), (f"TCP windows and buffers (sockets of {clean(flow.sender)} not read)",))
     found = (_window(flow, figures), _buffer(flow, figures))
-    cause = next((one.cause for one in found if one.cause), "")
+    limits = (_window_limit(result, flow, figures, setups), _buffer_limit(result, flow, figures, setups))
+    cause = next((f"{one.cause}{limit}" for one, limit in zip(found, limits, strict=True) if one.cause), "")
     return Judgement(cause, found[0].excluded + found[1].excluded, found[0].possible + found[1].possible)
 
 
@@ -112,6 +124,53 @@ def _buffer(flow: Flow, figures: SocketFigures) -> Judgement:
     if figures.rtt:
         in_flight = f": {_bytes_text((flow.goodput or 0.0) / 8e6 * figures.rtt)} in flight per rtt of {_rtt(figures)}"
     return Judgement(f"send buffer: full {share} of the time{in_flight}")
+
+
+def _window_limit(result: Result, flow: Flow, figures: SocketFigures, setups: Mapping[str, NicSetup]) -> str:
+    """Why the receiver offers no larger window; "" if its settings allow one."""
+    setup = setups.get(flow.receiver)
+    return _buffer_setting(result, figures, setup, "rmem", figures.send_window) if setup is not None else ""
+
+
+def _buffer_limit(result: Result, flow: Flow, figures: SocketFigures, setups: Mapping[str, NicSetup]) -> str:
+    """Why the sender has no larger send buffer; "" if its settings allow one."""
+    in_flight = (flow.goodput or 0.0) / 8e6 * figures.rtt if figures.rtt else None
+    setup = setups.get(flow.sender)
+    return _buffer_setting(result, figures, setup, "wmem", in_flight) if setup is not None else ""
+
+
+def _buffer_setting(result: Result, figures: SocketFigures, setup: NicSetup, name: str, used: float | None) -> str:
+    """The setting of a host that limits the socket buffers of the run (`name`: rmem, wmem), with the size that the
+    ceiling needs at this rtt (the bandwidth-delay product), and the command. `used`: bytes in the buffers of all
+    streams. A buffer that the program sets is limited by net.core.rmem_max and wmem_max (socket(7)), one that the
+    kernel grows by the maximum of net.ipv4.tcp_rmem and tcp_wmem (tcp(7)). The kernel counts its own overhead, so that
+    about half of a buffer is payload (tcp_adv_win_scale)."""
+    if not used or not figures.rtt:
+        return ""
+    buffers, largest = setup.tcp_buffers.get(f"net.ipv4.tcp_{name}"), setup.socket_buffers.get(f"net.core.{name}_max")
+    wanted = result.plan.window
+    if wanted is not None:
+        if largest is None or wanted <= largest:
+            return ""
+        return (
+            f"; -w {_bytes_text(wanted)} exceeds net.core.{name}_max {_bytes_text(largest)} of {clean(setup.host)}: "
+            f"sysctl -w net.core.{name}_max={wanted}"
+        )
+    streams = max(1, result.plan.streams)
+    if buffers is None or used / streams < FULL_BUFFER_SHARE * buffers[2]:
+        return ""
+    reached = f"; net.ipv4.tcp_{name} of {clean(setup.host)} allows {_bytes_text(buffers[2])}"
+    ceiling = result.ceiling.goodput if result.ceiling is not None else None
+    command = f"sysctl -w net.ipv4.tcp_{name}="
+    if not ceiling:
+        return f'{reached}; larger: {command}"{buffers[0]} {buffers[1]} {LARGER_BUFFER_FACTOR * buffers[2]}"'
+    needed = math.ceil(BUFFER_PER_PAYLOAD * ceiling / 8e6 * figures.rtt / streams / BUFFER_STEP) * BUFFER_STEP
+    if needed <= buffers[2]:
+        return ""
+    return (
+        f"{reached}, {units.bits_per_second(ceiling)} at this rtt needs {_bytes_text(needed)}: "
+        f'{command}"{buffers[0]} {buffers[1]} {needed}"'
+    )
 
 
 def _bytes_text(value: float) -> str:
@@ -287,6 +346,29 @@ def _chosen_nic(result: Result, host: str) -> Carried | None:
     ends = result.proof.hosts if result.proof is not None else ()
     carried = next((one.carried for one in ends if one.host == host and one.verdict == "proven"), ())
     return next((one for one in carried if one.role == "chosen"), None)
+
+
+# ---------------------------------------------------------------------------------------------------- instance limits
+
+
+def instance_limits(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
+    """Packets that a cloud queued or dropped because a limit of the instance was used up (ena: allowance_exceeded)."""
+    causes: list[str] = []
+    possible: list[str] = []
+    for host in dict.fromkeys((flow.sender, flow.receiver)):
+        setup = setups.get(host)
+        for name, packets in (setup.instance_limits if setup is not None else {}).items():
+            phrase = f"instance limit of {clean(host)}: {clean(name)} {count_noun(packets, 'packet')}"
+            ours = not name.startswith("bw_" + ("in" if host == flow.sender else "out"))
+            (causes if ours and packets >= _many_packets(result, flow) else possible).append(phrase)
+    return Judgement("; ".join(causes), (), tuple(possible))
+
+
+def _many_packets(result: Result, flow: Flow) -> float:
+    """So many packets that fewer cannot have limited the flow."""
+    payload = payload_of(result, flow) or DEFAULT_DATAGRAM_BYTES
+    seconds = flow.received.seconds if flow.received is not None else 0.0
+    return max(1.0, MANY_LIMITED_SHARE * (flow.goodput or 0.0) * seconds / 8 / payload)
 
 
 # ------------------------------------------------------------------------------------------------------------- qdiscs

@@ -7,11 +7,12 @@ Reads nothing; takes the snapshots and the tools of both hosts. Values are unesc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Link, Qdisc, TrafficTools
+from nictop.probe.records import Counters, Link, Qdisc, TrafficTools
 from nictop.traffic.generators import Side
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
@@ -19,6 +20,7 @@ from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 MAX_LOWER_LINKS = 64
 """Links that a link sends through: a bridge may have thousands of ports."""
 
+SOCKET_BUFFERS = ("net.core.rmem_max", "net.core.wmem_max")
 COMPARED_OFFLOADS = (
     "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw",
     "tx-checksum-ip-generic", "tx-checksum-ipv4", "rx-checksum",
@@ -82,6 +84,14 @@ class NicSetup:
     """Receive queues in use; None: the driver does not report them."""
     qdiscs: tuple[SendQueueing, ...] = ()
     """Of the NIC and the links that it sends through (VLAN, bond, bridge)."""
+    tcp_buffers: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """See `Settings.tcp_buffers`."""
+    socket_buffers: dict[str, int] = field(default_factory=dict)
+    """``net.core.rmem_max`` and ``net.core.wmem_max``: the largest buffers that a program may set, in bytes."""
+    host: str = ""
+    """Name of the host."""
+    instance_limits: dict[str, int] = field(default_factory=dict)
+    """Driver counter of a limit of the instance → packets that it counted during the run."""
 
 
 def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
@@ -93,7 +103,22 @@ def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
         senders += [other for other in below if other not in senders][: MAX_LOWER_LINKS - len(senders)]
     read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
     sending = (SendQueueing(one.name, one.qdisc, one.traffic_control, read) for one in senders if one.qdisc is not None)
-    return NicSetup(receive_queues(link) or None, tuple(sending))
+    if snapshot.inventory is None:
+        return NicSetup(receive_queues(link) or None, tuple(sending), host=snapshot.host)
+    settings = snapshot.inventory.settings
+    maxima = {name: settings.sysctl[name] for name in SOCKET_BUFFERS if name in settings.sysctl}
+    return NicSetup(receive_queues(link) or None, tuple(sending), settings.tcp_buffers, maxima, snapshot.host)
+
+
+def exceeded_limits(link: Link, before: Counters | None, after: Counters | None) -> dict[str, int]:
+    """Driver counters of limits of the instance that rose between two records."""
+    names = link.ethtool.driver_counter_names or ()
+    old, new = (one.driver.get(link.ifindex, ()) if one is not None else () for one in (before, after))
+    if len(old) != len(names) or len(new) != len(names):
+        return {}
+    driver = link.ethtool.driver.driver if link.ethtool.driver is not None else None
+    positions = loss_positions(driver, "limits", names)
+    return {names[one].strip(): new[one] - old[one] for one in positions if new[one] > old[one]}
 
 
 def _sends_for(port: Link, master: Link) -> bool:

@@ -93,6 +93,7 @@ PACKETS_AND_BYTES = [
     ("bnxt_en", "[1]: {}_ucast_packets", "[1]: {}_ucast_bytes"),
     ("ena", "queue_1_{}_cnt", "queue_1_{}_bytes"),
     ("hv_netvsc", "{}_queue_1_packets", "{}_queue_1_bytes"),
+    ("mana", "{}_1_packets", "{}_1_bytes"),
 ]
 
 

@@ -26,7 +26,7 @@ from nictop.probe.counters.vmbus_channels import CHANNEL_FILES, ChannelCounterRe
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.open_files import OpenFileCache
-from nictop.probe.records import CHANNEL_COUNTERS, BondPort, Channel, Interrupt, Inventory, Link, Thread
+from nictop.probe.records import CHANNEL_COUNTERS, BondPort, Channel, Interrupt, Inventory, Link, Settings, Thread
 from nictop.wire.codec import decode
 from tests.support.probe import Probe
 
@@ -47,6 +47,7 @@ NOTHING: Targets = {
     "incomplete": False,
     "digest": 0,
     "files": [],
+    "stack": [],
 }
 
 
@@ -242,6 +243,7 @@ def test_targets_line() -> None:
         interrupts=(Interrupt(41, ("eth0-rx-0",), None), Interrupt(42, (), None)),
         threads=(Thread(12, 10, "vhost-10", "vhost"),),
         links=(plain_link(), plain_link(ifindex=3, device="guid-1", channels=(Channel(14, 0), Channel(21, None)))),
+        settings=Settings(tables={"connections": (5, 10)}),
     )
     targets = parse_targets(targets_line(taken).encode())
     now = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS
@@ -253,8 +255,10 @@ def test_targets_line() -> None:
         "incomplete": False,
         "digest": targets["digest"],
         "files": state_files(taken),
+        "stack": ["nf_conntrack_count"],
     }
-    later = dataclasses.replace(taken, time=2.0, wall=3.0, reason="re-scan")
+    fuller = dataclasses.replace(taken.settings, tables={"connections": (9, 10)})
+    later = dataclasses.replace(taken, time=2.0, wall=3.0, reason="re-scan", settings=fuller)
     assert parse_targets(targets_line(later).encode())["digest"] == targets["digest"]
     changed = dataclasses.replace(taken, interrupts=())
     assert parse_targets(targets_line(changed).encode())["digest"] != targets["digest"]
@@ -380,7 +384,8 @@ def test_targets_do_not_load_the_records() -> None:
     code = (
         "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
         "r = CounterReader(); r.watch_machine(True)\n"
-        "r.set_targets({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, 'x', [1])]})\n"
+        "r.set_targets({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, 'x', [1])], "
+        "'stack': ['IPReversePathFilter', 'nf_conntrack_count']})\n"
         "r.read()\n"
         "print(sorted({'dataclasses', 'typing', 'inspect', 'ctypes', 'nictop.probe.records'} & set(sys.modules)))"
     )

@@ -98,6 +98,66 @@ def test_cause(run: Result, sentence: str) -> None:
     assert bottleneck(run, SETUPS).startswith(sentence)
 
 
+BUFFERS = {"net.ipv4.tcp_rmem": (4096, 131072, 25 << 20), "net.ipv4.tcp_wmem": (4096, 16384, 25 << 20)}
+MAXIMA = {"net.core.rmem_max": 212_992, "net.core.wmem_max": 212_992}
+SMALL_BUFFERS = {
+    host: replace(one, tcp_buffers=BUFFERS, socket_buffers=MAXIMA, host=host) for host, one in SETUPS.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "setups", "setting"),
+    [
+        (
+            result(sockets=(FULL_WINDOW,)),
+            SMALL_BUFFERS,
+            "; net.ipv4.tcp_rmem of b allows 25.0 MiB, 9.41 Gb/s at this rtt needs 45.0 MiB: "
+            'sysctl -w net.ipv4.tcp_rmem="4096 131072 47185920"',
+        ),
+        (
+            result(sockets=(FULL_BUFFER,)),
+            SMALL_BUFFERS,
+            "; net.ipv4.tcp_wmem of a allows 25.0 MiB, 9.41 Gb/s at this rtt needs 45.0 MiB: "
+            'sysctl -w net.ipv4.tcp_wmem="4096 16384 47185920"',
+        ),
+        (
+            result(sockets=(FULL_WINDOW,), ceiling=Ceiling(None, None, "none: link speed unknown")),
+            SMALL_BUFFERS,
+            '; net.ipv4.tcp_rmem of b allows 25.0 MiB; larger: sysctl -w net.ipv4.tcp_rmem="4096 131072 104857600"',
+        ),
+        (
+            result(sockets=(FULL_WINDOW,), plan=replace(PLAN, window=13 << 20)),
+            SMALL_BUFFERS,
+            "; -w 13.0 MiB exceeds net.core.rmem_max 208 KiB of b: sysctl -w net.core.rmem_max=13631488",
+        ),
+        (result(sockets=(FULL_WINDOW,), plan=replace(PLAN, window=200_000)), SMALL_BUFFERS, ""),
+        (result(sockets=(replace(FULL_WINDOW, rtt=200, send_window=125_000),)), SMALL_BUFFERS, ""),
+        (result(sockets=(FULL_WINDOW,)), SETUPS, ""),
+    ],
+    ids=["window", "send buffer", "ceiling unknown", "set by the program", "allowed", "reader is slow", "not recorded"],
+)
+def test_setting_that_limits_a_socket_buffer(run: Result, setups: dict[str, NicSetup], setting: str) -> None:
+    """The bandwidth-delay product at the ceiling is 22.4 MiB, and half of a buffer is payload."""
+    full = bottleneck(run, setups)
+    plain = bottleneck(run, SETUPS)
+    assert full == plain + setting
+
+
+def test_limit_of_a_cloud_instance() -> None:
+    """4.3 million segments: from 432 packets on it is the cause; the other direction only makes it possible."""
+
+    def limited(host: str, **limits: int) -> dict[str, NicSetup]:
+        return {**SETUPS, host: replace(SETUPS[host], instance_limits=limits)}
+
+    run = result(sockets=(FULL_CWND,))
+    exceeded = bottleneck(run, limited("a", bw_out_allowance_exceeded=14368))
+    assert exceeded == "instance limit of a: bw_out_allowance_exceeded 14368 packets"
+    assert bottleneck(run, limited("b", pps_allowance_exceeded=5000)).startswith("instance limit of b: pps_allow")
+    for setups in (limited("a", bw_out_allowance_exceeded=9), limited("a", bw_in_allowance_exceeded=14368)):
+        found = bottleneck(run, setups)
+        assert found.startswith("not determined; possible: instance limit of a: bw_")
+
+
 def test_rate_above_the_ceiling_is_no_cause() -> None:
     """Something else is the bottleneck, here a core."""
     assert bottleneck(result(11.0, hosts=(BUSY_SENDER, BUSY_RECEIVER))).startswith("CPU 2 on b (receiver)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.probe.records import Link, Qdisc, Unreadable
-from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing, nic_setup
+from nictop.probe.records import Counters, DriverInfo, Ethtool, Link, Qdisc, Settings, Unreadable
+from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing, exceeded_limits, nic_setup
 from tests.model.hosts import make_link
 from tests.traffic.machines import machine, nic
 
@@ -21,7 +21,9 @@ def kinds(*links: Link) -> tuple[tuple[str, str], ...]:
 
 
 def test_nic_sends_through_its_qdisc() -> None:
-    assert setup(nic(4, "ens4", queues=3, qdisc="fq_codel")) == NicSetup(3, (SendQueueing("ens4", "fq_codel"),))
+    assert setup(nic(4, "ens4", queues=3, qdisc="fq_codel")) == NicSetup(
+        3, (SendQueueing("ens4", "fq_codel"),), host="a"
+    )
     shaper = Qdisc("tbf", "8001:", rate=10**9)
     shaped = nic(4, "ens4", qdisc="tbf", traffic_control=(shaper,))
     assert setup(shaped).qdiscs == (SendQueueing("ens4", "tbf", (shaper,)),)
@@ -29,7 +31,17 @@ def test_nic_sends_through_its_qdisc() -> None:
     assert host.inventory is not None
     blind = replace(host, inventory=replace(host.inventory, unreadable={"qdiscs": Unreadable("failed", "EIO")}))
     assert not nic_setup(shaped, blind).qdiscs[0].read
-    assert setup(nic(4, "ens4")) == NicSetup(None, ())
+    assert setup(nic(4, "ens4")) == NicSetup(None, (), host="a")
+
+
+def test_sizes_of_socket_buffers() -> None:
+    host = machine("a", nic(4, "ens4"))
+    assert host.inventory is not None
+    sysctl = {"net.core.rmem_max": 212_992, "net.core.wmem_max": 212_992, "net.ipv4.ip_forward": 0}
+    settings = Settings(sysctl=sysctl, tcp_buffers={"net.ipv4.tcp_rmem": (4096, 131072, 6291456)})
+    found = nic_setup(nic(4, "ens4"), replace(host, inventory=replace(host.inventory, settings=settings)))
+    assert found.tcp_buffers == settings.tcp_buffers
+    assert found.socket_buffers == {"net.core.rmem_max": 212_992, "net.core.wmem_max": 212_992}
 
 
 def test_vlan_and_bond_send_through_lower_links() -> None:
@@ -56,3 +68,13 @@ def test_peer_of_a_veth_and_links_of_other_namespaces_are_not_lower_links() -> N
 def test_cyclic_links() -> None:
     ring = [make_link(number, f"v{number}", kind="vlan", lower=9 - number, qdisc="noqueue") for number in (4, 5)]
     assert kinds(*ring) == (("v4", "noqueue"), ("v5", "noqueue"))
+
+
+def test_limits_of_the_instance_that_were_exceeded_during_a_run() -> None:
+    names = ("tx_timeout", "bw_out_allowance_exceeded", "pps_allowance_exceeded", "conntrack_allowance_available")
+    ethtool = Ethtool(driver=DriverInfo("ena", "", "", ""), driver_counter_names=names)
+    link = Link(2, "ens5", 1, 1, "up", True, 9001, ethtool=ethtool)
+    before, after = (Counters(1.0, {}, {}, driver={2: values}) for values in ((0, 7, 3, 900), (0, 107, 3, 950)))
+    assert exceeded_limits(link, before, after) == {"bw_out_allowance_exceeded": 100}
+    assert exceeded_limits(link, None, after) == {}
+    assert exceeded_limits(link, before, Counters(9.0, {}, {}, driver={2: (1, 2)})) == {}

@@ -16,7 +16,10 @@ from nictop.probe.records import Qdisc
 
 TCMSG = struct.Struct("=BxxxiIII")
 """struct tcmsg: family, ifindex, handle, parent, info."""
-TCA_KIND, TCA_OPTIONS = 1, 2
+TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_STATS_QUEUE = 3
+GNET_STATS_QUEUE = struct.Struct("=IIIII")
+"""struct gnet_stats_queue (linux/gen_stats.h): packets and bytes in the queue, drops, requeues, overlimits."""
 TC_H_ROOT = 0xFFFFFFFF
 TC_H_MIN_MASK = 0xFFFF
 NO_RATE = 0xFFFFFFFF
@@ -30,6 +33,9 @@ TC_RATESPEC = struct.Struct("=BBHhHI")
 """struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, bytes per second."""
 TC_NETEM_QOPT = struct.Struct("=IIIIII")
 """struct tc_netem_qopt: latency in ticks, limit, loss, gap, duplicate, jitter in ticks."""
+TC_TBF_LIMITS = struct.Struct("=III")
+"""The end of struct tc_tbf_qopt, after the specifications of rate and peakrate: limit in bytes, buffer and mtu in ticks
+at these rates."""
 TC_SERVICE_CURVE = struct.Struct("=III")
 """struct tc_service_curve: m1, d, m2; bytes per second."""
 TCA_NETEM_REORDER, TCA_NETEM_CORRUPT, TCA_NETEM_LOSS, TCA_NETEM_RATE, TCA_NETEM_RATE64 = 3, 4, 5, 6, 8
@@ -68,7 +74,15 @@ def parse_qdisc(payload: bytes) -> tuple[int, int, Qdisc] | None:
     bare = Qdisc(kind, name_of(handle), None if parent == TC_H_ROOT else name_of(parent))
     parse = PARSERS.get(kind)
     record = parse(bare, options) if parse is not None else None
-    return None if record is None else (ifindex, handle, record)
+    if record is None:
+        return None
+    return ifindex, handle, replace(record, dropped=dropped_packets(found.get(TCA_STATS2, b"")))
+
+
+def dropped_packets(statistics: bytes) -> int | None:
+    """Dropped packets of TCA_STATS2; None: not counted."""
+    queue = dict(iter_attributes(statistics)).get(TCA_STATS_QUEUE, b"")
+    return int(GNET_STATS_QUEUE.unpack_from(queue)[2]) if len(queue) >= GNET_STATS_QUEUE.size else None
 
 
 def name_of(handle: int) -> str:
@@ -84,7 +98,7 @@ def probability(value: int) -> float:
 def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
     if len(options) < TC_NETEM_QOPT.size:
         return None
-    latency, _, loss, _, duplicate, jitter = TC_NETEM_QOPT.unpack_from(options)
+    latency, limit, loss, _, duplicate, jitter = TC_NETEM_QOPT.unpack_from(options)
     found = dict(iter_attributes(options[TC_NETEM_QOPT.size :]))
     exact = {kind: struct.unpack("=q", value)[0] for kind, value in found.items() if len(value) == 8}
     delay, spread = exact.get(TCA_NETEM_LATENCY64), exact.get(TCA_NETEM_JITTER64)
@@ -99,6 +113,7 @@ def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
         reorder=probability(first_u32(found.get(TCA_NETEM_REORDER, b""))),
         corrupt=probability(first_u32(found.get(TCA_NETEM_CORRUPT, b""))),
         rate=rate * 8 or None,
+        limit=limit,
     )
     values = (record.delay, record.jitter, record.loss, record.duplicate, record.reorder, record.corrupt, record.rate)
     return record if any(value or value is None for value in values[:-1]) or record.rate else None
@@ -121,8 +136,17 @@ def first_u32(value: bytes) -> int:
 
 def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
     found = dict(iter_attributes(options))
-    spec = rate_spec(found.get(TCA_TBF_PARMS, b""), number(found, TCA_TBF_RATE64))
-    return None if spec is None else replace(bare, rate=spec[0], overhead=spec[1], smallest=spec[2])
+    parameters = found.get(TCA_TBF_PARMS, b"")
+    spec = rate_spec(parameters, number(found, TCA_TBF_RATE64))
+    if spec is None:
+        return None
+    record = replace(bare, rate=spec[0], overhead=spec[1], smallest=spec[2])
+    if len(parameters) < 2 * TC_RATESPEC.size + TC_TBF_LIMITS.size:
+        return record
+    limit, buffer, _ = TC_TBF_LIMITS.unpack_from(parameters, 2 * TC_RATESPEC.size)
+    peak = rate_spec(parameters[TC_RATESPEC.size :], None)
+    burst = round(buffer * SCHEDULER_TICK_SECONDS * spec[0] / 8) if peak is not None and not peak[0] else None
+    return replace(record, burst=burst, limit=limit)
 
 
 def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:

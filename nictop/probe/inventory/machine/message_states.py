@@ -1,8 +1,10 @@
-"""Whether kernel messages still apply: the age of devices, and the usage of tables that were full.
+"""Whether kernel messages still apply: the age of devices, and the usage of tables that were full; and of the
+connection tracking table, before it is full.
 
 Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions; udev's private format, stable since systemd
 183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking and neighbour tables → links and functions
-with `created`, and `Settings.tables`. Only read on hosts with such messages.
+with `created`, and `Settings.tables`. Connection tracking is read on hosts that have it, everything else only on hosts
+with such messages.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ existing devices."""
 MAX_UDEV_RECORD_BYTES = 16 * 1024
 """The time is near the start of a record."""
 NEIGHBOUR_TABLES = {"ipv4": "arp_cache", "ipv6": "ndisc_cache"}
-CONNECTIONS_FULL = "nf_conntrack: table full"
 NEIGHBOURS_FULL = ("neighbor table overflow", "neighbour table overflow")
 
 
@@ -62,16 +63,13 @@ def parse_first_seen(text: str) -> float | None:
 
 
 def read_tables(messages: Iterable[KernelMessage], proc: str = "/proc") -> dict[str, tuple[int, int]]:
-    """(entries, maximum) of each table that was full according to the kernel: ``connections``, ``ipv4`` and ``ipv6``
-    neighbours. Tables that are not readable here are left out."""
+    """(entries, maximum) of ``connections`` (connection tracking), and of each neighbour table (``ipv4``, ``ipv6``)
+    that was full according to the kernel. Tables that are not readable or not limited are left out."""
     texts = [one.text for one in messages]
-    found: dict[str, tuple[int, int] | None] = {}
-    if any(CONNECTIONS_FULL in text for text in texts):
-        folder = os.path.join(proc, "sys/net/netfilter")
-        found["connections"] = usage(
-            read_number(os.path.join(folder, "nf_conntrack_count")),
-            read_number(os.path.join(folder, "nf_conntrack_max")),
-        )
+    folder = os.path.join(proc, "sys/net/netfilter")
+    found = {
+        "connections": usage(read_number(f"{folder}/nf_conntrack_count"), read_number(f"{folder}/nf_conntrack_max"))
+    }
     if any(sign in text for text in texts for sign in NEIGHBOURS_FULL):
         for family, table in NEIGHBOUR_TABLES.items():
             statistics = read_text(os.path.join(proc, "net/stat", table))
@@ -87,7 +85,7 @@ def read_number(path: str) -> int | None:
 
 
 def usage(entries: int | None, maximum: int | None) -> tuple[int, int] | None:
-    return None if entries is None or maximum is None else (entries, maximum)
+    return None if entries is None or not maximum else (entries, maximum)
 
 
 def parse_entries(text: str) -> int | None:

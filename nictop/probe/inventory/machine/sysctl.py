@@ -36,6 +36,7 @@ SYSCTL_NAMES = (
 )
 LINK_SYSCTL_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 """Below net.ipv4.conf, for each link with an IPv4 address."""
+TCP_BUFFER_NAMES = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 CPUFREQ_POLICY = pattern(r"policy[0-9]{1,5}", re.ASCII)
 MAX_CPUS_BYTES = 4096
 """Of affected_cpus."""
@@ -55,6 +56,7 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
     sysctls = SysfsDirectory(os.path.join(proc, "sys"))
     congestion = sysctls.text("congestion_control", "net/ipv4/tcp_congestion_control")
     sysctl = read_sysctl(links, sysctls)
+    buffers = read_tcp_buffers(sysctls)
     command = read_text(os.path.join(proc, "cmdline"), MAX_COMMAND_LINE_BYTES)
     if isinstance(command, Unreadable):
         if command.reason != "missing":
@@ -73,6 +75,7 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
         command_line=parse_command_line(command) or None,
         policy_rules=rules if isinstance(rules, int) else None,
         unreadable={**unreadable, **sysctls.unreadable},
+        tcp_buffers=buffers,
     )
     return with_frequencies(settings, sys)
 
@@ -114,6 +117,20 @@ def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int
         if value is not None:
             found[name] = value
     return found
+
+
+def read_tcp_buffers(sysctls: SysfsDirectory) -> dict[str, tuple[int, int, int]]:
+    """Dotted name → (minimum, default, maximum) in bytes."""
+    texts = {name: sysctls.text("tcp_buffers", name.replace(".", "/")) for name in TCP_BUFFER_NAMES}
+    sizes = {name: parse_sizes(text) for name, text in texts.items() if text is not None}
+    return {name: found for name, found in sizes.items() if found is not None}
+
+
+def parse_sizes(text: str) -> tuple[int, int, int] | None:
+    """``4096 131072 6291456``; None: not three numbers."""
+    numbers = [parse_integer(word) for word in text.split(maxsplit=3)]
+    known = [number for number in numbers if number is not None and number >= 0]
+    return (known[0], known[1], known[2]) if len(numbers) == len(known) == 3 else None
 
 
 def directory_of(link: Link) -> str | None:

@@ -80,6 +80,15 @@ def test_netem_with_64_bit_attributes() -> None:
     assert parse_qdisc(message("netem", struct.pack("=IIIIII", 0, 1000, 0, 0, 0, 0))) is None
 
 
+def test_dropped_packets() -> None:
+    """Of the statistics of a discipline; older kernels have the basic ones only."""
+    start = struct.pack("=IIIIII", 5, 1000, 0, 0, 0, 0)
+    queue = struct.pack("=IIIII", 0, 0, 17, 0, 3)
+    assert parsed(message("netem", start) + pack_attribute(7, pack_attribute(3, queue))).dropped == 17
+    assert parsed(message("netem", start) + pack_attribute(7, pack_attribute(1, bytes(16)))).dropped is None
+    assert parsed(message("netem", start) + pack_attribute(7, pack_attribute(3, queue[:8]))).dropped is None
+
+
 def test_limits() -> None:
     assert parsed(by_pyroute2("cake", sched_cake.get_parameters({"bandwidth": "20mbit"}))).rate == 20_000_000
     assert parse_qdisc(message("cake", pack_attribute(2, struct.pack("=Q", 0)))) is None
@@ -145,10 +154,10 @@ def test_real_disciplines(namespace: Namespace) -> None:
     found, trouble = namespace.call(lambda: with_qdiscs(links))
     assert trouble is None
     assert {link.name: link.traffic_control for link in found} == {
-        "one": (Qdisc("tbf", "7:", rate=100_000_000),),
+        "one": (Qdisc("tbf", "7:", rate=100_000_000, burst=32768, limit=657_768, dropped=0),),
         "two": (
-            Qdisc("htb", "1:", rate=50_000_000, overhead=24, smallest=84, default_class=0x10),
-            Qdisc("tbf", "20:", "1:20", rate=7_000_000),
+            Qdisc("htb", "1:", rate=50_000_000, overhead=24, smallest=84, default_class=0x10, dropped=0),
+            Qdisc("tbf", "20:", "1:20", rate=7_000_000, burst=32768, limit=76_518, dropped=0),
         ),
-        "free": (Qdisc("htb", "1:", rate=5_000_000_000, default_class=0, limits_all=False),),
+        "free": (Qdisc("htb", "1:", rate=5_000_000_000, default_class=0, limits_all=False, dropped=0),),
     }

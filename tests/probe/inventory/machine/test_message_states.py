@@ -61,7 +61,7 @@ def test_nothing_is_read_without_messages(tmp_path: Path) -> None:
     write(tmp_path / "udev/data/n7", RECORD.format(812_345_678))
     nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:00.0")
     assert with_ages((nic,), (), [], str(tmp_path)) == ((nic,), ())
-    assert read_tables([]) == {}
+    assert read_tables([], str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("text", ["", "E:I=1\n", "I:\n", "I:x\n", "I:0\n"])
@@ -75,7 +75,16 @@ def test_usage_of_full_tables(tmp_path: Path) -> None:
     write(tmp_path / "net/stat/arp_cache", ARP_CACHE)
     write(tmp_path / "sys/net/ipv4/neigh/default/gc_thresh3", "1024\n")
     assert read_tables([message(FULL)], str(tmp_path)) == {"connections": (65540, 131072)}
-    assert read_tables([message(OVERFLOW)], str(tmp_path)) == {"ipv4": (1023, 1024)}
+    assert read_tables([message(OVERFLOW)], str(tmp_path)) == {"connections": (65540, 131072), "ipv4": (1023, 1024)}
+
+
+def test_connections_are_read_before_the_table_is_full(tmp_path: Path) -> None:
+    """A limit of 0 is none."""
+    write(tmp_path / "sys/net/netfilter/nf_conntrack_count", "7\n")
+    write(tmp_path / "sys/net/netfilter/nf_conntrack_max", "131072\n")
+    assert read_tables([], str(tmp_path)) == {"connections": (7, 131072)}
+    write(tmp_path / "sys/net/netfilter/nf_conntrack_max", "0\n")
+    assert read_tables([], str(tmp_path)) == {}
 
 
 def test_tables_that_are_not_readable_are_left_out(tmp_path: Path) -> None:

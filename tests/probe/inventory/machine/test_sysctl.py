@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.probe.counters.network_stack import REVERSE_PATH
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.inventory.links.routes import FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, RTMSG, is_policy_rule
 from nictop.probe.inventory.machine.sysctl import (
@@ -21,6 +22,7 @@ from nictop.probe.inventory.machine.sysctl import (
     parse_cpus,
     parse_reassembly,
     parse_reverse_path_drops,
+    parse_sizes,
     read_policy_rules,
     read_settings,
 )
@@ -35,6 +37,14 @@ import json
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.inventory.machine.sysctl import read_settings
 print(json.dumps(read_settings(read_links()[0]), default=vars))
+"""
+READ_STACK = f"""
+import json
+from nictop.probe.counters.network_stack import StackCounterReader
+from nictop.probe.kernel.open_files import OpenFileCache
+reader = StackCounterReader(OpenFileCache())
+reader.set_targets(["{REVERSE_PATH}"])
+print(json.dumps(reader.read(0.0, print)))
 """
 
 
@@ -64,6 +74,9 @@ def test_this_machine_agrees_with_sysctl_and_ip() -> None:
         if done.returncode == 0:  # sysctl reads another path for a link with a dot in its name
             assert str(value) == done.stdout.strip()
     assert found.congestion_control == output_of("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+    for name, sizes in found.tcp_buffers.items():
+        assert output_of("sysctl", "-n", name).split() == [str(size) for size in sizes]
+    assert set(found.tcp_buffers) == {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
     rules = json.loads(output_of("ip", "-j", "-4", "rule"))
     assert found.policy_rules == len([rule for rule in rules if rule["priority"] not in (0, 32766, 32767)])
     assert set((found.command_line or "").split()) <= set(Path("/proc/cmdline").read_text().split())
@@ -100,6 +113,7 @@ def test_packets_dropped_by_strict_rp_filter_are_counted(namespace: Namespace, o
     send = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', ('198.51.1.1', 9))"
     other.run([sys.executable, "-c", send])
     wait_until(lambda: inside(namespace).reverse_path_drops == 1)
+    assert json.loads(namespace.python(READ_STACK)) == {REVERSE_PATH: 1}
 
 
 def test_policy_rules_in_a_namespace(namespace: Namespace) -> None:
@@ -264,3 +278,15 @@ def test_drops_of_rp_filter() -> None:
 @given(st.text(max_size=200))
 def test_any_counters_can_be_parsed(text: str) -> None:
     assert all(value >= 0 for value in parse_reassembly("Ip: ReasmFails\nIp:" + text).values())
+
+
+@given(st.text(alphabet="0123456789 -\n\tx", max_size=40))
+def test_any_text_is_three_sizes_or_none(text: str) -> None:
+    found = parse_sizes(text)
+    assert found is None or (len(found) == 3 and min(found) >= 0)
+
+
+def test_sizes() -> None:
+    assert parse_sizes("4096\t131072\t6291456") == (4096, 131072, 6291456)
+    assert parse_sizes("4096 131072") is None
+    assert parse_sizes("1 2 3 4") is None

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import DBusConnection, prep_socket
@@ -600,6 +600,9 @@ OBJECTS = st.dictionaries(
 )
 
 
+@example(
+    {f"{ROOT}/Devices/1": {f"{SERVICE}.Device": {"Interface": ("s", "ens37"), "StateReason": (None, False)}}}, None
+)
 @given(OBJECTS | VALUES, VALUES)
 def test_any_objects_make_a_record(tree: object, settings: object) -> None:
     links = (lines.link(7, "ens37"),)
