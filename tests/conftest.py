@@ -51,6 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FILES = (
+    "traffic/path/test_real_paths.py",
     "tui/screens/traffic/test_form.py",
     "tui/screens/test_replay.py",
     "cli/test_traffic_command.py",

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 import nictop
+from nictop.model.devices import driver_losses
 from nictop.probe.kernel.patterns import LazyPattern
 from nictop.report.redaction.names import PATTERNS, _bounded
 from nictop.rules.cpu_limit import TooLong, limited
@@ -58,6 +59,11 @@ class Use:
 
 
 MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
+    "nictop.model.devices.driver_losses.loss_positions": tuple(
+        re.compile("|".join(f"(?:{one})" for one in patterns))
+        for meanings in (*driver_losses.LOSS_COUNTERS.values(), driver_losses.OTHER)
+        for patterns in meanings.values()
+    ),
     "nictop.model.queues.driver_counters._names": (),  # held by tables of the module
     "nictop.model.queues.driver_counters._section": (),
     "nictop.model.queues.vectors._schemes": (),

@@ -136,6 +136,7 @@ ARGUMENTS: dict[str, Maker] = {
     "list[str]": words_of,
     "Sequence[str]": words_of,
     "Iterable[str]": lambda random, text: text.splitlines(keepends=True),
+    "list[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
     "Iterable[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
     "Iterable[tuple[str, str]]": lambda random, text: [("a.conf", part) for part in text.split("\n\n")],
     "Collection[int]": lambda random, text: (0, 1, 3),

@@ -35,7 +35,6 @@ LACP_RATES = dict(enumerate(("slow", "fast")))
 MII_STATES = dict(enumerate(("up", "going down", "down", "going back")))
 """BOND_LINK_UP, BOND_LINK_FAIL, BOND_LINK_DOWN, BOND_LINK_BACK"""
 
-PROC_LINE = re.compile(r"[ \t]*([A-Za-z0-9 .()]+): ?(.*)")
 MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 CHURN_STATES = {0: "monitoring", 1: "churned", 2: "none"}
 """AD_CHURN_MONITOR, AD_CHURN, AD_NO_CHURN"""
@@ -154,10 +153,10 @@ def parse_proc_bonding(lines: Iterable[str]) -> dict[str, dict[str, str]]:
     current: dict[str, str] = {}
     end = ""
     for line in lines:
-        match = PROC_LINE.fullmatch(line.rstrip())
-        if match is None:
+        label, colon, value = line.strip().partition(":")
+        if not colon:
             continue
-        label, value = match[1].lower(), match[2]
+        label, value = label.lower(), value.strip()
         if label == "slave interface":
             current, end = ports.setdefault(value, {}), ""
         elif label in ("details actor lacp pdu", "details partner lacp pdu"):
