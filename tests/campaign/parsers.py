@@ -137,6 +137,9 @@ ARGUMENTS: dict[str, Maker] = {
     "Sequence[str]": words_of,
     "Iterable[str]": lambda random, text: text.splitlines(keepends=True),
     "list[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
+    "list[tuple[int, int, bytes]]": lambda random, text: [
+        (random.choice((0, 41)), random.choice((2, 8, 50, 52)), message_bytes(random, text)) for _ in range(3)
+    ],
     "Iterable[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
     "Iterable[tuple[str, str]]": lambda random, text: [("a.conf", part) for part in text.split("\n\n")],
     "Collection[int]": lambda random, text: (0, 1, 3),

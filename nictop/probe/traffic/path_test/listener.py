@@ -266,7 +266,7 @@ def index_of(name: str) -> int:
 def parse_packet(packet: bytes, family: int) -> tuple[str, int, int] | None:
     """(protocol, size of the IP packet, TTL or hop limit) of the beginning of an IP packet; None: another protocol."""
     protocols = {socket.IPPROTO_ICMP: "icmp", socket.IPPROTO_ICMPV6: "icmp", 17: "udp", 6: "tcp"}
-    if len(packet) < IP_HEADER_BYTES[family]:
+    if family not in IP_HEADER_BYTES or len(packet) < IP_HEADER_BYTES[family]:
         return None
     if family == socket.AF_INET6:
         number, hop_limit, size = packet[6], packet[7], int.from_bytes(packet[4:6], "big") + 40

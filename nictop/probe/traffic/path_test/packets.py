@@ -41,7 +41,7 @@ def parse_echo_reply(family: int, message: bytes, cookie: bytes) -> int | None:
     IP header."""
     if message[:1] and message[0] >> 4 == 4 and family == socket.AF_INET:
         message = message[(message[0] & 0xF) * 4 :]
-    if len(message) < ICMP_HEADER.size:
+    if family not in ECHO_TYPES or len(message) < ICMP_HEADER.size:
         return None
     kind, _, _, _, sequence = ICMP_HEADER.unpack_from(message)
     is_own = kind == ECHO_TYPES[family][1] and message[ICMP_HEADER.size :].startswith(cookie)
