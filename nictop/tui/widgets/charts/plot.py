@@ -175,7 +175,7 @@ def time_chart(
     values: Sequence[float | None], rows: int, seconds: float, style: str, *, peak: float, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """An area with its ticks, `rows` high, and the time axis below it: `rows` + 1 lines of `TICK_CELLS` more than there
-    are `values`, which are those of the last `seconds`, newest last. `peak`: the highest value that is told anywhere,
+    are `values`, which are those of the last `seconds`, newest last. `peak`: the highest value shown anywhere,
     which the axis contains; a column may be the mean of several."""
     most = max((value for value in values if value is not None), default=0.0)
     most = max(most, peak)

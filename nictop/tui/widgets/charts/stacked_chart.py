@@ -76,7 +76,7 @@ def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleR
         return
     stacks = columns(series, sight, width)
     most = max((sum(one) for one in stacks if one is not None), default=0.0)
-    most = max(most, sum(shares(series[-1])) if series else 0.0)  # what is told beside the chart
+    most = max(most, sum(shares(series[-1])) if series else 0.0)  # the value beside the chart
     top = min(1.0, nice_ceiling(max(most, MIN_TOP_SHARE)))
     for row in range(box.rows):
         label, line = (f"{100 * top:g} %", glyphs.left_tick) if row == 0 else ("", glyphs.axis)

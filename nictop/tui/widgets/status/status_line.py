@@ -1,5 +1,5 @@
-"""The second line of every screen: the hosts and how they are, what goes on, how often they are read, and what nictop
-itself costs.
+"""The second line of every screen: the hosts and how they are, what is running, how often they are read, and what
+nictop itself costs.
 
  [● vm1]  ◌ vm2 reconnecting in 4 s                  ● REC 01:05 3.2 MB  PAUSED  every 1 s
 """
@@ -25,7 +25,7 @@ PAUSED = " PAUSED "
 BETWEEN = "  "
 """Between the recording, the run and the change that go on."""
 RIGHT_SPANS = -3
-"""Spans at the end of the line: what goes on, PAUSED, interval and cost."""
+"""Spans at the end of the line: what is running, PAUSED, interval and cost."""
 MIN_INTERVAL_CELLS = 36
 """Cells below which the line has the hosts only."""
 
@@ -76,7 +76,7 @@ def draw_several(
 
 
 def draw_note(note: str, width: int, *, glyphs: Glyphs) -> SpanLine:
-    """Instead of the hosts: long work that goes on."""
+    """Instead of the hosts: long work that is running."""
     return tuple(cut_spans([(f" {glyphs.text(note)}", "warn")], width))
 
 
@@ -131,7 +131,7 @@ class StatusLine(LineView):
             self.name = name
 
     class ActivityClicked(Message):
-        """The recording, the run or the change that goes on was clicked."""
+        """The running recording, test or change was clicked."""
 
         def __init__(self, action: str) -> None:
             super().__init__()
