@@ -35,6 +35,7 @@ FULL_NAMES = {"systemd-network": "systemd-networkd"}
 """Truncated comm → name of the program in the command line."""
 NETWORK_SERVICES = ("networkmanager", "networkd", "openvswitch")
 """Their links are those of their network namespace; a container may run one of them for this namespace."""
+ZOMBIE = "\nState:\tZ"
 NSPID_LINE = pattern(r"^NSpid:((?:\t[0-9]+)+)$", re.MULTILINE | re.ASCII)
 
 
@@ -51,6 +52,9 @@ def read_services(processes: Mapping[int, str], proc: str = "/proc") -> Services
 
 def is_own_service(pid: int, comm: str, service: str, own_namespace: str | None, proc: str) -> bool:
     """Whether the process is the daemon, and belongs to this machine or network namespace, not to a container."""
+    status = read_text(f"{proc}/{pid}/status")
+    if isinstance(status, str) and ZOMBIE in status:  # has ended: its namespaces cannot be read
+        return False
     full_name = FULL_NAMES.get(comm)
     if full_name is not None:
         command = read_text(f"{proc}/{pid}/cmdline")
@@ -60,7 +64,6 @@ def is_own_service(pid: int, comm: str, service: str, own_namespace: str | None,
         network = namespace_of(pid, proc)
         if network is not None and own_namespace is not None:
             return network == own_namespace
-    status = read_text(f"{proc}/{pid}/status")
     return not isinstance(status, str) or namespace_depth(status) <= 1
 
 

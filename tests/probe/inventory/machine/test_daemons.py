@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from nictop.probe.inventory.machine.daemons import namespace_depth, program, rea
 from nictop.probe.inventory.machine.processes import read_processes
 from nictop.probe.records import Services, Unreadable
 from tests.support.namespaces import Namespace
+from tests.support.probe import wait_until
 
 HERE, THERE = 1, 2
 """Network namespaces in the test's procfs directory."""
@@ -115,6 +117,22 @@ def test_a_manager_in_another_network_namespace_is_ignored(namespace: Namespace,
             "print(read_services(read_processes()[0]).networkmanager)"
         )
         assert int(inside) == pid
+
+
+def test_a_manager_that_has_ended_is_ignored(namespace: Namespace, tmp_path: Path) -> None:
+    """A zombie keeps its name, and its network namespace cannot be read any more."""
+    program = str(named(tmp_path, "NetworkManager"))
+    ended = subprocess.Popen(["ip", "netns", "exec", namespace.name, program])
+    try:
+        wait_until(lambda: Path(f"/proc/{ended.pid}/comm").read_text() == "NetworkManager\n")
+        os.kill(ended.pid, signal.SIGKILL)
+        wait_until(lambda: "\nState:\tZ" in Path(f"/proc/{ended.pid}/status").read_text())
+        processes = read_processes()[0]
+        assert processes[ended.pid] == "NetworkManager"
+        assert read_services({ended.pid: processes[ended.pid]}).networkmanager is None
+    finally:
+        ended.kill()
+        ended.wait()
 
 
 def test_daemons_of_containers_are_ignored(proc: Path) -> None:
