@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from nictop.model.devices.driver_losses import Meaning, loss_positions
 from nictop.model.devices.virtual_functions import virtual_functions_in_use
@@ -17,7 +18,7 @@ from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.map import QueueMap, queue_map
 from nictop.model.rates.links import LinkRates, Rates
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
+from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, Unreadable, VirtualFunction
 
 MIN_SAMPLES = 3
 """Consecutive samples in which a condition must hold before a rule reports it."""
@@ -67,6 +68,26 @@ class HostFacts:
         names = {altname: link for link in self.links for altname in link.altnames}
         names.update({link.name: link for link in self.links})
         return names
+
+    @cached_property
+    def links_by_driver(self) -> dict[str | None, tuple[Link, ...]]:
+        """Driver → its links, by ifindex; None: links whose driver is not known."""
+        found: dict[str | None, list[Link]] = {}
+        for link in self.links:
+            found.setdefault(link_driver(link), []).append(link)
+        return {driver: tuple(links) for driver, links in found.items()}
+
+    @cached_property
+    def unreadable_of_devices(self) -> dict[str, tuple[tuple[Link, Unreadable], ...]]:
+        """Field, or ``ethtool.FIELD`` → links with a device for which it could not be read, by ifindex."""
+        found: dict[str, list[tuple[Link, Unreadable]]] = {}
+        for link in self.links:
+            if link.kind is None:
+                for field, why in link.unreadable.items():
+                    found.setdefault(field, []).append((link, why))
+                for field, why in link.ethtool.unreadable.items():
+                    found.setdefault(f"ethtool.{field}", []).append((link, why))
+        return {field: tuple(links) for field, links in found.items()}
 
     @cached_property
     def functions(self) -> dict[str, PciFunction]:
@@ -119,6 +140,11 @@ class HostFacts:
     def elapsed(self) -> float:
         """Seconds that the window spans."""
         return sum(one.elapsed for one in self.window)
+
+    @cached_property
+    def derived(self) -> dict[Callable[[HostFacts], Any], Any]:
+        """Results of `once_per_host`."""
+        return {}
 
     @cached_property
     def _queue_maps(self) -> dict[int, QueueMap]:
@@ -241,8 +267,24 @@ class HostFacts:
 
     def links_where(self, *, drivers: Iterable[str]) -> tuple[Link, ...]:
         """Links whose driver is one of these."""
-        wanted = frozenset(drivers)
-        return tuple(link for link in self.links if link_driver(link) in wanted)
+        found = [link for driver in frozenset(drivers) for link in self.links_by_driver.get(driver, ())]
+        return tuple(sorted(found, key=lambda link: link.ifindex))
+
+
+T = TypeVar("T")
+
+
+def once_per_host(function: Callable[[HostFacts], T]) -> Callable[[HostFacts], T]:
+    """Decorator for what several rules derive from a host: computed once per diagnosis."""
+
+    @wraps(function)
+    def derived(host: HostFacts) -> T:
+        if function not in host.derived:
+            host.derived[function] = function(host)
+        found: T = host.derived[function]
+        return found
+
+    return derived
 
 
 def link_driver(link: Link) -> str | None:

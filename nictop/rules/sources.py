@@ -8,7 +8,7 @@ absent; what was refused, timed out, failed or was malformed is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nictop.model.facts import absence_reason
@@ -59,7 +59,7 @@ def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Un
     """(subject, why) for each place where `source` could not be read; subject "": on the whole host."""
     area, _, field = source.partition(".")
     drivers = FAMILY_DRIVERS.get(family, ())
-    if drivers and area != "links" and not any(link_driver(link) in (None, *drivers) for link in host.links):
+    if drivers and area != "links" and not any(driver in host.links_by_driver for driver in (None, *drivers)):
         return
     area_value = _of_host(area, host)
     if area_value is not None:
@@ -115,10 +115,6 @@ def _networkmanager(inventory: Inventory) -> Iterator[Unreadable]:
 
 
 def _of_links(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
-    for link in host.links:
-        driver = link_driver(link)
-        if link.kind is not None or (drivers and driver is not None and driver not in drivers):
-            continue
-        unreadable: Mapping[str, Unreadable] = link.ethtool.unreadable if area == "ethtool" else link.unreadable
-        if field in unreadable:
-            yield link.name, unreadable[field]
+    for link, why in host.unreadable_of_devices.get(f"ethtool.{field}" if area == "ethtool" else field, ()):
+        if not drivers or link_driver(link) in (None, *drivers):
+            yield link.name, why

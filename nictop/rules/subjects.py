@@ -8,7 +8,7 @@ from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.host import MIN_SAMPLES, HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts, once_per_host
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
 """Below this rate, it does not matter which CPU processes the packets of a NIC."""
@@ -24,6 +24,7 @@ def is_used(link: Link) -> bool:
     return bool(link.flags & IFF_UP) and link.bus is not None
 
 
+@once_per_host
 def used_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_used(link))
 

@@ -7,8 +7,6 @@ named after networks, and a laptop may be in one network by cable and Wi-Fi.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nictop.model.managers.networkmanager_states import UNMANAGED, device_state_text
 from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
@@ -16,7 +14,7 @@ from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, ManagedDevice
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_host
 
 IFF_UP, IFF_SLAVE = 0x1, 0x800
 WIFI = 2
@@ -42,19 +40,23 @@ def _is_wireless(host: HostFacts, link: Link) -> bool:
     return device.type == WIFI if device is not None else link.name.startswith("wl")
 
 
+@once_per_host
 def nics(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_nic(host, link))
 
 
-def managed_nics(host: HostFacts) -> Iterator[tuple[Link, ManagedDevice]]:
+@once_per_host
+def managed_nics(host: HostFacts) -> tuple[tuple[Link, ManagedDevice], ...]:
     """NICs that NetworkManager manages, while it manages anything."""
     manager = host.profiles.manager
     if manager is None or not manager.networking_enabled:
-        return
-    for link in host.links:
-        device = manager.devices.get(link.ifindex)
-        if device is not None and device.state > UNMANAGED and (is_nic(host, link) or is_nic_of_container(host, link)):
-            yield link, device
+        return ()
+    managed = ((link, manager.devices.get(link.ifindex)) for link in host.links)
+    return tuple(
+        (link, device)
+        for link, device in managed
+        if device is not None and device.state > UNMANAGED and (is_nic(host, link) or is_nic_of_container(host, link))
+    )
 
 
 def is_nic_of_container(host: HostFacts, link: Link) -> bool:
@@ -97,9 +99,8 @@ def unconfigured_nics(host: HostFacts) -> tuple[Link, ...]:
     """NICs without an address that no manager, profile or stanza configures."""
     return tuple(
         link
-        for link in host.links
-        if is_nic(host, link)
-        and not has_address(link)
+        for link in nics(host)
+        if not has_address(link)
         and not is_unassigned_vf(host, link)
         and not host.profiles.user_profiles(link)
         and not set_up_otherwise(host, link)

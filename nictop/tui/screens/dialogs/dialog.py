@@ -88,10 +88,14 @@ class Dialog(PopUp[ScreenResultType]):
             box.border_title = shown
         if box.border_subtitle != (shown := box_keys(self.key_hints, cells, self.glyphs)):
             box.border_subtitle = shown
-        lines = self.text_lines(max(MIN_TEXT_CELLS, view.scrollable_content_region.width))
-        if not self.is_tall:
-            view.take_rows(max(1, min(len(lines), self.size.height - CHROME_ROWS - self.FIELD_ROWS)))
-        view.show_lines(lines)
+        for _ in range(2):  # once more when the lines make the scroll bar appear or go
+            cells = view.scrollable_content_region.width
+            lines = self.text_lines(max(MIN_TEXT_CELLS, cells))
+            if not self.is_tall:
+                view.take_rows(max(1, min(len(lines), self.size.height - CHROME_ROWS - self.FIELD_ROWS)))
+            view.show_lines(lines)
+            if view.scrollable_content_region.width == cells:
+                break
         self.show_buttons(self.query_one(ButtonRow))
 
     def wrapped(self, text: str, cells: int, style: str = "", *, indent: str = "") -> Iterator[SpanLine]:
