@@ -27,7 +27,7 @@ class ConfirmDialog(Dialog["bool | None"]):
     DIALOG_TITLE = ""
     YES_LABEL, NO_LABEL = "OK", "Cancel"
     CHOSEN = "yes"
-    """The button that Enter presses at first: ``yes`` or ``cancel``."""
+    """The button that Enter presses at first: ``yes``, ``cancel``, or none ("")."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -75,7 +75,9 @@ class LeaveScreen(ConfirmDialog):
 
 
 class ChangeScreen(ConfirmDialog):
-    """Whether the user has changed what the next run needs."""
+    """Whether the user has changed what the next run needs. It opens by itself: an Enter may be meant for the screen
+    below."""
 
     closes_by_click = False
     DIALOG_TITLE, YES_LABEL, NO_LABEL = "Change before the next run", "Continue", "Stop experiment"
+    CHOSEN = ""

@@ -359,6 +359,8 @@ async def test_the_user_is_asked_for_a_change_and_confirms_it() -> None:
                 lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")  # type: ignore[misc]
             )
             await runs.press("enter")
+            assert isinstance(runs.app.screen, ChangeScreen), "it was meant for the screen below"
+            await runs.press("tab", "enter")
             await runs.until(lambda: not runs.nictop.traffic.awaits_answer)
         await runs.wait_until_finished()
         assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
