@@ -23,7 +23,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment
-from nictop.tui.keys import APP_KEYS, key_label
+from nictop.tui.keys import APP_KEYS, key_label, shown_key
 from nictop.tui.terminal import has_job_control
 from nictop.tui.widgets.status.own_cost import OwnCost
 
@@ -269,7 +269,7 @@ class NictopApp(App[None]):
         from nictop.tui.screens.traffic.status import run_status
 
         nictop = self.nictop
-        change = change_status(nictop.changes.progress, monotonic())
+        change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
         parts = (
             (nictop.recording.status, "app.record"),
             (run_status(nictop.traffic), "app.view('traffic')"),

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.keys import _character_to_key, format_key
 
 from nictop.errors import NictopError
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 
 class Key(NamedTuple):
@@ -134,6 +137,11 @@ def key_label(key: str) -> str:
 def key_labels(keys: str) -> str:
     """Labels of keys that are separated by commas, separated by blanks."""
     return " ".join(map(key_label, keys.split(",")))
+
+
+def shown_key(app: App[Any], name: str) -> str:
+    """Label of the first key with an id, as the configuration has it."""
+    return key_label(app._keymap.get(name, KEYS_AND_VARIANTS[name].keys).partition(",")[0])
 
 
 def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from textual.content import Content
 from textual.css.query import NoMatches
 
 from nictop.probe.records import Request
-from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, key_label
+from nictop.tui.keys import TABS, key_label, shown_key
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.files import ask_report, toggle_recording
@@ -258,16 +258,12 @@ class NictopCommands(Provider):
             if tab.name == "traffic" and replay is not None and not replay.runs:
                 continue
             run = partial(screen.opener.action_view, tab.name)
-            yield PaletteEntry(f"View: {tab.label}", f"{self._key(tab.name)}  {tab.content}".rstrip(), run)
+            yield PaletteEntry(f"View: {tab.label}", f"{shown_key(self.app, tab.name)}  {tab.content}".rstrip(), run)
 
     def _general(self, screen: FramedScreen) -> Iterator[PaletteEntry]:
         for command in general_commands(screen.nictop):
-            key = f"{self._key(command.key)} {command.pane}".rstrip() if command.key else ""
+            key = f"{shown_key(self.app, command.key)} {command.pane}".rstrip() if command.key else ""
             yield PaletteEntry(command.text, f"{key}  {command.help}".strip(), partial(_run, command, screen))
-
-    def _key(self, name: str) -> str:
-        """Label of the key with an id, as the configuration has it."""
-        return key_label(self.app._keymap.get(name, KEYS_AND_VARIANTS[name].keys).partition(",")[0])
 
 
 async def _run(command: GeneralCommand, screen: FramedScreen) -> None:

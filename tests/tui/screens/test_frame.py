@@ -254,6 +254,15 @@ async def test_keys_of_the_configuration_are_bound_and_shown() -> None:
         assert isinstance(screen.app.screen, HelpScreen)
 
 
+async def test_keys_of_the_configuration_are_shown_in_texts() -> None:
+    async with live_screen(NARROW) as screen:
+        screen.app.set_keymap(checked_keymap({"options": "f6", "hosts": "f8"}, "config.toml"))
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci"), link(5, "veth0", kind="veth")))
+        assert any("1 hidden (f6)" in row for row in screen.drawn())
+        await screen.press("6")
+        assert any("Press f8 to add one" in row for row in screen.drawn())
+
+
 # ------------------------------------------------------------------------------------------------------------ timeline
 
 

@@ -25,7 +25,7 @@ from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import Fix
 from nictop.rules.wording import PLACE_TEXTS, placeholders
-from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
+from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -73,7 +73,8 @@ class FixScreen(NictopScreen, Dialog[None]):
         applies = isinstance(self._actions, Actions) and self._is_allowed
         if applies:
             return "Tab Next · Enter Continue · Esc Cancel"
-        return f"Tab Next · Enter Confirm · Esc Close{'' if self._blanks else ' · y Copy'}"
+        copy = "" if self._blanks else f" · {shown_key(self.app, 'copy')} Copy"
+        return f"Tab Next · Enter Confirm · Esc Close{copy}"
 
     def compose_fields(self) -> Iterable[Widget]:
         if self._blanks:

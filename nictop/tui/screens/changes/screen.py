@@ -24,7 +24,7 @@ from textual.widgets import Input
 
 from nictop.changes.progress import ChangeProgress
 from nictop.hosts.session import whole_seconds
-from nictop.tui.keys import COPY_KEYS
+from nictop.tui.keys import COPY_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from nictop.changes.job import ChangeJob
 
 APPLY_ANSWER = "yes"
-CANCEL_KEYS = "Tab Next · Enter Confirm · Esc Cancel · y Copy"
-HIDE_KEYS = "Tab Next · Enter Confirm · Esc Hide (f: reopen)"
-CLOSE_KEYS = "Tab Next · Enter Confirm · Esc Close · y Copy"
 HIDE = Button("cancel", "Hide")
 
 
@@ -83,9 +80,12 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     @property
     def key_hints(self) -> str:
         progress = self.nictop.changes.progress
+        keys, copy = "Tab Next · Enter Confirm · Esc", f" · {shown_key(self.app, 'copy')} Copy"
         if progress is None or progress.stage == "ended":
-            return CLOSE_KEYS
-        return CANCEL_KEYS if _is_undecided(progress) else HIDE_KEYS
+            return f"{keys} Close{copy}"
+        if _is_undecided(progress):
+            return f"{keys} Cancel{copy}"
+        return f"{keys} Hide ({shown_key(self.app, 'fix')}: reopen)"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         found = self._shown

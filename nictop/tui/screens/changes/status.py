@@ -20,18 +20,18 @@ STATES: dict[Outcome, str] = {
 }
 
 
-def change_status(progress: ChangeProgress | None, now: float) -> str:
+def change_status(progress: ChangeProgress | None, now: float, key: str) -> str:
     """For the status line: ``keep change? 17 s (f: details)``; "" before it is applied, and after its end was seen.
-    `now`: CLOCK_MONOTONIC."""
+    `now`: CLOCK_MONOTONIC; `key`: label of the key that opens the dialog."""
     if progress is None or progress.stage in ("preparing", "prepared") or progress.outcome == "cancelled":
         return ""
     if progress.stage == "ended":
-        return f"change {STATES[progress.outcome or 'unknown']} (f: details)"
+        return f"change {STATES[progress.outcome or 'unknown']} ({key}: details)"
     if progress.is_applied and progress.deadline is not None:
-        return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s (f: details)"
+        return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s ({key}: details)"
     if progress.stage == "applying":
-        return "applying change (f: details)"
-    return f"{'keeping' if progress.decision == 'keep' else 'rolling back'} change (f: details)"
+        return f"applying change ({key}: details)"
+    return f"{'keeping' if progress.decision == 'keep' else 'rolling back'} change ({key}: details)"
 
 
 def end_text(progress: ChangeProgress) -> str:

@@ -30,7 +30,7 @@ from nictop.model.facts import clean, wrap
 from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
-from nictop.tui.keys import TRAFFIC_KEYS
+from nictop.tui.keys import TRAFFIC_KEYS, shown_key
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
@@ -135,7 +135,7 @@ class TrafficScreen(FramedScreen):
             return ("No matches",)
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
-            return ("A test needs two hosts. Press 5 to add one.", SELF_TEST_HINT)
+            return (f"A test needs two hosts. Press {shown_key(self.app, 'hosts')} to add one.", SELF_TEST_HINT)
         unknown = [one for one in hosts if one.snapshot.inventory is None]
         waiting = [one.name for one in unknown if one.snapshot.state not in ("lost", "failed")]
         if waiting:

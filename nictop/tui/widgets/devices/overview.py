@@ -17,6 +17,7 @@ from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Diagnosis
+from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -136,7 +137,8 @@ class OverviewView(WhileOpen, Container):
         """`` · 3 virtual hidden (o)``: a click shows them."""
         links = {snapshot.host: len(snapshot.links) for snapshot in (row.snapshot for row in self._nics.rows)}
         hidden = sum(links.values()) - sum(row.link is not None for row in self._nics.rows)
-        return f"[@click=screen.options] · {hidden} virtual hidden (o)[/]" if hidden > 0 else ""
+        key = shown_key(self.app, "options")
+        return f"[@click=screen.options] · {hidden} virtual hidden ({key})[/]" if hidden > 0 else ""
 
     def _draw_facts(self) -> None:
         """Errors of the filter come first: they explain an empty table."""

@@ -27,6 +27,7 @@ from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -417,7 +418,7 @@ class DeviceTable(ChoiceView):
         title = self.glyphs.encode(row.title)
         if row.kind in ("host", "group"):
             if row.key == "group:virtual" and self._hidden:
-                title += f" {self.glyphs.cursor} {len(self._hidden)} hidden (o)"
+                title += f" {self.glyphs.cursor} {len(self._hidden)} hidden ({shown_key(self.app, 'options')})"
             return (*spans, (fit(title, max(1, self.size.width - lead - 1)), TITLE_STYLES[row.kind]))
         shown = DeviceRow(row, snapshot)
         cells = [self._cell(column, shown) for column in shape.columns]

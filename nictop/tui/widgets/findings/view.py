@@ -19,7 +19,7 @@ from nictop.model.facts import fit, width, wrap
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text
-from nictop.tui.keys import FINDINGS_KEYS
+from nictop.tui.keys import FINDINGS_KEYS, shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -150,7 +150,9 @@ class FindingList(ChoiceView):
     def _list_line(self, index: int) -> SpanLine:
         if index < len(self.entries):
             return self._entry_line(index)
-        return self._empty_line if index == 0 else ((f" {self.glyphs.passed} {self._hidden} resolved (o)", "dim"),)
+        if index == 0:
+            return self._empty_line
+        return ((f" {self.glyphs.passed} {self._hidden} resolved ({shown_key(self.app, 'options')})", "dim"),)
 
     def _subject(self, finding: Finding) -> str:
         return finding.subject if self._several_hosts else finding.subject or finding.host

@@ -48,7 +48,7 @@ async def test_a_text_is_wrapped_beside_the_scroll_bar_that_it_needs(kind: type[
             dialog.words = words
             dialog.draw()
             assert view.show_vertical_scrollbar is scrolls
-            assert [line for line, in view.lines] == [
-                line for line, in dialog.text_lines(view.scrollable_content_region.width)
+            assert [line for (line,) in view.lines] == [
+                line for (line,) in dialog.text_lines(view.scrollable_content_region.width)
             ]
             await pilot.pause()

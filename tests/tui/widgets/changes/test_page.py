@@ -100,7 +100,7 @@ def test_every_sequence_of_events_is_drawn(
             drawn = ["".join(span for span, _ in line) for line in lines]
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
             assert glyphs.is_ascii or cells < 40 or all(width(line) <= cells for line in drawn)
-            change_status(progress, 0.0)
+            change_status(progress, 0.0, "f")
             end_text(progress)
 
 
@@ -110,7 +110,7 @@ def test_the_plan_is_shown_before_anything_is_done() -> None:
     assert "▲  resets ens4" in text
     assert "current      mtu 1500" in text
     assert "new          mtu 9000" in text
-    assert change_status(after(Prepared(PLAN, False), decision=""), 0.0) == ""
+    assert change_status(after(Prepared(PLAN, False), decision=""), 0.0, "f") == ""
     assert "Not applied yet" not in words(after(Prepared(PLAN, False)))
     assert "·  Applying" in words(after(Prepared(PLAN, False)))
     assert "This may disconnect vm1" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
@@ -120,7 +120,7 @@ def test_the_countdown_runs_and_warns() -> None:
     applied = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
     for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):
         assert f"Rolls back in {left} s unless you keep it" in words(applied, now=now)
-        assert change_status(applied, now) == f"keep change? {left} s (f: details)"
+        assert change_status(applied, now, "f") == f"keep change? {left} s (f: details)"
     page = ChangePage(FIX_JOB, applied, 100, glyphs=ASCII)
     bars = [[line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)]
     assert [bar[0][1][0].count("#") for bar in bars] == [40, 20, 7]
