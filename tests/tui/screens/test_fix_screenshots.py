@@ -58,7 +58,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setattr("nictop.tui.controllers.changes.CHANGE_COUNTDOWN_SECONDS", 3600.0)
     monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: FROZEN_TIME)
-    monkeypatch.setattr("nictop.tui.screens.changes.status.change_status", lambda progress, now: "")
+    monkeypatch.setattr("nictop.tui.screens.changes.status.change_status", lambda progress, now, key: "")
     size, glyphs = SIZES[name]
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda host, ask: source, glyphs=glyphs, allow_changes=True)
