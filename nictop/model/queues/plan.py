@@ -7,6 +7,7 @@ the queue (`vectors`); a hv_netvsc queue has a vmbus channel instead. Other inte
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -71,21 +72,27 @@ class QueuePlan:
     """Interrupts that could not be assigned."""
 
 
-_plans: dict[tuple[int, int], tuple[Inventory | None, Link, QueuePlan]] = {}
-MAX_CACHED_PLANS = 64
-"""Number of cached plans; a plan is computed again when its link or its inventory is another object."""
+_plans: dict[int, dict[int, tuple[Link, QueuePlan]]] = {}
+"""Id of an inventory that exists → id of a link → the link, so that its id is unique, and its plan."""
+MAX_CACHED_PLANS = 512
+"""Plans for each inventory: a link that changes is another object."""
 
 
 def queue_plan(link: Link, inventory: Inventory | None) -> QueuePlan:
-    """The plan of `link`, cached for this inventory and link object."""
-    key = (id(link), id(inventory))
-    known = _plans.get(key)
+    """The plan of `link`, cached for this link object as long as the inventory object exists."""
+    if inventory is None:
+        return make_queue_plan(link, None)
+    plans = _plans.get(id(inventory))
+    if plans is None:
+        plans = _plans[id(inventory)] = {}
+        weakref.finalize(inventory, _plans.pop, id(inventory)).atexit = False
+    known = plans.get(id(link))
     if known is not None:
-        return known[2]  # the cache holds both objects, so that their ids are unique
+        return known[1]
     plan = make_queue_plan(link, inventory)
-    while len(_plans) >= MAX_CACHED_PLANS:
-        del _plans[next(iter(_plans))]
-    _plans[key] = (inventory, link, plan)
+    if len(plans) >= MAX_CACHED_PLANS:
+        del plans[next(iter(plans))]
+    plans[id(link)] = (link, plan)
     return plan
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.map import QueueMap, QueueRow, balance, queue_map
-from nictop.model.queues.plan import queue_plan
+from nictop.model.queues.plan import MAX_CACHED_PLANS, _plans, queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.links.queues import read_queue
 from nictop.probe.inventory.machine.interrupts import read_interrupts
@@ -390,12 +391,20 @@ def test_the_plan_is_cached() -> None:
     assert queue_plan(link, replace(taken)) is not plan
 
 
-def test_the_plan_cache_is_bounded() -> None:
-    from nictop.model.queues import plan as room
+def test_the_plans_of_an_inventory_are_bounded() -> None:
+    taken = inventory()
+    for number in range(MAX_CACHED_PLANS + 5):
+        queue_plan(nic("igb", ifindex=number, queues=queues(1, 1)), taken)
+    assert len(_plans[id(taken)]) == MAX_CACHED_PLANS
 
-    for number in range(room.MAX_CACHED_PLANS + 5):
-        queue_plan(nic("igb", ifindex=number, queues=queues(1, 1)), None)
-    assert len(room._plans) <= room.MAX_CACHED_PLANS
+
+def test_cached_plans_do_not_keep_an_inventory_in_memory() -> None:
+    taken = inventory(links=(nic("igb", queues=queues(1, 1)),))
+    queue_plan(taken.links[0], taken)
+    known, left = len(_plans), weakref.ref(taken)
+    del taken
+    assert left() is None
+    assert len(_plans) == known - 1
 
 
 def test_hot_added_queues() -> None:
