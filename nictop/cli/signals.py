@@ -31,6 +31,18 @@ def termination_signals(on_signal: Callable[[int], None]) -> Iterator[list[int]]
             loop.remove_signal_handler(number)
 
 
+def run_screen(show: Callable[[], int]) -> int:
+    """Run a screen until it ends. Returns its exit code, or 128 + the number of the signal that ended it."""
+    with termination_as_interrupt() as signals:
+        code = 0
+        try:
+            code = show()
+        except (KeyboardInterrupt, OSError):
+            if not signals:
+                raise
+    return 128 + signals[0] if signals else code
+
+
 @contextmanager
 def termination_as_interrupt() -> Iterator[list[int]]:
     """SIGTERM and SIGHUP (closed terminal) become one SIGINT, so that a screen is left as by Ctrl-C: by default they

@@ -1,4 +1,4 @@
-"""A closed or blocked terminal does not delay the exit of nictop."""
+"""How nictop leaves a terminal: a closed or blocked one does not delay its exit, a signal restores it first."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
+from nictop.cli.commands.demo import DEMO_FILE
 from nictop.tui.driver import TerminalDriver, TerminalOutput
 from tests.cli.commands.test_demo import environment
 from tests.cli.test_faults import NICTOP
 from tests.support.namespaces import ROOT
 from tests.support.probe import TEST_TIMEOUT, wait_until
 from tests.support.terminal import TerminalProgram
+
+DEMO = str(ROOT / "nictop" / "recording" / DEMO_FILE)
 
 
 class Writing(TerminalDriver):
@@ -92,3 +95,18 @@ def test_nictop_ends_with_its_terminal_while_it_draws(
         if number is not None:
             os.kill(screen.pid, number)
         wait_until(screen.has_ended)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("command", [(), ("demo",), ("replay", DEMO)], ids=["live", "demo", "replay"])
+def test_the_terminal_is_as_before_after_a_signal(
+    command: tuple[str, ...], number: signal.Signals, tmp_path: Path
+) -> None:
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
+    with TerminalProgram([*NICTOP, *command], tmp_path, variables, (80, 24)) as screen:
+        screen.wait_for_text("Devices")
+        screen.wait_for_text("Quit")
+        os.kill(screen.pid, number)
+        assert screen.wait_for_end() == 128 + number
+        assert screen.output.rindex(b"\x1b[?1049l") > screen.output.rindex(b"\x1b[?1049h")
+        assert screen.output.rindex(b"\x1b[?25h") > screen.output.rindex(b"\x1b[?25l"), "the cursor is visible"

@@ -6,8 +6,10 @@ It makes no connection and reads nothing of this machine: it runs on any system 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from importlib.resources import as_file, files
 
+from nictop.cli.signals import run_screen
 from nictop.cli.terminal import require_terminal, screen_glyphs
 
 DEMO_FILE = "demo.nictop"
@@ -33,4 +35,7 @@ def run(options: argparse.Namespace) -> int:
         from nictop.tui.run import show
 
         start = recording.begin + DEMO_START_SECONDS
-        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, nic=DEMO_NIC, notice=DEMO_NOTICE)
+        glyphs = screen_glyphs(options)
+        return run_screen(
+            partial(show, recording, start=start, glyphs=glyphs, loop=True, nic=DEMO_NIC, notice=DEMO_NOTICE)
+        )

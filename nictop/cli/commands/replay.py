@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from nictop.cli.hosts import add_time_option
+from nictop.cli.signals import run_screen
 from nictop.cli.terminal import require_terminal, screen_glyphs
 from nictop.errors import NictopError
 
@@ -36,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         start = recording.begin if options.at is None else resolve_time(options.at, recording)
         from nictop.tui.run import show
 
-        return show(recording, start=start, speed=options.speed, glyphs=screen_glyphs(options))
+        return run_screen(partial(show, recording, start=start, speed=options.speed, glyphs=screen_glyphs(options)))
 
 
 def _speed(text: str) -> float:
