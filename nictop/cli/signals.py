@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from types import FrameType
 
 TERMINATION_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -50,10 +51,11 @@ def termination_as_interrupt() -> Iterator[list[int]]:
     handled even if the shell has set it to be ignored, as for background jobs. In the main thread only. Yields the list
     of signals received."""
     received: list[int] = []
+    numbers = count()  # one step: another signal may be handled between two lines of the handler
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        if len(received) == 1:
+        if next(numbers) == 0:
             signal.raise_signal(signal.SIGINT)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
