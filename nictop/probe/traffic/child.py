@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import time
 
@@ -125,10 +126,10 @@ class TrafficChild:
         elif self._half_ended_since is None:
             self._half_ended_since = now
         elif now >= self._half_ended_since + TERMINATE_TIMEOUT:
-            if self._exited:
-                self.close()  # a process outside the group has them open
-            else:
+            if not self._exited:
                 self.terminate(now)  # it runs without output, and cannot be observed
+            elif now >= self.deadline or not self._has_output():
+                self.close()  # a process outside the group has them open
         return self._exited and not (self.outputs or self.start_pipe >= 0)
 
     def next_deadline(self, now: float) -> float:
@@ -142,6 +143,13 @@ class TrafficChild:
         """(exit status, signal) of an ended child; one of them is None."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return (code, None) if code >= 0 else (None, -code)
+
+    def _has_output(self) -> bool:
+        """Whether there is something to read, or the end of a pipe: a probe without CPU time reads it late."""
+        pipes = select.poll()
+        for descriptor in (*self.outputs, *([self.start_pipe] if self.start_pipe >= 0 else [])):
+            pipes.register(descriptor, select.POLLIN)
+        return bool(pipes.poll(0))
 
     def close(self) -> None:
         """Close its pipes."""

@@ -450,6 +450,35 @@ def test_child_that_ignores_sigterm_is_killed_and_reaped() -> None:
     assert not os.path.exists(f"/proc/{child.pid}")
 
 
+def test_output_that_is_read_late_is_not_lost() -> None:
+    """The probe got no CPU time between the end of the child and its output."""
+    child = TrafficChild.start(lambda: os.write(1, b"answer\n") and 0, time.monotonic() + 3600)
+    wait_until(lambda: not is_alive(child.pid))
+    now = time.monotonic()
+    assert not child.advance(now) and not child.advance(now + 10)
+    assert child.start_result() == (True, "")
+    lines: list[str] = []
+    while child.outputs:
+        lines += child.read(next(iter(child.outputs)))
+    assert lines == ["answer"]
+    assert child.advance(now + 20) and child.reap() == (0, None)
+
+
+def test_pipes_that_another_process_keeps_open_are_closed() -> None:
+    child = TrafficChild.start(lambda: os.kill(os.getpid(), signal.SIGSTOP), time.monotonic() + 3600)
+    wait_until(lambda: child.start_result()[0])
+    wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    other = os.open(f"/proc/{child.pid}/fd/1", os.O_WRONLY)
+    os.kill(child.pid, signal.SIGCONT)
+    wait_until(lambda: not is_alive(child.pid))
+    now = time.monotonic()
+    assert not child.advance(now)
+    (stderr,) = [one for one, stream in child.outputs.items() if stream == "stderr"]
+    assert child.read(stderr) == []
+    assert child.advance(now + 10) and child.reap() == (0, None)
+    os.close(other)
+
+
 def test_long_lines_are_truncated() -> None:
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
