@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -43,8 +42,3 @@ def loaded_by(module: str) -> set[str]:
 )
 def test_a_room_does_not_load_what_belongs_elsewhere(module: str, unwanted: set[str]) -> None:
     assert loaded_by(module) & unwanted == set()
-
-
-@pytest.mark.parametrize("path", sorted((NICTOP / "probe").rglob("*.py")), ids=lambda path: path.name)
-def test_the_probe_keeps_to_the_syntax_of_python_3_9(path: Path) -> None:
-    ast.parse(path.read_text(), feature_version=(3, 9))

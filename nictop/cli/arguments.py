@@ -27,10 +27,11 @@ HOSTS_HELP = f"{HOST_FORMS}; default: this host"
 EXAMPLES = """\
 HOST is [label=][user@]host[:port], local (this host) or a name from
 ~/.ssh/config or ~/.config/nictop/config.toml. Default: this host.
+A host over SSH needs Python 3.6 or newer; nothing is installed there.
 
 examples:
   nictop                               this host
-  nictop vm1 vm2 pve=root@pve:2222     several hosts over SSH; installs nothing
+  nictop vm1 vm2 pve=root@pve:2222     several hosts over SSH
   nictop --sudo --allow-changes vm1    as root, with changes allowed
   nictop show --format json            this host as JSON
   nictop check vm1 vm2                 findings and fixes; exit code 1 if any

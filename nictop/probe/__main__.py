@@ -116,7 +116,8 @@ class Probe:
         self._counters.find_physical_functions()
         self._inventories.request("start", time.monotonic(), at_once=True)
         gc.collect()
-        gc.freeze()  # the present objects stay: spare later collections, and copying after fork
+        if sys.version_info >= (3, 7):
+            gc.freeze()  # the present objects stay: spare later collections, and copying after fork
 
     def _run_once(self) -> None:
         now = time.monotonic()

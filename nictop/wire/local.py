@@ -225,7 +225,7 @@ class _Run:
 
 
 def probe_command(python: str, *arguments: str) -> list[str]:
-    """Command line that runs the probe of this very nictop under any Python >= 3.9.
+    """Command line that runs the probe of this very nictop under any Python >= 3.9: a local one.
 
     The directories go behind the standard library's, so that nothing in them can take its place.
     """

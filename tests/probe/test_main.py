@@ -32,9 +32,16 @@ from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import TEST_TIMEOUT as WAIT
-from tests.support.probe import Probe, interpreters, is_alive, unreadable_parts, wait_until
+from tests.support.probe import (
+    PYTHONS,
+    Probe,
+    SentProbe,
+    is_alive,
+    python_parameters,
+    unreadable_parts,
+    wait_until,
+)
 
-OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
 
 
 # ------------------------------------------------------------------------------------------- pure parts
@@ -180,11 +187,9 @@ def test_the_order_of_the_first_lines() -> None:
     assert {link.ifindex for link in inventory.links} == set(lines[1].counters.links)
 
 
-@pytest.mark.parametrize(
-    "python", interpreters(OLDEST) or [pytest.param("", marks=pytest.mark.skip("no Python found"))]
-)
-def test_every_python_from_3_9_on(python: str) -> None:
-    with Probe("--once", "--interval", "0.1", python=python) as probe:
+@pytest.mark.parametrize("python", python_parameters(PYTHONS))
+def test_every_python(python: str, tmp_path: Path) -> None:
+    with SentProbe(python, tmp_path, "--once", "--interval", "0.1") as probe:
         lines = [decode(raw) for raw in probe.raw_lines()]
         assert probe.process.wait(WAIT) == 0
     assert not [line.trouble for line in lines if line.trouble]

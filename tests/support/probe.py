@@ -11,16 +11,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from nictop.probe.records import Inventory, Line, Unreadable
 from nictop.wire.codec import decode
 from nictop.wire.local import probe_command
-from tests.support.namespaces import Namespace
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.bundle import bundle
+from tests.support.namespaces import ROOT, Namespace
 
 TEST_TIMEOUT = 90.0
 """Seconds that a test waits for something that normally takes less than one."""
 MAX_POLL_SECONDS = 0.02
+PYTHONS = tuple(f"python3.{minor}" for minor in range(6, 14))
+"""Every Python that may run on a watched host; 3.6 is the oldest."""
+INSTALLED_PYTHONS = ROOT / ".venv" / "pythons"
+"""Where `.ci/old-pythons` installs them."""
 
 
 class Probe:
@@ -127,6 +136,32 @@ def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pau
         select.select([], [], [], max(pause, min(MAX_POLL_SECONDS, passed / 10)))
 
 
+class SentProbe(Probe):
+    """A probe whose modules are sent over stdin, as to a remote host; its command is run by sh. `folder`: empty, for the
+    link that makes `python` its python3."""
+
+    def __init__(self, python: str, folder: Path, *arguments: str, namespace: Namespace | None = None) -> None:
+        packed = bundle(allow_changes="--allow-changes" in arguments)
+        command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
+        (folder / "python3").symlink_to(python)
+        environment = ["env", "-i", f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"]
+        super().__init__(namespace=namespace, command=[*environment, "sh", "-c", command.line()])
+        self.send(packed.first)
+        for line in self.raw_lines():
+            answer = command.parse_answer(line + b"\n")
+            if answer is not None:
+                self.send(packed.rest_for(*answer[:2]))
+                break
+
+
+def python_parameters(names: Sequence[str]) -> list[Any]:
+    """A parameter for each of these Pythons: its path; skipped with the reason when it is not installed."""
+    return [
+        pytest.param(path, id=name, marks=() if path else pytest.mark.skip(f"{name} is not installed"))
+        for name, path in zip(names, map(interpreter, names), strict=True)
+    ]
+
+
 def interpreters(names: Sequence[str]) -> list[str]:
     """Paths of the Pythons that are installed and start."""
     return [found for found in map(interpreter, names) if found]
@@ -140,7 +175,7 @@ def interpreter(name: str) -> str:
         os.path.join(versions, entry, "bin", name)
         for entry in (sorted(os.listdir(versions)) if os.path.isdir(versions) else ())
     ]
-    for candidate in (shutil.which(name), *managed):
+    for candidate in (shutil.which(name), *managed, str(INSTALLED_PYTHONS / name / "bin" / name)):
         if candidate is None or not os.access(candidate, os.X_OK):
             continue
         started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)

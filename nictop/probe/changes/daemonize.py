@@ -47,7 +47,7 @@ def start(work: Callable[[int, int], None], *, detached: bool = True, sys: str =
         raise
     parent = os.getpid()
     # until the child has reset the probe's handlers, a signal to the child would end the probe (wakeup descriptor)
-    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
     try:
         pid = os.fork()
         if pid == 0:

@@ -77,9 +77,10 @@ class SoftirqReader:
         if descriptor < 0:
             descriptor = self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         buffer = self._buffer
+        os.lseek(descriptor, 0, os.SEEK_SET)
         filled = 0
         while True:
-            count = os.preadv(descriptor, [memoryview(buffer)[filled:] if filled else buffer], filled)
+            count = os.readv(descriptor, [memoryview(buffer)[filled:] if filled else buffer])
             filled += count
             mark = buffer.find(marker, 0, filled) if marker else -1
             end = buffer.find(b"\n", mark, filled) if mark >= 0 else -1
@@ -89,6 +90,7 @@ class SoftirqReader:
                 if filled >= MAX_SOFTIRQ_BYTES:
                     raise ValueError(f"more than {MAX_SOFTIRQ_BYTES} bytes")
                 self._buffer = buffer = bytearray(4 * filled)
+                os.lseek(descriptor, 0, os.SEEK_SET)
                 filled = 0
 
 

@@ -17,6 +17,7 @@ from nictop.probe.counters.network_stack import CONNECTIONS, REVERSE_PATH, Stack
 from nictop.probe.counters.threads import ThreadCounterReader
 from nictop.probe.counters.vmbus_channels import ChannelCounterReader
 from nictop.probe.inventory.managers.state_files import state_files
+from nictop.probe.kernel.backports import CLOCK_BOOTTIME
 from nictop.probe.kernel.open_files import OpenFileCache
 
 VOLATILE_FIELDS = frozenset(
@@ -97,7 +98,7 @@ def targets_line(inventory: Inventory) -> str:
     targets: Targets = {
         "interrupts": [interrupt.number for interrupt in inventory.interrupts],
         "threads": [(thread.tid, thread.pid) for thread in inventory.threads],
-        "started_by": int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")),
+        "started_by": int(time.clock_gettime(CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")),
         "channels": [
             (link.ifindex, link.device, [channel.id for channel in link.channels])
             for link in inventory.links

@@ -14,6 +14,7 @@ import os
 import signal
 import time
 
+from nictop.probe.kernel.backports import exit_code
 from nictop.probe.protocol.byte_code import store_byte_code
 
 TYPE_CHECKING = False
@@ -123,7 +124,7 @@ class InventoryChild:
         text = output.decode("utf-8", "replace").strip()
         if text and not text.startswith("{"):
             return b"", f"the inventory failed: {text}"
-        code = os.waitstatus_to_exitcode(status) if status is not None else 0
+        code = exit_code(status) if status is not None else 0
         return b"", f"the inventory ended early: {f'signal {-code}' if code < 0 else f'status {code}'}"
 
     def kill_if_overdue(self, now: float) -> bool:

@@ -105,8 +105,10 @@ class InventoryScheduler:
         """Read one of the registered descriptors."""
         if descriptor == self._child.descriptor:
             ended = self._child.read()
-            while self._parts and (line := self._child.take_part()) is not None:
+            line = self._child.take_part() if self._parts else None
+            while line is not None:
                 self._handle_inventory(self._child.targets, line, None)
+                line = self._child.take_part()
             if ended:
                 self._finish()
         elif self._signals is not None and descriptor == self._signals.descriptor:

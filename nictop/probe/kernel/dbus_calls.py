@@ -63,7 +63,7 @@ class BusConnection:
                 raise ConnectionError(hello.error_text())
         except socket.timeout:
             self._socket.close()
-            raise TimeoutError from None  # Python 3.9: socket.timeout is not TimeoutError
+            raise TimeoutError from None  # before Python 3.10 socket.timeout is not TimeoutError
         except BaseException:
             self._socket.close()
             raise
@@ -159,7 +159,7 @@ class BusConnection:
                 self._set_timeout()
                 part = self._socket.recv(REPLY_RECV_BYTES)
                 break
-            except (socket.timeout, TimeoutError):  # Python 3.9: socket.timeout is not TimeoutError
+            except (socket.timeout, TimeoutError):  # before Python 3.10 socket.timeout is not TimeoutError
                 self._extend_wait()
         if not part:
             raise EOFError("the bus closed the connection")

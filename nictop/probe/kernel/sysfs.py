@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from nictop.probe.kernel import errno_reasons as reasons
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.records import Unreadable
 
 MAX_SYSFS_BYTES = 64 * 1024
@@ -38,7 +39,7 @@ def read_text(path: str, limit: int = MAX_SYSFS_BYTES) -> str | Unreadable:
 def parse_integer(text: str, base: int = 10) -> int | None:
     """``42``, ``-1`` or, with base 16, ``0x8086`` → the integer; None for any other text."""
     try:
-        return int(text, base) if text.isascii() and "_" not in text else None
+        return int(text, base) if is_ascii(text) and "_" not in text else None
     except ValueError:
         return None
 

@@ -7,7 +7,7 @@ the line, so that an old recording profits from later improvements.
 Under each field: its unit and its source in the kernel. ``None`` means "there is none"; a value that exists but could
 not be read has a reason in the mapping `unreadable` of the same record, by field name.
 
-Python 3.9: annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)`` works.
+Annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)`` works.
 """
 
 from __future__ import annotations

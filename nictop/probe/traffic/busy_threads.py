@@ -13,6 +13,7 @@ import os
 import time
 
 from nictop.probe.counters.threads import STAT_PROCESSOR, STAT_STARTTIME, STAT_STIME, STAT_UTIME
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import OpenFileCache
 
@@ -144,7 +145,7 @@ class BusyThreadReader:
     def _read_processes(self) -> tuple[dict[int, Task], dict[str, str] | None]:
         """(process id → `Task`, why some may be missing)."""
         try:
-            pids = sorted(int(name) for name in os.listdir(self._proc) if name.isascii() and name.isdigit())
+            pids = sorted(int(name) for name in os.listdir(self._proc) if is_ascii(name) and name.isdigit())
         except OSError as error:
             return {}, {"reason": "failed", "detail": f"{self._proc}: {error.strerror or error}"}
         unreadable = None

@@ -13,6 +13,8 @@ import select
 import signal
 import time
 
+from nictop.probe.kernel.backports import exit_code
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +61,7 @@ class TrafficChild:
                 pipes += os.pipe()
             parent = os.getpid()
             # until the child has reset the handlers, a signal to it would end the probe (wakeup descriptor)
-            blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
             try:
                 pid = os.fork()
                 if pid == 0:
@@ -141,7 +143,7 @@ class TrafficChild:
 
     def reap(self) -> tuple[int | None, int | None]:
         """(exit status, signal) of an ended child; one of them is None."""
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        code = exit_code(os.waitpid(self.pid, 0)[1])
         return (code, None) if code >= 0 else (None, -code)
 
     def _has_output(self) -> bool:

@@ -13,6 +13,7 @@ import os
 import select
 import time
 
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, terminate_all
 from nictop.probe.traffic.iperf3 import find_iperf3, iperf3_arguments
@@ -70,7 +71,7 @@ class Generator:
     def within_limits(self, lines: list[str], now: float) -> bool:
         """Whether the output is within the limits, including these lines."""
         elapsed, self._budget_time = now - self._budget_time, now
-        size = sum(len(line) if line.isascii() else ESCAPED_CHAR_BYTES * len(line) for line in lines)
+        size = sum(len(line) if is_ascii(line) else ESCAPED_CHAR_BYTES * len(line) for line in lines)
         self._line_budget = min(float(BURST_LINES), self._line_budget + elapsed * LINES_PER_SECOND) - len(lines)
         self._byte_budget = min(float(BURST_BYTES), self._byte_budget + elapsed * BYTES_PER_SECOND) - size
         return self._line_budget > 0 and self._byte_budget > 0
@@ -87,8 +88,9 @@ class Generators:
         self._descriptors: dict[int, Generator] = {}
         self._paused = False
         # a pipe must not get the number of a closed standard descriptor
-        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-            pass
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        while descriptor <= 2:
+            descriptor = os.open(os.devnull, os.O_RDWR)
         os.close(descriptor)
 
     def handle_request(self, request: dict[str, Any], now: float) -> None:

@@ -13,6 +13,7 @@ import struct
 
 from nictop.probe.inventory.links.forwarding import NDA_LLADDR, NDMSG, NUD_PERMANENT
 from nictop.probe.inventory.links.routes import RTA_OIF, RTMSG, RTN_UNICAST, parse_gateway, route_request
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_attribute
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE
 from nictop.probe.kernel.sysfs import parse_integer, printable_path, read_text, unreadable_from_error
@@ -117,7 +118,7 @@ def _read_neighbour(
         if message_type == RTM_NEWNEIGH and len(payload) >= NDMSG.size:
             state = NDMSG.unpack_from(payload)[2]
             mac = dict(iter_attributes(payload[NDMSG.size :])).get(NDA_LLADDR)
-            return NEIGHBOUR_STATES.get(state, "none"), mac.hex(":") if mac else None
+            return NEIGHBOUR_STATES.get(state, "none"), colon_hex(mac) if mac else None
     return "none", None
 
 

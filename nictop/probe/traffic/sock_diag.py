@@ -14,6 +14,7 @@ import struct
 
 from nictop.probe.kernel import errno_reasons as reasons
 from nictop.probe.kernel import netlink
+from nictop.probe.kernel.backports import is_ascii
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def read_socket_inodes(pid: int, proc: str = "/proc") -> set[int]:
 def parse_socket_link(target: str) -> int:
     """``socket:[4711]`` → 4711; 0 for other descriptors."""
     digits = target[8:-1]
-    if not target.startswith("socket:[") or not target.endswith("]") or not digits.isascii() or not digits.isdigit():
+    if not target.startswith("socket:[") or not target.endswith("]") or not is_ascii(digits) or not digits.isdigit():
         return 0
     return int(digits)
 

@@ -4,9 +4,11 @@ The login shell may be any (sh, csh, fish): the line contains no backslash, newl
 replaced by the next one with exec. Python reads the number of bytes of stdin that the line gives and executes them
 (`probe.bootstrap`), which reads the rest.
 
+A python3 in PATH that is new enough is used; otherwise python3.N from new to old, platform-python (RHEL 8), and python.
+
 The answer is one line: a marker made of two random strings, which the command contains in the opposite order (so that
 an echo of the command is not an answer), then ``ready 3.11.2 a70d0d0a`` (version, magic number of its byte code), or
-what was found instead. Output before the marker is ignored.
+``old 2.7.5 yum`` (version or "none", package manager of the host). Output before the marker is ignored.
 """
 
 from __future__ import annotations
@@ -20,30 +22,47 @@ from typing import Literal
 
 from nictop.wire.errors import PermanentError
 
-MIN_REMOTE_PYTHON = (3, 9)
+MIN_REMOTE_PYTHON = (3, 6)
 SOURCES_TIMEOUT = 15
 """Seconds within which each part of the sources must arrive on the remote host; otherwise the remote process ends."""
 MAX_NOISE_BYTES = 64 * 1024
 """Bytes that login shells may print before the marker."""
 
+INSTALL_COMMANDS = {
+    "dnf": "dnf install python3",
+    "yum": "yum install python3",
+    "apt": "apt install python3",
+    "zypper": "zypper install python3",
+    "apk": "apk add python3",
+}
+"""Package manager → command that installs Python on a host that has it."""
+
 _OTHER_PYTHONS = " ".join(
-    ["/usr/libexec/platform-python", *(f"python3.{minor}" for minor in range(20, MIN_REMOTE_PYTHON[1] - 1, -1))]
+    [
+        *(f"python3.{minor}" for minor in range(20, MIN_REMOTE_PYTHON[1] - 1, -1)),
+        "/usr/libexec/platform-python",
+        "python",
+    ]
 )
 _SHELL = (
     'test -z "$NICTOP_FOUND" && command -v python3 >/dev/null 2>&1 && exec python3 -I -S -c "$2" "$@"; '
     f"for python in {_OTHER_PYTHONS}; do command -v $python >/dev/null 2>&1 && "
-    '$python -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1 && '
+    f'$python -I -S -c "import sys; sys.exit(sys.version_info < {MIN_REMOTE_PYTHON})" </dev/null >/dev/null 2>&1 && '
     'exec $python -I -S -c "$2" "$@"; done; '
-    'echo; echo "$4-$3 old ${NICTOP_FOUND:-none}"'
+    "found=$NICTOP_FOUND; for python in python python2; do "
+    'test -z "$found" && command -v $python >/dev/null 2>&1 && found=$($python -V 2>&1 </dev/null); done; '
+    "found=${found#Python }; case $found in [23].*) ;; *) found=none; esac; "
+    f"for tool in {' '.join(INSTALL_COMMANDS)} unknown; do command -v $tool >/dev/null 2>&1 && break; done; "
+    'echo; echo "$4-$3 old $found $tool"'
 )
 """$1 is this text itself, $2 the Python code below, $3 and $4 the two strings of the marker. Executed a second time
-when the python3 in PATH is too old."""
+when the python3 in PATH is too old. Python 2 writes its version to stderr."""
 _PYTHON = (
     "import os, sys; "
     f"sys.version_info < {MIN_REMOTE_PYTHON} and (os.environ.update(NICTOP_FOUND='%d.%d.%d' % sys.version_info[:3]), "
     "os.execvp('sh', ['sh', '-c', sys.argv[1], 'sh'] + sys.argv[1:])); "
     f"import io, signal, zlib; signal.alarm({SOURCES_TIMEOUT}); "
-    "mark = '%s-%s ready %d.%d.%d' % (sys.argv[4], sys.argv[3], *sys.version_info[:3]); "
+    "mark = '%s-%s ready ' % (sys.argv[4], sys.argv[3]) + '%d.%d.%d' % sys.version_info[:3]; "
     "mark += ' ' + sys.modules['_frozen_importlib_external'].MAGIC_NUMBER.hex(); "
     "os.write(1, (chr(10) + mark + chr(10)).encode()); "
     "exec(zlib.decompress(io.BufferedReader(io.FileIO(0, closefd=False), 1).read(int(sys.argv[5])))); "
@@ -79,16 +98,15 @@ class RemoteCommand:
         """(Python version, magic number of its byte code, bytes after the marker) once the marker is in `noise`, else
         None; raises PermanentError when there is no Python that is new enough."""
         words = self.second.encode(), self.first.encode()
-        mark = re.compile(rb"^%s-%s (ready|old) ([\w.]{1,20})(?: ([0-9a-f]{8}))?\r?\n" % words, re.M)
+        mark = re.compile(rb"^%s-%s (ready|old) ([\w.+]{1,20})(?: ([0-9a-z]{1,8}))?\r?\n" % words, re.M)
         found = mark.search(noise)
         if found is None:
             return None
-        version = found[2].decode()
+        version, detail = found[2].decode(), (found[3] or b"").decode()
         if found[1] == b"ready":
-            return version, (found[3] or b"").decode(), noise[found.end() :]
+            return version, detail, noise[found.end() :]
         oldest = ".".join(map(str, MIN_REMOTE_PYTHON))
         what = "python3 not found on the host" if version == "none" else f"Python {version} on the host is too old"
-        raise PermanentError(
-            f"{what}: nictop needs Python {oldest} or newer there",
-            f"install it, e.g. `dnf install python{oldest}` or `apt install python3`",
-        )
+        command = INSTALL_COMMANDS.get(detail)
+        commands = f"`{command}`" if command else ", ".join(f"`{one}`" for one in INSTALL_COMMANDS.values())
+        raise PermanentError(f"{what}: nictop needs Python {oldest} or newer there", f"install it there: {commands}")

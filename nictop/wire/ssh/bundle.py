@@ -6,6 +6,10 @@ the running probe needs, and the rest. The modules that change a host are includ
 per process. The size of the first frame determines the delay of the first counters: comments, docstrings and
 annotations are removed from it, line numbers do not change.
 
+A Python older than `MIN_FULL_PYTHON` could not evaluate type aliases, and Python 3.6 has neither ``from __future__ import
+annotations`` nor `typing.Literal`: it gets all frames in this form. Everything else in the modules is valid in Python 3.6
+(`tests/probe/test_old_pythons.py`).
+
 A remote Python with the same byte code as this one, or as another one that is installed here (``python3.13`` in PATH),
 gets byte code for what every probe runs: compiling it there would be half of all the work until the first inventory.
 """
@@ -26,6 +30,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
+from typing import TypeGuard
 
 from nictop.errors import NictopError
 from nictop.probe.inventory.collect import READERS
@@ -43,9 +48,15 @@ BYTECODE_MAGIC = MAGIC_NUMBER.hex()
 MARSHAL_VERSION = 2
 """Version of the marshal format of a frame: every Python can read it."""
 BOOTSTRAP_MODULE = "nictop.probe.bootstrap"
+RUNTIME_TYPING = frozenset(("NamedTuple", "TypeVar"))
+"""Names of `typing` that are more than annotations."""
+GENERICS = frozenset(("Callable", "Literal", "Mapping", "Optional", "Sequence", "Union", "dict", "list", "tuple"))
+"""Types of which modules define aliases."""
 RECORDS_PATH = "nictop/probe/records/"
 """The running probe uses these in annotations only."""
 CHANGES_PATH = "nictop/probe/changes/"
+MIN_FULL_PYTHON = (3, 9)
+"""Oldest Python that gets the modules as they are."""
 SENT_LIBRARIES: dict[str, re.Pattern[str]] = {
     "jeepney": re.compile(r"^jeepney/(tests/|io/(tests/|asyncio|trio)|bindgen)"),
 }
@@ -115,8 +126,16 @@ class Bundle:
     def _build_rest(self, version: str, magic: str) -> bytes:
         if magic == BYTECODE_MAGIC:
             return self.compiled
-        codes = bytecode_by_other_python(self._common, version, magic) if magic else {}
-        return b"".join(self._rest(codes)) if codes else self.rest
+        is_old = tuple(map(int, re.findall(r"\d+", version)[:2])) < MIN_FULL_PYTHON
+        sent = self.stripped if is_old else self
+        codes = bytecode_by_other_python(sent._common, version, magic) if magic else {}
+        return b"".join(sent._rest(codes)) if codes else sent.rest
+
+    @cached_property
+    def stripped(self) -> Bundle:
+        """The same modules, all in the form of `stripped_source`."""
+        parts = tuple({path: stripped_source(text) for path, text in part.items()} for part in self.parts)
+        return Bundle(self.start, parts, self.always_run)
 
 
 def bundle(*, allow_changes: bool = False) -> Bundle:
@@ -233,7 +252,8 @@ def path_of(sources: Sources, module: str) -> str:
 
 
 def stripped_source(source: str) -> str:
-    """`source` without comments, docstrings and annotations of functions; line numbers do not change.
+    """`source` without comments, docstrings, annotations and type aliases; line numbers do not change. Annotated names,
+    which are the fields of classes, and aliases are None.
 
     The text is cut, not generated from the syntax tree: an older Python might not parse what a newer one generates.
     """
@@ -258,17 +278,34 @@ def _cuts(tree: ast.AST, starts: list[int], source: bytes) -> Iterator[tuple[int
             yield _span(node.body[0], starts)[0], _span(node.body[-1], starts)[1], b"pass"
             pending += node.orelse
             continue
+        if isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing"):
+            names = ", ".join(alias.name for alias in node.names if alias.name in RUNTIME_TYPING)
+            yield *_span(node, starts), f"from typing import {names}".encode() if names else b"pass"
+        if _is_type_alias(node):
+            yield *_span(node.value, starts), b"None"
+            continue
         pending += ast.iter_child_nodes(node)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield *_span(node, starts), b'""'
         elif isinstance(node, ast.arg) and node.annotation is not None:
             name_end = starts[node.lineno - 1] + node.col_offset + len(node.arg.encode())
             yield name_end, _span(node.annotation, starts)[1], b""
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value is not None:
-            yield _span(node.target, starts)[1], _span(node.annotation, starts)[1], b""
+        elif isinstance(node, ast.AnnAssign) and (isinstance(node.target, ast.Name) or node.value is not None):
+            instead = b":None" if isinstance(node.target, ast.Name) else b""
+            yield _span(node.target, starts)[1], _span(node.annotation, starts)[1], instead
         elif isinstance(node, ast.FunctionDef) and node.returns is not None:
             begin, end = _span(node.returns, starts)
             yield source.rindex(b"->", 0, begin), end, b""
+
+
+def _is_type_alias(node: ast.AST) -> TypeGuard[ast.Assign]:
+    """``Ids = tuple[int, int]``"""
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Subscript)
+        and isinstance(node.value.value, ast.Name)
+        and node.value.value.id in GENERICS
+    )
 
 
 def _span(node: ast.expr | ast.stmt, starts: list[int]) -> tuple[int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,11 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from nictop.probe.counters.targets import stable_fields
 from nictop.probe.inventory.collect import SourceReader, take_inventory
 from nictop.probe.inventory.links import reader as links_module
 from nictop.probe.records import Inventory, Line, Unreadable
+from nictop.wire.codec import decode as decode_line
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import unreadable_parts
+from tests.support.probe import PYTHONS, SentProbe, python_parameters, unreadable_parts
 
 CHILD = """
 import json
@@ -63,40 +64,23 @@ def test_no_large_module_is_imported() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def interpreter(version: str) -> str | None:
-    """An interpreter of that version that can be started; a shim in PATH may not work."""
-    for found in filter(None, (shutil.which(f"python{version}"), *pyenv_interpreters(version))):
-        done = subprocess.run(
-            [found, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, check=False
-        )
-        if done.returncode == 0:
-            return found
-    return None
-
-
-def pyenv_interpreters(version: str) -> list[str]:
-    """The interpreters of that version in pyenv, active or not."""
-    shim = shutil.which(f"python{version}")
-    root = Path(shim).parent.parent if shim and Path(shim).parent.name == "shims" else None
-    return sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python")) if root else []
-
-
-@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
-def test_other_interpreters_take_the_same_inventory(version: str) -> None:
-    """With the standard library only: only NetworkManager may be missing."""
-    other = interpreter(version)
-    if other is None:
-        pytest.skip(f"no python{version} that starts")
-    argv = [other, "-I", "-S", "-W", "error", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})" + CHILD]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    theirs, ours = decode(done.stdout), take_inventory("test")
-    bare = {"networkmanager": Unreadable("missing", "the Python library jeepney (D-Bus) is missing")}
-    assert theirs.unreadable in ({}, bare)
-    assert [(link.name, link.mtu, link.pci_address) for link in theirs.links] == [
-        (link.name, link.mtu, link.pci_address) for link in ours.links
-    ]
-    assert theirs.platform == ours.platform
+@pytest.mark.parametrize("python", python_parameters(PYTHONS))
+def test_every_python_takes_the_same_inventory(python: str, namespace: Namespace, tmp_path: Path) -> None:
+    """In a namespace in which nothing changes, field by field."""
+    namespace.disable_ipv6()
+    namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
+    namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "v0"])
+    taken = {}
+    for name in (python, sys.executable):
+        folder = tmp_path / os.path.basename(name)
+        folder.mkdir()
+        with SentProbe(name, folder, "--once", "--interval", "0.1", namespace=namespace) as probe:
+            received = [decode_line(raw).inventory for raw in probe.raw_lines()]
+        (inventory,) = (one for one in received if one is not None)
+        parts = (inventory.links, inventory.pci, inventory.platform, inventory.settings, inventory.unreadable)
+        taken[name] = json.loads(json.dumps(parts, default=stable_fields))
+    assert {link["name"] for link in taken[python][0]} == {"lo", "v0", "v1"}
+    assert taken[python] == taken[sys.executable]
 
 
 def test_the_inventory_inside_a_namespace(namespace: Namespace) -> None:

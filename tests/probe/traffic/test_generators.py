@@ -32,7 +32,7 @@ from nictop.wire.ssh.bundle import bundle
 from tests.support import namespaces
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
-from tests.support.probe import TEST_TIMEOUT, Probe, interpreters, is_alive, wait_until
+from tests.support.probe import PYTHONS, TEST_TIMEOUT, Probe, SentProbe, is_alive, python_parameters, wait_until
 from tests.support.traffic import (
     IPV4,
     IPV6,
@@ -49,7 +49,6 @@ from tests.support.traffic import (
 )
 
 NO_NAMESPACES = namespaces.why_no_namespaces()
-PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
 GENERATORS = [
     pytest.param("iperf3", marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")),
     "builtin",
@@ -403,30 +402,9 @@ def test_built_in_server_closes_foreign_connections(wire: VethPair, probe_pair: 
             one.close()
 
 
-class BundledProbe(Probe):
-    """A probe whose sources came over stdin, as on a remote host."""
-
-    def __init__(self, python: str, directory: Path) -> None:
-        packed = bundle()
-        (directory / "python3").symlink_to(python)
-        command = RemoteCommand(["--interval", "60"], len(packed.start), len(packed.frames))
-        self.process = subprocess.Popen(
-            ["/bin/sh", "-c", command.line()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"PATH": f"{directory}:/usr/bin:/bin"},
-        )
-        self._buffer = b""
-        self.send(packed.first + packed.rest)
-        for line in self.raw_lines():
-            if b" ready " in line:
-                break
-
-
-@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+@pytest.mark.parametrize("python", python_parameters(PYTHONS))
 def test_every_python_runs_traffic_from_memory(python: str, tmp_path: Path) -> None:
-    with BundledProbe(python, tmp_path) as probe:
+    with SentProbe(python, tmp_path, "--interval", "60") as probe:
         probe.send({"traffic": {"id": "c", "action": "check"}})
         tools = next_line(probe, "tools", "failed").tools
         assert tools is not None and tools.congestion_controls

@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,10 @@ from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, Stage
 from nictop.traffic.run.run import Run
-from tests.traffic.pair import WIRE, Pair, add_veth, missing_requirement, pair
+from nictop.wire.ssh.source import SshSource
+from tests.support.probe import PYTHONS, interpreters
+from tests.support.sshd import skip_without_sshd
+from tests.traffic.pair import WIRE, Pair, add_veth, followed, missing_requirement, namespaces, pair, ssh_servers
 from tests.traffic.real_runs import check_goodput, complete_run
 
 REASON = missing_requirement()
@@ -99,6 +103,23 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
         assert result.notes[-1] == f"stopped after {result.stopped:.1f} of 60 s"
         assert result.why_not_ranked[0] == f"stopped after {result.stopped:.1f} of 60 s"
         assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+
+
+@pytest.mark.parametrize("options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP | {"generator": "builtin"}])
+async def test_run_between_the_oldest_and_the_newest_python(options: dict[str, Any], tmp_path: Path) -> None:
+    """Each end behind a real sshd, the oldest as client and as server."""
+    skip_without_sshd()
+    found = interpreters(PYTHONS) or [sys.executable]
+    oldest, newest = found[0], found[-1]
+    with namespaces() as (client, server), ssh_servers(tmp_path, client, server, RATE) as servers:
+        for ends in ({"a": oldest, "b": newest}, {"a": newest, "b": oldest}):
+            for name, python in ends.items():
+                servers[name].set_python(python)
+            sources = [SshSource(sshd.target(label=name), 0.2) for name, sshd in servers.items()]
+            async with followed(client, server, sources) as both:
+                result, _ = await complete_run(both, **options)
+                assert result.failure is None and both.generators() == []
+                check_goodput(result, 20e6 if "protocol" in options else LINK_BITS_PER_SECOND)
 
 
 async def test_run_stopped_before_the_first_byte_has_no_result() -> None:

@@ -6,11 +6,13 @@ import ast
 import io
 import marshal
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import tokenize
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 
@@ -20,9 +22,11 @@ from hypothesis import strategies as st
 
 from nictop.probe.protocol.byte_code import ByteCode, store_byte_code
 from nictop.wire.codec import decode
+from nictop.wire.errors import PermanentError
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import (
     BYTECODE_MAGIC,
+    GENERICS,
     Bundle,
     bundle,
     imported_names,
@@ -31,9 +35,7 @@ from nictop.wire.ssh.bundle import (
     stripped_source,
 )
 from tests.support.namespaces import ROOT
-from tests.support.probe import interpreters
-
-PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
+from tests.support.probe import PYTHONS, python_parameters
 
 
 def unpacked(packed: bytes) -> dict[str, str]:
@@ -111,8 +113,15 @@ def test_the_bundle_has_all_modules_of_the_probe_and_no_others() -> None:
 
 
 def without_docstrings(tree: ast.AST) -> str:
-    """The syntax tree without docstrings, annotations of functions and attributes, and code for type checkers."""
+    """The syntax tree without docstrings, annotations, type aliases, and what is imported for them."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(value=None)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
+            if isinstance(node.value.value, ast.Name) and node.value.value.id in GENERICS:
+                node.value = ast.Constant(value=None)
+        if isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing"):
+            node.names = [alias for alias in node.names if alias.name in ("NamedTuple", "TypeVar")]
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = [ast.Pass()]
         if isinstance(node, ast.arg):
@@ -131,7 +140,7 @@ def without_docstrings(tree: ast.AST) -> str:
 def plain_assignment(node: object) -> object:
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value is not None:
         return ast.Assign(targets=[node.target], value=node.value)
-    return node
+    return ast.Pass() if isinstance(node, ast.ImportFrom) and not node.names else node
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").rglob("*.py")), ids=lambda path: path.name)
@@ -140,7 +149,7 @@ def test_stripping_does_not_change_the_program(path: Path) -> None:
     source = path.read_text()
     cut = stripped_source(source)
     assert cut.count("\n") == source.count("\n")
-    trees = ast.parse(cut, feature_version=(3, 9)), ast.parse(source)
+    trees = ast.parse(cut, feature_version=(3, 7)), ast.parse(source)
     less, all_lines = ({node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)} for tree in trees)
     assert less <= all_lines
     assert without_docstrings(trees[0]) == without_docstrings(trees[1])
@@ -159,6 +168,9 @@ def test_any_docstrings_and_comments_are_stripped(name: str, docstring: str, com
         # {comment}
         def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {docstring!r}) -> "x":
             {docstring!r}
+            from typing import Literal, NamedTuple
+            Alias = dict[str, list[int]]
+            {name}: list[int]
             self.{name}: list[int] = [1,
                 2]
             return {name}, {docstring!r}, "->", lambda: 1
@@ -200,7 +212,7 @@ atexit.register(tell)
 """
 
 
-@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+@pytest.mark.parametrize("python", python_parameters(PYTHONS))
 def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -> None:
     """Hello, counters and a complete inventory; no file is written."""
     packed = bundle()
@@ -208,9 +220,8 @@ def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -
     home = tmp_path / "home"
     home.mkdir()
     wanted = command(packed, "--once")
-    done = run(
-        wanted.line(), packed.first + packed.rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home)
-    )
+    rest = packed.rest_for(os.path.basename(python).removeprefix("python"), "")
+    done = run(wanted.line(), packed.first + rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home))
     answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[0].startswith("3."), done
     lines = [decode(line) for line in answer[2].splitlines()]
@@ -246,13 +257,14 @@ def test_same_python_compiles_only_the_first_frame() -> None:
 
 def test_byte_code_is_not_sent_to_another_python() -> None:
     packed = bundle()
-    assert packed.rest_for("3.11.2", "") == packed.rest_for("3.99.0", "00000000") == packed.rest
+    assert packed.rest_for("3.9.1", "") == packed.rest_for("3.99.0", "00000000") == packed.rest
+    assert packed.rest_for("3.8.10", "00000001") == packed.stripped.rest != packed.rest
     version = ".".join(map(str, sys.version_info[:3]))
     assert packed.rest_for(version, "00000000") == packed.rest, "a Python of that name, but not of that byte code"
     assert packed.rest_for(version, BYTECODE_MAGIC) == packed.compiled != packed.rest
 
 
-@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+@pytest.mark.parametrize("python", python_parameters(PYTHONS))
 def test_byte_code_made_by_another_local_python(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is the same there: hello, counters and an inventory."""
     script = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
@@ -301,10 +313,7 @@ def test_the_running_probe_decompresses_only_what_it_needs() -> None:
     """The records, the inventory and its libraries stay compressed in the long-running process."""
     packed = bundle()
     wanted = command(packed, "--once")
-    start = zlib.compress(
-        LOADED_MODULES_SCRIPT.encode()
-        + zlib.decompress(packed.start).replace(b"from __future__ import annotations", b"")
-    )
+    start = zlib.compress(LOADED_MODULES_SCRIPT.encode() + zlib.decompress(packed.start))
     changed = RemoteCommand(wanted.arguments, len(start), len(packed.frames))
     done = run(changed.line(), start + b"".join(packed.frames), PATH=os.environ["PATH"])
     modules, isolated = ast.literal_eval(done.stderr.decode())
@@ -326,31 +335,98 @@ def test_incomplete_sources_end_the_remote_python(length: int) -> None:
     assert done.returncode in (0, 1)  # zlib complains when not even the start is whole
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8"])
-def test_python_too_old(version: str, tmp_path: Path) -> None:
-    found = interpreters([f"python{version}"])
-    if not found:
-        pytest.skip(f"no Python {version} here")
-    (tmp_path / "python3").symlink_to(found[0])
-    for tool in ("sh", "test"):
-        (tmp_path / tool).symlink_to(f"/bin/{tool}" if os.path.exists(f"/bin/{tool}") else f"/usr/bin/{tool}")
-    wanted = command(bundle())
-    done = run(wanted.line(), bundle().first, PATH=str(tmp_path))
-    with pytest.raises(Exception, match=rf"Python {version}\.\d+ on the host is too old") as caught:
-        wanted.parse_answer(done.stdout)
-    assert "install" in caught.value.hint  # type: ignore[attr-defined]
-    (tmp_path / "python3.13").symlink_to(sys.executable)  # a newer one that is also installed is used
-    done = run(wanted.line(), b"", PATH=str(tmp_path))
-    answer = wanted.parse_answer(done.stdout)
-    assert answer is not None and answer[0] == "{}.{}.{}".format(*sys.version_info[:3])
+def fake_python2(folder: Path, name: str) -> None:
+    """It knows no -I, and writes its version to stderr."""
+    install(folder, name, 'test "$*" = -V || exit 2; echo "Python 2.7.5" >&2')
 
 
-def test_no_python(tmp_path: Path) -> None:
-    (tmp_path / "sh").symlink_to("/bin/sh")
+def fake_python35(folder: Path, name: str) -> None:
+    """What Python 3.5 does with the code of the command line."""
+    install(folder, name, 'shift 4; export NICTOP_FOUND=3.5.3; exec sh -c "$1" sh "$@"')
+
+
+def install(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path) -> Path:
+    """A directory for PATH in which there is no Python."""
+    for tool in ("sh", "env"):
+        found = shutil.which(tool)
+        assert found is not None
+        (tmp_path / tool).symlink_to(found)
+    return tmp_path
+
+
+def refusal(path: Path) -> PermanentError:
     wanted = command(bundle())
-    done = run(wanted.line(), b"", PATH=str(tmp_path))
-    with pytest.raises(Exception, match="python3 not found on the host"):
+    done = run(wanted.line(), bundle().first, PATH=str(path))
+    with pytest.raises(PermanentError) as caught:
         wanted.parse_answer(done.stdout)
+    return caught.value
+
+
+def answer(path: Path) -> tuple[str, str, bytes] | None:
+    wanted = command(bundle())
+    return wanted.parse_answer(run(wanted.line(), b"", PATH=str(path)).stdout)
+
+
+OWN_VERSION = "{}.{}.{}".format(*sys.version_info[:3])
+
+
+@pytest.mark.skipif(os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found")
+@pytest.mark.parametrize(
+    ("make", "name", "version"),
+    [(fake_python2, "python", "2.7.5"), (fake_python2, "python2", "2.7.5"), (fake_python35, "python3", "3.5.3")],
+)
+def test_python_too_old(make: Callable[[Path, str], None], name: str, version: str, bare_path: Path) -> None:
+    make(bare_path, name)
+    error = refusal(bare_path)
+    assert error.message == f"Python {version} on the host is too old: nictop needs Python 3.6 or newer there"
+    (bare_path / "python3.13").symlink_to(sys.executable)  # a newer one that is also installed is used
+    found = answer(bare_path)
+    assert found is not None and found[0] == OWN_VERSION
+
+
+@pytest.mark.skipif(os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found")
+@pytest.mark.parametrize(
+    ("tool", "commands"),
+    [
+        ("dnf", "`dnf install python3`"),
+        ("yum", "`yum install python3`"),
+        ("apt", "`apt install python3`"),
+        ("zypper", "`zypper install python3`"),
+        ("apk", "`apk add python3`"),
+        ("", "`dnf install python3`, `yum install python3`, `apt install python3`, `zypper install python3`, "
+        "`apk add python3`"),
+    ],
+)
+def test_no_python(tool: str, commands: str, bare_path: Path) -> None:
+    """The hint is the command of the package manager of the host."""
+    if tool:
+        install(bare_path, tool, "exit 1")
+    error = refusal(bare_path)
+    assert error.message == "python3 not found on the host: nictop needs Python 3.6 or newer there"
+    assert error.hint == f"install it there: {commands}"
+
+
+@pytest.mark.parametrize("name", ["python3", "python3.6", "python3.20", "python"])
+def test_python_is_found_under_every_name(name: str, bare_path: Path) -> None:
+    (bare_path / name).symlink_to(sys.executable)
+    found = answer(bare_path)
+    assert found is not None and found[0] == OWN_VERSION
+
+
+@pytest.mark.skipif(os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found")
+def test_the_newest_python_is_used_when_python3_is_too_old(bare_path: Path) -> None:
+    fake_python35(bare_path, "python3")
+    for name, result in (("python3.6", "old"), ("python3.12", "new"), ("python", "other")):
+        install(bare_path, name, f'test "$5" || exit 0; echo "$8-$7 ready {result}"')
+    wanted = command(bundle())
+    done = run(wanted.line(), b"", PATH=str(bare_path))
+    assert wanted.parse_answer(done.stdout) == ("new", "", b"")
 
 
 def test_an_echo_of_the_command_is_not_an_answer() -> None:

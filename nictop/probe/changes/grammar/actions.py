@@ -188,12 +188,14 @@ def parse_write(words: list[str], undoing: bool) -> Operation:
         raise ValueError("write: path and text needed")
     path, text = words
     run = ("write", path, text)
-    if match := AFFINITY_PATH.fullmatch(path):
+    match = AFFINITY_PATH.fullmatch(path)
+    if match:
         if not CPU_LIST.fullmatch(text):
             raise ValueError(f"{text!r} is not a CPU list")
         number = int(match[1])
         return Operation("affinity", run, f"irq {number}", (("smp_affinity_list", text),), number=number)
-    if match := STEERING_PATH.fullmatch(path):
+    match = STEERING_PATH.fullmatch(path)
+    if match:
         name, queue_file = link_name(match[1]), match[2]
         if queue_file.endswith("rps_flow_cnt"):
             text = integer(text, MAX_FLOW_ENTRIES, "rps_flow_cnt")
@@ -206,7 +208,8 @@ def parse_write(words: list[str], undoing: bool) -> Operation:
         name = link_name(link[1]) if link else ""
         subject = name or (function[1] if function else "")
         return Operation("virtual functions", ("write", path, text), subject, (("sriov_numvfs", text),), name)
-    if match := SYSCTL_PATH.fullmatch(path):
+    match = SYSCTL_PATH.fullmatch(path)
+    if match:
         text = integer(text, MAX_FLOW_ENTRIES if match[1] == "rps_sock_flow_entries" else 0x7FFFFFFF, match[1])
         return Operation("sysctl", ("write", path, text), f"net.core.{match[1]}", ((match[1], text),))
     raise ValueError("nictop does not write this file")

@@ -113,7 +113,8 @@ def read_properties(uuid: str, names: Sequence[str]) -> str:
             done = subprocess.run(
                 [nmcli, "-e", "no", "-g", name, "con", "show", "uuid", uuid],
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env=program_environment(),
                 timeout=DESCRIBE_TIMEOUT,
                 check=False,

@@ -140,7 +140,13 @@ def run_command(words: list[str], stdin_data: bytes = b"") -> bytes:
             file.write(stdin_data)
             file.seek(0)
             done = subprocess.run(
-                argv, stdin=file, capture_output=True, env=program_environment(), timeout=IP_TIMEOUT, check=False
+                argv,
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=program_environment(),
+                timeout=IP_TIMEOUT,
+                check=False,
             )
     except ValueError as error:
         raise OSError(str(error)) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from nictop.probe.counters.changed_counts import changed_span, with_counts
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.cpu_columns import parse_count, parse_cpu_header
 
 TYPE_CHECKING = False
@@ -154,6 +155,7 @@ class InterruptTable:
         """Read the whole file into the buffer, a page at a time (seq_file); the number of bytes."""
         if self._descriptor < 0:
             self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
         filled = 0
         while True:
             if filled == len(self._buffer):
@@ -161,7 +163,7 @@ class InterruptTable:
                     raise ValueError(f"more than {MAX_TABLE_BYTES} bytes")
                 self._buffer.extend(bytes(filled))
             with memoryview(self._buffer) as view, view[filled:] as free:
-                count = os.preadv(self._descriptor, [free], filled)
+                count = os.readv(self._descriptor, [free])
             if count == 0:
                 return filled
             filled += count
@@ -186,7 +188,7 @@ def parse_line(text: bytes, cpus: tuple[int, ...]) -> tuple[InterruptLine, tuple
     words = parts[: len(cpus)]
     if len(words) != len(cpus):
         raise ValueError(f"{len(words)} counts for {len(cpus)} CPUs: {text[:80]!r}")
-    counts = {cpu: number for cpu, word in zip(cpus, words) if word != b"0" and (number := parse_count(word))}
+    counts = {cpu: number for cpu, word in zip(cpus, words) if word != b"0" for number in [parse_count(word)] if number}
     description = parts[len(cpus)] if len(parts) > len(cpus) else b""
     folded = " ".join(description.decode("utf-8", "replace").split())
     first = len(label) + 1
@@ -196,4 +198,4 @@ def parse_line(text: bytes, cpus: tuple[int, ...]) -> tuple[InterruptLine, tuple
 
 def is_number(label: str) -> bool:
     """Whether a label is an IRQ number; other lines have names."""
-    return label.isascii() and label.isdigit()
+    return is_ascii(label) and label.isdigit()

@@ -51,10 +51,10 @@ def parse_udev_rules(text: str, file: str) -> list[ConfigurationEntry]:
 def parse_words(rule: str) -> list[Word]:
     """The rule's words, up to the first malformed one."""
     words = []
-    position = 0
-    while match := RULE_WORD.match(rule, position):
+    match = RULE_WORD.match(rule)
+    while match:
         words.append(Word(match[1], match[2] or "", match[3], match[4].replace('\\"', '"')))
-        position = match.end()
+        match = RULE_WORD.match(rule, match.end())
     return words
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nictop.probe.inventory.links.messages import BOND_MODES, IFLA_BOND_MODE, hardware_address, number
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.if_link import IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.kernel.rtnetlink import IFINFOMSG
@@ -143,7 +144,7 @@ def _lacp_end(lines: Mapping[str, str], end: str, key: str) -> LacpEnd | None:
 
 
 def _decimal(value: str | None) -> int | None:
-    return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 20 else None
+    return int(value) if value is not None and is_ascii(value) and value.isdecimal() and len(value) < 20 else None
 
 
 def parse_proc_bonding(lines: Iterable[str]) -> dict[str, dict[str, str]]:

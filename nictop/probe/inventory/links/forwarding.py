@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable
 
 from nictop.probe.inventory.links.messages import number
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import HEADER, NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, iter_attributes
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH
 from nictop.probe.kernel.sysfs import unreadable_from_error
@@ -116,7 +117,7 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
     permanent = bool(state & NUD_PERMANENT)
     return ForwardingEntry(
         ifindex=ifindex,
-        address=address.hex(":"),
+        address=colon_hex(address),
         self_entry=bool(flags & NTF_SELF),
         master=number(found, NDA_MASTER) or None,
         permanent=permanent,

@@ -11,6 +11,7 @@ from typing import Literal, Optional
 
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel import rtnetlink as rt
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import iter_attributes, text, unsigned
 from nictop.probe.records import LINK_COUNTERS, BridgePort, Link, Unreadable, VirtualFunction
 
@@ -56,6 +57,11 @@ DETAILS: Mapping[str, Details] = {
     "vrf": (("vrf_table", IFLA_VRF_TABLE, None),),
 }
 """Kind of link → (key in `Link.details`, attribute in IFLA_INFO_DATA, names of its values or None for a number)."""
+PROTOCOL_DETAILS = {
+    "vlan": ("vlan_protocol", IFLA_VLAN_PROTOCOL),
+    "bridge": ("bridge_vlan_protocol", IFLA_BR_VLAN_PROTOCOL),
+}
+"""Kind of link → (key, attribute in network byte order)."""
 FLAG_DETAILS = {"tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"}
 """Keys whose value is true or false."""
 
@@ -83,7 +89,7 @@ def number(attributes: Attributes, kind: int) -> int | None:
 
 def hardware_address(value: bytes | None) -> str | None:
     """``52:54:00:00:aa:01``; None for no bytes."""
-    return value.hex(":") if value else None
+    return colon_hex(value) if value else None
 
 
 def parse_link(payload: bytes) -> Link | None:
@@ -169,10 +175,10 @@ def parse_details(kind: str | None, value: bytes) -> dict[str, int | str | bool]
             details[key] = setting != 0
         else:
             details[key] = setting if names is None else names.get(setting, f"unknown {setting}")
-    if kind == "vlan" and (protocol := int.from_bytes(found.get(IFLA_VLAN_PROTOCOL, b""), "big")):
-        details["vlan_protocol"] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
-    if kind == "bridge" and (protocol := int.from_bytes(found.get(IFLA_BR_VLAN_PROTOCOL, b""), "big")):
-        details["bridge_vlan_protocol"] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
+    key, attribute = PROTOCOL_DETAILS.get(kind or "", ("", -1))
+    protocol = int.from_bytes(found.get(attribute, b""), "big")
+    if protocol:
+        details[key] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
     if kind == "vxlan" and len(found.get(IFLA_VXLAN_PORT, b"")) == 2:
         details["vxlan_port"] = int.from_bytes(found[IFLA_VXLAN_PORT], "big")
     return details

@@ -65,7 +65,8 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
     with netlink:
         query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
         payloads = dump(netlink, RTM_GETLINK, query, "links", failed)
-        found = [with_bond(link, payload) for payload in payloads if (link := parse_link(payload)) is not None]
+        parsed = ((parse_link(payload), payload) for payload in payloads)
+        found = [with_bond(link, payload) for link, payload in parsed if link is not None]
         addresses = read_addresses(netlink, failed)
         routes, narrow = read_routes(netlink, addresses, failed)
     links = {link.ifindex: link for link in found}
@@ -134,7 +135,8 @@ def read_routes(
                     known = found.setdefault(ifindex, [])
                     if route.table == table and route not in known:
                         known.append(route)
-                if (destination := parse_destination(payload)) is not None and destination[1]:
+                destination = parse_destination(payload)
+                if destination is not None and destination[1]:
                     narrow[NarrowRoute(*destination)] = None
     return found, list(narrow)
 

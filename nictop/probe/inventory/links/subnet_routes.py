@@ -68,11 +68,8 @@ class Lookup:
 def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = ()) -> tuple[Link, ...]:
     """The links; those that share a subnet, or of which a route in `narrow` is for a part, have the routes to a peer
     there. Never raises OSError."""
-    wanted = [
-        Lookup(subnet.family, peer, subnet.members)
-        for subnet in shared_subnets(links)
-        if (peer := peer_in(subnet, links)) is not None
-    ]
+    peers = ((subnet, peer_in(subnet, links)) for subnet in shared_subnets(links))
+    wanted = [Lookup(subnet.family, peer, subnet.members) for subnet, peer in peers if peer is not None]
     wanted += narrower_lookups(links, narrow)
     if not wanted:
         return links

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nictop.probe.inventory.links.routes import RTMSG, is_policy_rule
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.rtnetlink import RTM_GETRULE
@@ -95,7 +96,7 @@ def parse_protocol(text: str, protocol: str, wanted: tuple[str, ...]) -> dict[st
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith(protocol)]
     if len(lines) != 2 or len(lines[0]) != len(lines[1]):
         return {}
-    return {name: int(value) for name, value in zip(*lines) if name in wanted and value.isascii() and value.isdecimal()}
+    return {name: int(value) for name, value in zip(*lines) if name in wanted and is_ascii(value) and value.isdecimal()}
 
 
 def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int]:

@@ -87,7 +87,8 @@ def parse_pci_ids(lines: Iterable[str], wanted: set[Ids]) -> dict[Ids, Names]:
     for line in lines:
         start = line[:1]
         if start == "\t":
-            if devices and line[1:2] != "\t" and (found := devices.pop(line[1:5].lower(), None)):
+            found = devices.pop(line[1:5].lower(), None) if devices and line[1:2] != "\t" else None
+            if found:
                 names[found] = (vendor, line[5:].strip() or None)
                 if not devices and not vendors:
                     break

@@ -101,9 +101,11 @@ def receive_stream(task: StreamTask, slot: memoryview, start: float) -> None:
     receive = task.connection.recv_into
     buffer = bytearray(min(task.length, MAX_READ_BYTES))
     received = 0
-    while count := receive(buffer):
+    count = receive(buffer)
+    while count:
         received += count
         slot[BYTES] = received
+        count = receive(buffer)
     slot[FINISHED] = int(time.monotonic() * 1e9)
 
 
@@ -113,7 +115,10 @@ def send_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
     batch = _batch_size(task)
     buffer = bytearray(length * batch)
     packets, end, due = 0, start + task.seconds, start
-    while (now := clock()) < end:
+    while True:
+        now = clock()
+        if now >= end:
+            break
         if task.bitrate:
             if now < due:
                 time.sleep(due - now)

@@ -12,6 +12,8 @@ import socket
 import struct
 import time
 
+from nictop.probe.kernel.backports import colon_hex
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +67,7 @@ def parse_arp_reply(packet: bytes, address: str) -> str | None:
         return None
     hardware, protocol, _, _, operation, mac, sender, _, _ = ARP.unpack_from(packet)
     is_reply = (hardware, protocol, operation) == (ARPHRD_ETHER, 0x0800, ARP_REPLY)
-    return mac.hex(":") if is_reply and sender == socket.inet_aton(address) else None
+    return colon_hex(mac) if is_reply and sender == socket.inet_aton(address) else None
 
 
 def neighbour_solicitation(mac: bytes, address: str) -> bytes:
@@ -85,7 +87,7 @@ def parse_advertisement(message: bytes, address: str) -> str | None:
     while offset + 2 <= len(message) and message[offset + 1]:
         option, length = message[offset], 8 * message[offset + 1]
         if option == ND_TARGET_LLADDR and offset + 8 <= len(message):
-            return message[offset + 2 : offset + 8].hex(":")
+            return colon_hex(message[offset + 2 : offset + 8])
         offset += length
     return None
 
@@ -129,8 +131,9 @@ def _collect(
     for _ in range(REQUESTS):
         send()
         end = time.monotonic() + REQUEST_INTERVAL
-        while (left := end - time.monotonic()) > 0 and replies < MAX_REPLIES and len(found) < MAX_MACS:
-            if not poll.poll(left * 1000):
+        while replies < MAX_REPLIES and len(found) < MAX_MACS:
+            left = end - time.monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
                 break
             replies += 1
             mac = parse(connection.recv(2048, socket.MSG_DONTWAIT))

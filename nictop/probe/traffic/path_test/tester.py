@@ -141,8 +141,10 @@ def _measure(echo: Echo, count: int) -> PathReplies:
     for _ in range(FIRST_COUNT):
         echo.send(size)
         end = time.monotonic() + FIRST_INTERVAL
-        while not answered and (left := end - time.monotonic()) > 0:
+        left = FIRST_INTERVAL
+        while not answered and left > 0:
             answered = bool(echo.receive(left))
+            left = end - time.monotonic()
         if answered:
             break
     if not answered:
@@ -159,15 +161,19 @@ def _measure(echo: Echo, count: int) -> PathReplies:
             sent[sequence] = now
         _receive_until(echo, begin + (number + 1) * ECHO_INTERVAL, sent, rtts)
     end = time.monotonic() + ANSWER_TIMEOUT
-    while len(rtts) < len(sent) and (left := end - time.monotonic()) > 0:
+    left = ANSWER_TIMEOUT
+    while len(rtts) < len(sent) and left > 0:
         _take(echo.receive(left), sent, rtts)
+        left = end - time.monotonic()
     in_order = tuple(rtts[sequence] for sequence in sent if sequence in rtts)
     return PathReplies(echo.protocol, echo.method, len(sent), in_order, tuple(echo.errors), echo.error)
 
 
 def _receive_until(echo: Echo, end: float, sent: dict[int, float], rtts: dict[int, float]) -> None:
-    while (left := end - time.monotonic()) > 0:
+    left = end - time.monotonic()
+    while left > 0:
         _take(echo.receive(left), sent, rtts)
+        left = end - time.monotonic()
 
 
 def _take(answers: list[tuple[int, float]], sent: dict[int, float], rtts: dict[int, float]) -> None:
@@ -203,9 +209,11 @@ def _search(echo: Echo, measured: PathReplies, limit: int, guesses: list[int], d
             if sequence is None:
                 break  # EMSGSIZE: the route has a smaller MTU than its NIC
             sizes[sequence] = size
-            end = time.monotonic() + (COPY_INTERVAL if copy < copies - 1 else wait)
-            while answered < size and not is_reported(size) and (left := end - time.monotonic()) > 0:
+            left = COPY_INTERVAL if copy < copies - 1 else wait
+            end = time.monotonic() + left
+            while answered < size and not is_reported(size) and left > 0:
                 answered = max([answered, *(sizes.get(number, 0) for number, _ in echo.receive(left))])
+                left = end - time.monotonic()
             if answered >= size or is_reported(size):
                 break
         if answered >= size or not is_reported(size):
