@@ -47,10 +47,11 @@ report-pictures: $(VENV)/.dev
 			--screenshot=screenshots/report-$${tone#*:}.png file://$$folder/report.html || exit 1; \
 	done
 
-# Tools that the tests use: ip, ethtool, lspci, iperf3, Chromium, and in containers NetworkManager, dbus, sshd,
-# Prometheus. Installed when run as root with apt; otherwise those tests are skipped with the reason.
+# Tools that the tests use: ip, ethtool, lspci, iperf3, login shells, Chromium, and in containers NetworkManager, dbus, sshd,
+# Prometheus. Installed when run as root with apt; otherwise those tests are skipped with the reason. Python 3.7 with Maven.
 system:
 	@.ci/system-packages
+	@.ci/old-pythons $(VENV)/pythons
 
 $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)

@@ -21,6 +21,7 @@ from nictop.probe import light_dataclasses
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
 from nictop.probe.inventory.scheduler import InventoryScheduler
+from nictop.probe.kernel.backports import freeze
 from nictop.probe.protocol.arguments import USAGE, ProbeOptions, parse_options
 from nictop.probe.protocol.hello import encode_line, hello
 from nictop.probe.protocol.output import LineWriter
@@ -116,8 +117,7 @@ class Probe:
         self._counters.find_physical_functions()
         self._inventories.request("start", time.monotonic(), at_once=True)
         gc.collect()
-        if sys.version_info >= (3, 7):
-            gc.freeze()  # the present objects stay: spare later collections, and copying after fork
+        freeze()  # the present objects stay: spare later collections, and copying after fork
 
     def _run_once(self) -> None:
         now = time.monotonic()

@@ -42,6 +42,9 @@ NEWER_ARGUMENTS = {
 }
 """Function or method → keyword arguments that Python 3.6 does not have."""
 
+COMPUTED_NAMES = frozenset(("prctl", "sha256"))
+"""Of a library that is opened, and of a module that is imported by a computed name."""
+
 Names = Mapping[str, frozenset[str]]
 """Module → its names in Python 3.6; "": attributes of all built-in types and of the classes of these modules."""
 
@@ -72,7 +75,7 @@ def test_the_syntax_is_that_of_python_3_6(path: str) -> None:
             assert node.annotation is None
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("nictop/")])
 def test_every_name_is_one_of_python_3_6(path: str) -> None:
     assert list(newer_names(ast.parse(sent_modules()[path]), names_of_python_3_6(), own_names())) == []
 
@@ -141,7 +144,7 @@ def newer_names(tree: ast.Module, known: Names, own: frozenset[str]) -> Iterator
             module = modules.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
             if module.partition(".")[0] in ("nictop", "jeepney"):
                 continue
-            if node.attr not in known.get(module, known[""]) and (module or node.attr not in own):
+            if node.attr not in (known.get(module, frozenset()) if module else known[""] | own):
                 yield f"{node.lineno}: {module}.{node.attr}"
         elif isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -175,7 +178,7 @@ def own_names() -> frozenset[str]:
                 found.add(node.id)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 found.add(node.attr)
-    return frozenset(found)
+    return frozenset(found) | COMPUTED_NAMES
 
 
 @lru_cache
@@ -191,8 +194,12 @@ for module in [builtins] + [sys.modules[name] for name in sys.argv[1:]]:
     for value in vars(module).values():
         if isinstance(value, type):
             members.update(dir(value))
-for value in (open(sys.executable, "rb"), sys.stdout, print, lambda: 0, (one for one in ()), sys._getframe()):
+import os, resource, subprocess
+process = subprocess.Popen(["true"])
+for value in (open(sys.executable, "rb"), sys.stdout, print, lambda: 0, (one for one in ()), sys._getframe(), os.path,
+              process, resource.getrusage(resource.RUSAGE_SELF)):
     members.update(dir(value))
+process.wait()
 found[""] = sorted(members)
 json.dump(found, sys.stdout)
 """
@@ -221,8 +228,10 @@ def test_the_table_of_names_is_that_of_a_real_python_3_6() -> None:
     real = {module: frozenset(names) for module, names in json.loads(done.stdout).items()}
     real["dataclasses"] = frozenset(("dataclass", "field", "replace"))
     assert set(real) == set(names_of_python_3_6())
-    for path, text in sent_modules().items():
-        assert list(newer_names(ast.parse(text), real, own_names())) == [], path
+    own = {path: text for path, text in sent_modules().items() if path.startswith("nictop/")}
+    assert {path: list(newer_names(ast.parse(text), real, own_names())) for path, text in own.items()} == {
+        path: [] for path in own
+    }
 
 
 # ------------------------------------------------------------------------------------------- the interpreters

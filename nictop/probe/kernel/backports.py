@@ -1,14 +1,19 @@
-"""What Python 3.6, the oldest that runs the probe, does not have. Pure.
+"""What Python 3.6, the oldest that runs the probe, does not have.
 
 Each function names what newer Pythons have instead; `tests/probe/test_old_pythons.py` finds uses of that.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 
 CLOCK_BOOTTIME = 7
 """time.CLOCK_BOOTTIME (Python 3.7); linux/time.h."""
+
+
+freeze = getattr(gc, "freeze", gc.collect)
+"""gc.freeze (Python 3.7)."""
 
 
 def is_ascii(text: str) -> bool:

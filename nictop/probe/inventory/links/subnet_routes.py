@@ -134,7 +134,7 @@ def subnet_members(links: Iterable[Link]) -> Iterator[tuple[str, int, int, int, 
             for address in link.addresses:
                 span = subnet_span(address.family, address.address, address.prefix_length)
                 if address.scope == "global" and span is not None:
-                    yield address.family, *span, link.ifindex, address.address
+                    yield (address.family, *span, link.ifindex, address.address)
 
 
 def shared_subnets(links: Iterable[Link]) -> list[LinkSubnet]:
