@@ -31,7 +31,6 @@ from nictop.probe.protocol.schedule import Schedule
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import TEST_TIMEOUT as WAIT
 from tests.support.probe import (
     PYTHONS,
     Probe,
@@ -41,8 +40,7 @@ from tests.support.probe import (
     unreadable_parts,
     wait_until,
 )
-
-
+from tests.support.probe import TEST_TIMEOUT as WAIT
 
 # ------------------------------------------------------------------------------------------- pure parts
 

@@ -138,7 +138,9 @@ def newer_names(tree: ast.Module, known: Names, own: frozenset[str]) -> Iterator
             if node.module.partition(".")[0] in ("nictop", "jeepney"):
                 continue
             names = known.get(node.module, frozenset())
-            yield from (f"{node.lineno}: {node.module}.{one.name}" for one in node.names if one.name not in names | {"*"})
+            yield from (
+                f"{node.lineno}: {node.module}.{one.name}" for one in node.names if one.name not in names | {"*"}
+            )
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             module = modules.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""

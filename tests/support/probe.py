@@ -137,8 +137,8 @@ def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pau
 
 
 class SentProbe(Probe):
-    """A probe whose modules are sent over stdin, as to a remote host; its command is run by sh. `folder`: empty, for the
-    link that makes `python` its python3."""
+    """A probe whose modules are sent over stdin, as to a remote host; its command is run by sh. `folder`: for the link
+    that makes `python` its python3."""
 
     def __init__(self, python: str, folder: Path, *arguments: str, namespace: Namespace | None = None) -> None:
         packed = bundle(allow_changes="--allow-changes" in arguments)

@@ -160,7 +160,9 @@ def parse_counts(text: bytes, possible: tuple[int, ...]) -> dict[int, int]:
     words = text[:-1].split(b",")
     if text[-1:] != b"\n" or len(words) != len(possible):
         raise ValueError(f"{len(words)} values for {len(possible)} possible CPUs: {text[:40]!r}")
-    return {cpu: number for cpu, word in zip(possible, words) if word != b"0" for number in [parse_count(word)] if number}
+    return {
+        cpu: number for cpu, word in zip(possible, words) if word != b"0" for number in [parse_count(word)] if number
+    }
 
 
 def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possible: tuple[int, ...]) -> dict[int, int]:

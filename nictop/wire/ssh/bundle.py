@@ -6,9 +6,9 @@ the running probe needs, and the rest. The modules that change a host are includ
 per process. The size of the first frame determines the delay of the first counters: comments, docstrings and
 annotations are removed from it, line numbers do not change.
 
-A Python older than `MIN_FULL_PYTHON` could not evaluate type aliases, and Python 3.6 has neither ``from __future__ import
-annotations`` nor `typing.Literal`: it gets all frames in this form. Everything else in the modules is valid in Python 3.6
-(`tests/probe/test_old_pythons.py`).
+A Python older than `MIN_FULL_PYTHON` cannot evaluate type aliases, and Python 3.6 has neither `typing.Literal` nor
+``from __future__ import annotations``: it gets all frames in this form. Everything else in the modules is valid in
+Python 3.6 (`tests/probe/test_old_pythons.py`).
 
 A remote Python with the same byte code as this one, or as another one that is installed here (``python3.13`` in PATH),
 gets byte code for what every probe runs: compiling it there would be half of all the work until the first inventory.

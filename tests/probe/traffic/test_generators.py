@@ -27,8 +27,6 @@ from nictop.probe.traffic import generators as generator
 from nictop.probe.traffic import iperf3 as iperf3_module
 from nictop.probe.traffic.builtin import main as builtin_main
 from nictop.probe.traffic.generators import Generators
-from nictop.wire.ssh.bootstrap_command import RemoteCommand
-from nictop.wire.ssh.bundle import bundle
 from tests.support import namespaces
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace

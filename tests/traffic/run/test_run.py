@@ -105,7 +105,9 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
         assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
 
 
-@pytest.mark.parametrize("options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP | {"generator": "builtin"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP | {"generator": "builtin"}]
+)
 async def test_run_between_the_oldest_and_the_newest_python(options: dict[str, Any], tmp_path: Path) -> None:
     """Each end behind a real sshd, the oldest as client and as server."""
     skip_without_sshd()

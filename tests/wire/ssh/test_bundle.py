@@ -118,8 +118,8 @@ def without_docstrings(tree: ast.AST) -> str:
         if isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(value=None)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
-            if isinstance(node.value.value, ast.Name) and node.value.value.id in GENERICS:
-                node.value = ast.Constant(value=None)
+            base = node.value.value
+            node.value = ast.Constant(value=None) if isinstance(base, ast.Name) and base.id in GENERICS else node.value
         if isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing"):
             node.names = [alias for alias in node.names if alias.name in ("NamedTuple", "TypeVar")]
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -399,8 +399,11 @@ def test_python_too_old(make: Callable[[Path, str], None], name: str, version: s
         ("apt", "`apt install python3`"),
         ("zypper", "`zypper install python3`"),
         ("apk", "`apk add python3`"),
-        ("", "`dnf install python3`, `yum install python3`, `apt install python3`, `zypper install python3`, "
-        "`apk add python3`"),
+        (
+            "",
+            "`dnf install python3`, `yum install python3`, `apt install python3`, `zypper install python3`, "
+            "`apk add python3`",
+        ),
     ],
 )
 def test_no_python(tool: str, commands: str, bare_path: Path) -> None:
