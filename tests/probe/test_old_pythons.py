@@ -83,7 +83,7 @@ def test_every_name_is_one_of_python_3_6(path: str) -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("import os\nos.preadv(0, [], 0)", ["1: os.preadv"]),
+        ("import os\nos.preadv(0, [], 0)", ["2: os.preadv"]),
         ("from os import waitstatus_to_exitcode", ["1: os.waitstatus_to_exitcode"]),
         ("import time\ntime.monotonic_ns()\ntime.monotonic()", ["2: time.monotonic_ns"]),
         ("import contextlib, functools\ncontextlib.nullcontext\nfunctools.cached_property", 2),

@@ -145,13 +145,22 @@ class SentProbe(Probe):
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         (folder / "python3").symlink_to(python)
         environment = ["env", "-i", f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"]
+        rest = packed.rest_for(*version_and_magic(python))
         super().__init__(namespace=namespace, command=[*environment, "sh", "-c", command.line()])
-        self.send(packed.first)
+        self.send(packed.first + rest)
         for line in self.raw_lines():
-            answer = command.parse_answer(line + b"\n")
-            if answer is not None:
-                self.send(packed.rest_for(*answer[:2]))
+            if command.parse_answer(line + b"\n") is not None:
                 break
+
+
+@lru_cache
+def version_and_magic(python: str) -> tuple[str, str]:
+    """``3.6.15``, and the magic number of its byte code."""
+    code = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
+    version, magic = subprocess.run(
+        [python, "-I", "-S", "-c", code], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout.split()
+    return version, magic
 
 
 def python_parameters(names: Sequence[str]) -> list[Any]:

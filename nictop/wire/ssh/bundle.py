@@ -112,21 +112,22 @@ class Bundle:
             yield packed_frame({path: common.get(path, text) for path, text in part.items()})
 
     @cached_property
-    def _by_magic(self) -> dict[str, bytes]:
+    def _sent_rests(self) -> dict[tuple[bool, str], bytes]:
+        """By whether the Python is older than `MIN_FULL_PYTHON`, and by its magic number."""
         return {}
 
     def rest_for(self, version: str, magic: str) -> bytes:
         """`rest` for the remote Python `version` (3.13.5), whose byte code has the hexadecimal magic number `magic`; ""
         when that is not known. Takes some tenths of a second at the first call; thread-safe."""
+        is_old = tuple(map(int, re.findall(r"\d+", version)[:2])) < MIN_FULL_PYTHON
         with _bundle_lock:
-            if magic not in self._by_magic:
-                self._by_magic[magic] = self._build_rest(version, magic)
-            return self._by_magic[magic]
+            if (is_old, magic) not in self._sent_rests:
+                self._sent_rests[is_old, magic] = self._build_rest(version, magic, is_old)
+            return self._sent_rests[is_old, magic]
 
-    def _build_rest(self, version: str, magic: str) -> bytes:
+    def _build_rest(self, version: str, magic: str, is_old: bool) -> bytes:
         if magic == BYTECODE_MAGIC:
             return self.compiled
-        is_old = tuple(map(int, re.findall(r"\d+", version)[:2])) < MIN_FULL_PYTHON
         sent = self.stripped if is_old else self
         codes = bytecode_by_other_python(sent._common, version, magic) if magic else {}
         return b"".join(sent._rest(codes)) if codes else sent.rest

@@ -35,7 +35,7 @@ from nictop.wire.ssh.bundle import (
     stripped_source,
 )
 from tests.support.namespaces import ROOT
-from tests.support.probe import PYTHONS, python_parameters
+from tests.support.probe import PYTHONS, python_parameters, version_and_magic
 
 
 def unpacked(packed: bytes) -> dict[str, str]:
@@ -220,7 +220,7 @@ def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -
     home = tmp_path / "home"
     home.mkdir()
     wanted = command(packed, "--once")
-    rest = packed.rest_for(os.path.basename(python).removeprefix("python"), "")
+    rest = packed.rest_for(version_and_magic(python)[0], "")
     done = run(wanted.line(), packed.first + rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home))
     answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[0].startswith("3."), done
@@ -267,9 +267,7 @@ def test_byte_code_is_not_sent_to_another_python() -> None:
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))
 def test_byte_code_made_by_another_local_python(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is the same there: hello, counters and an inventory."""
-    script = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
-    completed = subprocess.run([python, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
-    version, magic = completed.stdout.split()
+    version, magic = version_and_magic(python)
     for name in ("python3", f"python3.{version.split('.')[1]}"):
         (tmp_path / name).symlink_to(python)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")

@@ -53,7 +53,7 @@ async def check_inventory(target: SshTarget) -> None:
     """A complete inventory is received, and no error."""
     async with aclosing(SshSource(target, 0.1).items()) as items:
         received = [item for item in await items_until(items, has_record("inventory")) if isinstance(item, Line)]
-    (hello,) = (line.hello for line in received if line.hello is not None)
+    hello = next(line.hello for line in received if line.hello is not None)
     assert os.path.basename(PYTHON) in ("python", f"python{hello.python.rpartition('.')[0]}")
     assert received[-1].inventory is not None and received[-1].inventory.links
     assert not [line.trouble for line in received if line.trouble]
@@ -103,8 +103,8 @@ def dropbear(tmp_path: Path) -> Iterator[SshTarget]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert process.stderr is not None
     try:
-        assert process.stderr is not None
         wait_until(lambda: (tmp_path / "pid").exists() or process.poll() is not None)
         if process.poll() is not None:
             pytest.skip(f"dropbear cannot be started: {process.stderr.read().strip()}")
