@@ -187,7 +187,7 @@ def test_the_order_of_the_first_lines() -> None:
 
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))
 def test_every_python(python: str, tmp_path: Path) -> None:
-    with SentProbe(python, tmp_path, "--once", "--interval", "0.1") as probe:
+    with SentProbe(python, tmp_path, "--interval", "0.1", "--once") as probe:
         lines = [decode(raw) for raw in probe.raw_lines()]
         assert probe.process.wait(WAIT) == 0
     assert not [line.trouble for line in lines if line.trouble]

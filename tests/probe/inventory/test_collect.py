@@ -74,7 +74,7 @@ def test_every_python_takes_the_same_inventory(python: str, namespace: Namespace
     for name in (python, sys.executable):
         folder = tmp_path / os.path.basename(name)
         folder.mkdir()
-        with SentProbe(name, folder, "--once", "--interval", "0.1", namespace=namespace) as probe:
+        with SentProbe(name, folder, "--interval", "0.1", "--once", namespace=namespace) as probe:
             received = [decode_line(raw).inventory for raw in probe.raw_lines()]
         (inventory,) = (one for one in received if one is not None)
         parts = (inventory.links, inventory.pci, inventory.platform, inventory.settings, inventory.unreadable)
