@@ -81,7 +81,10 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
 def limit_record(record: Inventory | Counters | Connections) -> None:
     """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
     Modifies `record`: call it before the record is shared."""
-    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(type(record))(record)
+    if isinstance(record, Counters):
+        wrong = _limit_counters(record)
+    else:
+        wrong = _record_check(Connections if isinstance(record, Connections) else Inventory)(record)
     if wrong:
         raise LimitError(wrong)
 

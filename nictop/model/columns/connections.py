@@ -12,6 +12,8 @@ from nictop.model.text.words import Tone, count_noun
 from nictop.probe.records import Connection
 
 ANY_PEER = "udp, any peer"
+OTHER_PARTS = "headers, UDP, forwarded packets, ended connections"
+"""What the NIC transferred beside the payload of the TCP connections that exist."""
 ZONE_PREFIX = "fe80:"
 
 
@@ -49,7 +51,7 @@ def _limited(row: ConnectionRow) -> Value:
         return f"drops {units.per_second(row.drops)}", "warn"
     if row.limited_by in ("recv window", "send buffer", "slow reader"):
         return row.limited_by, "warn"
-    return row.limited_by, "dim"
+    return row.limited_by or units.UNKNOWN, "dim"
 
 
 def _retransmits(row: ConnectionRow) -> Value:
@@ -138,30 +140,26 @@ def _key(row: ConnectionRow) -> object:
 # ---------------------------------------------------------------------------------------------------------- sentences
 
 
-def summary_lines(table: ConnectionTable) -> tuple[str, ...]:
-    """``RX 940 Mb/s · TX 12.0 Mb/s · TCP 97 % · other 3.0 %``, then who uses it, then what is listed."""
-    nic = f"RX {units.bits_per_second(table.nic_rx_bits)} · TX {units.bits_per_second(table.nic_tx_bits)}"
-    share = table.share
+def nic_texts(table: ConnectionTable) -> tuple[str, ...]:
+    """``RX 940 Mb/s``, ``TX 12.0 Mb/s``, ``TCP payload 97 %, other 3.0 %``."""
     if table.seconds is None:
-        explained = "rates follow with the next reading"
-    elif share is None:
-        explained = "no traffic" if table.nic_rx_bits == 0 == table.nic_tx_bits else "share of TCP unknown"
+        return (*_links_above(table), "rates follow with the next reading")
+    share = table.share
+    if share is None:
+        is_silent = table.nic_rx_bits == 0 == table.nic_tx_bits
+        explained = "no traffic" if is_silent else "share of TCP unknown"
     else:
         explained = f"TCP payload {units.percentage(share)}, other {units.percentage(1 - share)}"
-    return f"{nic} · {explained}", users_text(table), number_text(table)
+    return (
+        *_links_above(table),
+        f"RX {units.bits_per_second(table.nic_rx_bits)}",
+        f"TX {units.bits_per_second(table.nic_tx_bits)}",
+        explained,
+    )
 
 
-def users_text(table: ConnectionTable, number: int = 3) -> str:
-    """``iperf3 94 % · sshd 2.1 %``: the processes with the most traffic, by their share of the bytes of the NIC."""
-    busy = [user for user in table.users if user.rx_bits or user.tx_bits]
-    if not busy:
-        return "no TCP traffic" if table.seconds is not None else ""
-    shown = [
-        f"{user.name} {units.percentage(user.share)}" + (f" ({user.connections})" if user.connections > 1 else "")
-        for user in busy[:number]
-    ]
-    more = len(busy) - number
-    return " · ".join([*shown, f"{more} more"] if more > 0 else shown)
+def _links_above(table: ConnectionTable) -> tuple[str, ...]:
+    return (f"with {', '.join(table.above)}",) if table.above else ()
 
 
 def number_text(table: ConnectionTable) -> str:
@@ -176,18 +174,8 @@ def number_text(table: ConnectionTable) -> str:
     return " · ".join(parts)
 
 
-def other_text(table: ConnectionTable) -> str:
-    """What "other" is; "" if nothing is measured yet."""
-    if table.other_rx_bits is None or table.other_tx_bits is None:
-        return ""
-    return (
-        f"other: RX {units.bits_per_second(table.other_rx_bits)}, TX {units.bits_per_second(table.other_tx_bits)} "
-        "(headers, UDP, forwarded packets, ended connections)"
-    )
-
-
 def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
-    """Everything about one socket: who it is, its totals, what limits it."""
+    """Everything about one socket: its ends; to whom it belongs; its totals; what limits it."""
     one = row.connection
     zone = table.nic if one.device else ""
     ends = endpoint(one.local, one.local_port, zone)
@@ -196,7 +184,7 @@ def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
     who = [f"process {row.process}" if one.pid is None else f"{row.process} (pid {one.pid})"]
     who += [row.owner] if row.owner else []
     who += [f"uid {one.uid}"] if one.uid is not None else []
-    lines = [" · ".join((f"{one.protocol} {ends}", one.state, *who))]
+    lines = [f"{one.protocol} {ends} {one.state}", " · ".join(who)]
     lines.append(" · ".join(_tcp_parts(one) if one.protocol == "tcp" else _udp_parts(one)))
     limited = limited_text(row, table.seconds)
     if limited:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import socket
 import struct
+from functools import partial
 from operator import itemgetter
 
 from nictop.probe.counters.on_demand.connections.dump import (
@@ -83,13 +84,8 @@ class TcpReader:
         self._before = None  # after an error the next reading is a first one
         reading = TcpReading(before.counters if before is not None else None)
         for family in FAMILIES:
-            self._dump.read(
-                family,
-                socket.IPPROTO_TCP,
-                sock_diag.INET_DIAG_INFO,
-                sock_diag.STATE_MASK,
-                lambda data, sequence, family=family: self._walk(reading, family, data, sequence),
-            )
+            use = partial(self._walk, reading, family)
+            self._dump.read(family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, use)
         busiest = heapq.nlargest(LOOKUPS_PER_READING, reading.active, key=itemgetter(0))
         self._paths.look_up((one[3].path for one in busiest), now)
         sent = received = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from functools import partial
 from operator import itemgetter
 
 from nictop.probe.counters.on_demand.connections.dump import BODY_BYTES, FAMILIES, QUEUES, Message
@@ -46,13 +47,8 @@ class UdpReader:
         before, self._drops = self._drops, None
         messages: list[Message] = []
         for family in FAMILIES:
-            self._dump.read(
-                family,
-                socket.IPPROTO_UDP,
-                INET_DIAG_SKMEMINFO,
-                STATE_MASK,
-                lambda data, sequence, family=family: _collect(messages, family, data, sequence),
-            )
+            use = partial(_collect, messages, family)
+            self._dump.read(family, socket.IPPROTO_UDP, INET_DIAG_SKMEMINFO, STATE_MASK, use)
         drops: dict[bytes, int] = {}
         found = []
         for message in messages:
