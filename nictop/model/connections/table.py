@@ -102,31 +102,17 @@ class ConnectionTable:
     rx_bits: float | None
     tx_bits: float | None
     """Payload of all TCP connections, listed or not."""
+    share: float | None
+    """Of the NIC's bytes that the payload explains; at most 1."""
+    other_rx_bits: float | None
+    other_tx_bits: float | None
+    """What the NIC transferred beside that payload."""
+    hidden: int
+    """Sockets that are not listed."""
     is_complete: bool
     """The search for processes has ended."""
     notes: tuple[str, ...]
     """What is not covered, and what could not be read."""
-
-    @property
-    def hidden(self) -> int:
-        """Sockets that are not listed."""
-        return max(0, self.tcp + self.udp - len(self.rows))
-
-    @property
-    def share(self) -> float | None:
-        """Of the NIC's bytes that the connections explain; at most 1."""
-        if None in (self.nic_rx_bits, self.nic_tx_bits, self.rx_bits, self.tx_bits):
-            return None
-        return _share((self.rx_bits or 0) + (self.tx_bits or 0), (self.nic_rx_bits or 0) + (self.nic_tx_bits or 0))
-
-    @property
-    def other_rx_bits(self) -> float | None:
-        """What the NIC received and no TCP connection explains."""
-        return None if self.nic_rx_bits is None or self.rx_bits is None else max(0.0, self.nic_rx_bits - self.rx_bits)
-
-    @property
-    def other_tx_bits(self) -> float | None:
-        return None if self.nic_tx_bits is None or self.tx_bits is None else max(0.0, self.nic_tx_bits - self.tx_bits)
 
 
 def requested_links(nic: int, links: Mapping[int, Link]) -> tuple[int, ...]:
@@ -167,6 +153,7 @@ def connection_table(nic: int, snapshot: Snapshot) -> ConnectionTable | None:
         return None
     rows = tuple(_row(one, found, snapshot) for one in found.connections)
     names = [_name(ifindex, snapshot) for ifindex in found.links]
+    payload, nic_bytes = _sum(found.received, found.sent), _sum(found.link_received, found.link_sent)
     return ConnectionTable(
         nic=names[0],
         above=tuple(names[1:]),
@@ -180,6 +167,10 @@ def connection_table(nic: int, snapshot: Snapshot) -> ConnectionTable | None:
         nic_tx_bits=_bits(found.link_sent, found),
         rx_bits=_bits(found.received, found),
         tx_bits=_bits(found.sent, found),
+        share=None if payload is None or nic_bytes is None else _share(payload, nic_bytes),
+        other_rx_bits=_bits(_rest(found.link_received, found.received), found),
+        other_tx_bits=_bits(_rest(found.link_sent, found.sent), found),
+        hidden=max(0, found.tcp + found.udp - len(rows)),
         is_complete=found.owners != "pending",
         notes=tuple(_notes(found, snapshot)),
     )
@@ -194,12 +185,20 @@ def _bits(number: int | None, found: Connections) -> float | None:
     return None if number is None or not found.seconds or found.seconds <= 0 else 8 * number / found.seconds
 
 
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _rest(whole: int | None, part: int | None) -> int | None:
+    return None if whole is None or part is None else max(0, whole - part)
+
+
 def _share(part: float, whole: float) -> float | None:
     return min(1.0, part / whole) if whole > 0 else None
 
 
 def _row(one: Connection, found: Connections, snapshot: Snapshot) -> ConnectionRow:
-    whole = None if found.link_sent is None or found.link_received is None else found.link_sent + found.link_received
+    whole = _sum(found.link_received, found.link_sent)
     carried = None
     if one.sent is not None and one.received is not None:
         carried = one.sent * (one.direction != "rx") + one.received * (one.direction != "tx")

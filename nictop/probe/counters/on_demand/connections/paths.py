@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 RX, TX = 1, 2
 """Bits of a direction; both: `BOTH`, none of them: 0."""
 BOTH = RX | TX
+UNDECIDED = 4
+"""Instead of these: no link with a wire has the local address, so only the route can tell; it was not looked up yet."""
 DIRECTIONS = {RX: "rx", TX: "tx", BOTH: "both"}
 ROUTE_SECONDS = 10.0
 """After which a route is looked up again."""
@@ -88,7 +90,7 @@ class Paths:
                 directions.clear()
 
     def direction(self, family: int, path: bytes) -> int:
-        """What of the socket goes through the links: `RX`, `TX`, `BOTH` or 0."""
+        """What of the socket goes through the links: `RX`, `TX`, `BOTH`, 0 or `UNDECIDED`."""
         known = self.directions[family].get(path)
         if known is None:
             known = self.directions[family][path] = self._direction(family, path)
@@ -126,6 +128,8 @@ class Paths:
         output = self.output(family, path)
         if device in self.links:
             return BOTH
+        if not output and not holders and (family, path) not in self._routes:
+            return UNDECIDED
         if not output:
             return BOTH if holders & self.links else 0
         sends = TX if output in self.links else 0

@@ -53,7 +53,7 @@ class ConnectionReader:
         except (OSError, ValueError) as error:
             self._fail("tcp", error, reasons)
         try:
-            rows += self._udp.read(result)
+            rows += self._udp.read(result, now)
         except (OSError, ValueError) as error:
             self._fail("udp", error, reasons)
         took = time.thread_time() - begin

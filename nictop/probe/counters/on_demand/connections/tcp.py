@@ -20,7 +20,7 @@ from nictop.probe.counters.on_demand.connections.dump import (
     PATH_OFFSET,
     Message,
 )
-from nictop.probe.counters.on_demand.connections.paths import LOOKUPS_PER_READING, RX, TX
+from nictop.probe.counters.on_demand.connections.paths import BOTH, LOOKUPS_PER_READING, RX, TX, UNDECIDED
 from nictop.probe.kernel import netlink
 from nictop.probe.traffic import sock_diag
 
@@ -60,6 +60,8 @@ class TcpReading:
         """Connections that have transferred something; in the first reading all."""
         self.idle: list[Active] = []
         """As many others on the links as there may be rows."""
+        self.undecided: list[Active] = []
+        """Those of the others that may be on the links, as many as can be looked up."""
         self.number = self.started = 0
         """Connections on the links; those of them that the previous reading did not have."""
 
@@ -87,15 +89,17 @@ class TcpReader:
             use = partial(self._walk, reading, family)
             self._dump.read(family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, use)
         busiest = heapq.nlargest(LOOKUPS_PER_READING, reading.active, key=itemgetter(0))
-        self._paths.look_up((one[3].path for one in busiest), now)
+        self._paths.look_up((one[3].path for one in busiest + reading.undecided), now)
         sent = received = 0
         carried = []
-        for one in reading.active:
+        for one in reading.active + reading.undecided:
             direction = self._paths.direction(*one[3].path)
-            if direction:
+            if direction & BOTH:
                 carried.append(one)
                 sent += one[1] if direction & TX else 0
                 received += one[2] if direction & RX else 0
+                reading.started += reading.before is not None and one[3].cookie not in reading.before
+        reading.number += len(carried)
         result["tcp"] = reading.number
         if before is not None:
             result["ended"] = max(0, before.number + reading.started - reading.number)
@@ -137,11 +141,9 @@ class TcpReader:
             direction = directions.get(path)
             if direction is None:
                 direction = self._paths.direction(family, path)
-            sent = received = 0
+            sent, received, old = 0, 0, None
             if before is not None:
                 old = before.get(cookie)
-                if old is None:
-                    reading.started += direction != 0
                 if len(counters) >= BYTES_END and counters != old:
                     sent, received = unpack_bytes(counters, BYTES_OFFSET)
                     if old is not None and len(old) >= BYTES_END:
@@ -149,12 +151,15 @@ class TcpReader:
                         sent, received = max(0, sent - old_sent), max(0, received - old_received)
             elif len(counters) >= BYTES_END:
                 sent, received = unpack_bytes(counters, BYTES_OFFSET)
-            if direction:
-                reading.number += 1
             if sent or received:
                 reading.active.append((sent + received, sent, received, Message(data, start, end, family), counters))
-            elif direction and len(reading.idle) < MAX_ROWS:
-                reading.idle.append((0, 0, 0, Message(data, start, end, family), counters))
+            elif direction & BOTH:
+                reading.number += 1
+                reading.started += before is not None and old is None
+                if len(reading.idle) < MAX_ROWS:
+                    reading.idle.append((0, 0, 0, Message(data, start, end, family), counters))
+            elif direction == UNDECIDED and len(reading.undecided) < LOOKUPS_PER_READING:
+                reading.undecided.append((0, 0, 0, Message(data, start, end, family), counters))
         return False
 
     def _layout(self, data: bytes, start: int, end: int) -> tuple[bytes, int, int, int]:

@@ -11,7 +11,7 @@ from functools import partial
 from operator import itemgetter
 
 from nictop.probe.counters.on_demand.connections.dump import BODY_BYTES, FAMILIES, QUEUES, Message
-from nictop.probe.counters.on_demand.connections.paths import BOTH, PATH
+from nictop.probe.counters.on_demand.connections.paths import BOTH, PATH, UNDECIDED
 from nictop.probe.kernel import netlink
 from nictop.probe.traffic import sock_diag
 
@@ -41,7 +41,7 @@ class UdpReader:
         """The next reading is a first one."""
         self._drops = None
 
-    def read(self, result: Fields) -> list[Fields]:
+    def read(self, result: Fields, now: float) -> list[Fields]:
         """Fields of `records.Connection`: sockets that drop packets, then those with packets waiting, those with an
         address of the links, those with any address; adds their number to `result`. Raises OSError."""
         before, self._drops = self._drops, None
@@ -49,10 +49,11 @@ class UdpReader:
         for family in FAMILIES:
             use = partial(_collect, messages, family)
             self._dump.read(family, socket.IPPROTO_UDP, INET_DIAG_SKMEMINFO, STATE_MASK, use)
+        self._paths.look_up((one.path for one in messages if self._direction(one) == UNDECIDED), now)
         drops: dict[bytes, int] = {}
         found = []
         for message in messages:
-            if self._direction(message):
+            if self._direction(message) & BOTH:
                 dropped = None
                 lost = parse_drops(message.attributes().get(INET_DIAG_SKMEMINFO, b""))
                 if lost is not None:
