@@ -175,7 +175,7 @@ def number_text(table: ConnectionTable) -> str:
 
 
 def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
-    """Everything about one socket: its ends; to whom it belongs; its totals; what limits it."""
+    """Everything about one socket: its ends; to whom it belongs; what limits it; its totals."""
     one = row.connection
     zone = table.nic if one.device else ""
     ends = endpoint(one.local, one.local_port, zone)
@@ -185,10 +185,9 @@ def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
     who += [row.owner] if row.owner else []
     who += [f"uid {one.uid}"] if one.uid is not None else []
     lines = [f"{one.protocol} {ends} {one.state}", " · ".join(who)]
-    lines.append(" · ".join(_tcp_parts(one) if one.protocol == "tcp" else _udp_parts(one)))
     limited = limited_text(row, table.seconds)
-    if limited:
-        lines.append(limited)
+    lines += [limited] if limited else []
+    lines.append(" · ".join(_tcp_parts(one) if one.protocol == "tcp" else _udp_parts(one)))
     return tuple(lines)
 
 

@@ -277,9 +277,9 @@ class LiveScreen(LiveView):
                     self._knows_machine if view == "load" else view != CONNECTIONS and not (detail and view == "body")
                 )
             case "copy":
-                return self._fix is not None
+                return view != CONNECTIONS and self._fix is not None
             case "fix":
-                return self._fix is not None or self.nictop.changes.progress is not None
+                return (view != CONNECTIONS and self._fix is not None) or self.nictop.changes.progress is not None
             case "set_up":
                 return self.nictop.replay is not None or bool(self._nics_to_set_up[1])
             case "step":

@@ -3,7 +3,7 @@
  ens192 ◂▸ RX 941 Mb/s · TX 12.1 Mb/s · TCP payload 95 %, other 5 %
  iperf3 (4)    ██████████████████████████████████████████████   94 %  RX  890 M  TX   2 M
  sshd          ▏                                               0.4 %  RX    3 M  TX   1 M
- other         ██▍                                             5.0 %  headers, UDP, forwarded, ended
+ other         ██▍                                             5.0 %  RX 50.1 M TX   9 M
  RX b/s TX b/s PROCESS       PEER                  PORT  LIMITED BY
 ▸ 890 M    2 M iperf3        192.0.2.1:51514       5201  peer
 ── tcp 192.0.2.2:5201 ↔ 192.0.2.1:51514 · established ──
@@ -54,6 +54,8 @@ MIN_USERS, MAX_USERS = 3, 6
 TALL_ROWS = 28
 """Of the whole view, from which on there are `MAX_USERS` processes."""
 DETAIL_ROWS = 4
+MIN_CELLS_FOR_PEER = 100
+"""From which on the column of the peer is as wide as its texts, before others follow."""
 STRETCHED_COLUMNS = ("process", "peer", "owner", "local")
 """Columns that share the cells that are left, as far as their text needs them."""
 MARK_CELLS = 1
@@ -63,32 +65,32 @@ MARK_CELLS = 1
 def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """A bar for each of the busiest processes, and one for the rest of the NIC's bytes: `number` + 1 lines."""
     room = max(4, cells - USER_CELLS - RATE_CELLS - 3)
-    lines: list[SpanLine] = []
     busy = [user for user in table.users if user.rx_bits or user.tx_bits]
-    for user in busy[:number]:
-        name = f"{user.name} ({user.connections})" if user.connections > 1 else user.name
-        rates = f"RX {units.scaled(user.rx_bits)} TX {units.scaled(user.tx_bits)}"
-        lines.append(
-            (
-                (f" {fit(glyphs.text(name), USER_CELLS)} ", ""),
-                (bar(user.share, room, glyphs), "in"),
-                (f" {units.percentage(user.share):>7}  {rates}", ""),
-            )
-        )
     if not busy:
         text = "no TCP traffic" if table.seconds is not None else "rates follow with the next reading"
-        lines.append(((f" {text}", "dim"),))
-    if table.share is not None:
-        others = sum(user.share or 0.0 for user in busy[:number])
-        rest = max(0.0, 1 - others)
-        text = OTHER_PARTS if len(busy) <= number else f"{len(busy) - number} more processes, {OTHER_PARTS}"
-        lines.append(
-            (
-                (f" {fit('other', USER_CELLS)} ", "dim"),
-                (bar(rest, room, glyphs), "dim"),
-                (f" {units.percentage(rest):>7}  {fit(glyphs.text(text), RATE_CELLS - 9)}", "dim"),
-            )
+        return [((f" {text}", "dim"),), *[()] * number]
+
+    def line(name: str, share: float | None, rates: tuple[float | None, float | None], style: str) -> SpanLine:
+        numbers = f" {units.percentage(share):>7}  RX {units.scaled(rates[0])} TX {units.scaled(rates[1])}"
+        text = "dim" if style == "dim" else ""
+        return (f" {fit(glyphs.text(name), USER_CELLS)} ", text), (bar(share, room, glyphs), style), (numbers, text)
+
+    shown = busy[:number]
+    lines = [
+        line(
+            f"{user.name} ({user.connections})" if user.connections > 1 else user.name,
+            user.share,
+            (user.rx_bits, user.tx_bits),
+            "in",
         )
+        for user in shown
+    ]
+    if table.share is not None:
+        rest = max(0.0, 1 - sum(user.share or 0.0 for user in shown))
+        rx = max(0.0, (table.nic_rx_bits or 0.0) - sum(user.rx_bits for user in shown))
+        tx = max(0.0, (table.nic_tx_bits or 0.0) - sum(user.tx_bits for user in shown))
+        more = len(busy) - len(shown)
+        lines.append(line(f"{more} more, other" if more else "other", rest, (rx, tx), "dim"))
     return [*lines, *[()] * (number + 1 - len(lines))]
 
 
@@ -131,17 +133,26 @@ class ConnectionList(ChoiceView):
 
     def _layout(self) -> tuple[Column[ConnectionRow], ...]:
         cells = self.scrollable_content_region.width - MARK_CELLS
-        columns, self._hidden_columns = fit_with_mark([self._with_mark(column) for column in COLUMNS], cells)
+        wanted_columns = [self._with_mark(column) for column in COLUMNS]
+        if cells >= MIN_CELLS_FOR_PEER:
+            wanted_columns = [
+                replace(one, width=max(one.width, self._needed(one))) if one.key == "peer" else one
+                for one in wanted_columns
+            ]
+        columns, self._hidden_columns = fit_with_mark(wanted_columns, cells)
         room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
         result = []
         for column in columns:
             wanted = column.width
             if column.key in STRETCHED_COLUMNS and room > 0:
-                needed = max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
-                wanted += max(0, min(room, needed - column.width))
+                wanted += max(0, min(room, self._needed(column) - column.width))
                 room -= wanted - column.width
             result.append(column if wanted == column.width else replace(column, width=wanted))
         return tuple(result)
+
+    def _needed(self, column: Column[ConnectionRow]) -> int:
+        """Cells of the longest text in a column."""
+        return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
 
     def _with_mark(self, column: Column[ConnectionRow]) -> Column[ConnectionRow]:
         """With room for the mark of the order, if the rows are ordered by it."""
@@ -249,7 +260,8 @@ class ConnectionsView(WhileOpen, Container):
         lines = [nic_line(self._link, nic_texts(table) if table is not None else (), cells, self.glyphs)]
         if table is not None:
             lines += draw_users(table, cells, number, self.glyphs)
-            text = self.glyphs.text(" · ".join((number_text(table), *table.notes)))
+            other = (f"other: {OTHER_PARTS}",) if table.share is not None else ()
+            text = self.glyphs.text(" · ".join((number_text(table), *table.notes, *other)))
             lines.append(tuple(cut_spans([(f" {text}", "dim")], cells)))
         view.take_rows(number + 3)
         view.show_lines(lines)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from nictop.probe.counters.on_demand.connections.dump import Fields, SocketDump
     from nictop.probe.counters.on_demand.connections.paths import Paths
 
-    Active = tuple[int, int, int, Message, bytes]
-    """Bytes in both directions, sent, received; since the previous reading, or in the first one since the connection
-    was made; its message and counters."""
+    Found = tuple[int, int, int, int, bytes, int, int, int]
+    """One connection: bytes in both directions, sent, received, since the previous reading, or in the first one since
+    the connection was made; direction as in `paths`; datagram, start and end of the message in it, family."""
 
 MAX_ROWS = 100
 """Connections in one record."""
@@ -56,14 +56,28 @@ class TcpReading:
         """Cookie → counters of the previous reading; None: this is the first one."""
         self.counters: dict[bytes, bytes] = {}
         """The same of this one."""
-        self.active: list[Active] = []
-        """Connections that have transferred something; in the first reading all."""
-        self.idle: list[Active] = []
+        self.active: list[Found] = []
+        """Connections that have transferred something, on the links or not; in the first reading since they were
+        made."""
+        self.idle: list[Found] = []
         """As many others on the links as there may be rows."""
-        self.undecided: list[Active] = []
+        self.undecided: list[Found] = []
         """Those of the others that may be on the links, as many as can be looked up."""
-        self.number = self.started = 0
-        """Connections on the links; those of them that the previous reading did not have."""
+        self.number = self.started = self.sent = self.received = 0
+        """Connections on the links; those of them that the previous reading did not have; their bytes."""
+
+    def count(self, one: Found, direction: int, sign: int) -> None:
+        """Count a connection with this direction, or (`sign` -1) do so no longer."""
+        if direction & BOTH:
+            self.number += sign
+            self.sent += sign * one[1] if direction & TX else 0
+            self.received += sign * one[2] if direction & RX else 0
+            if self.before is not None and message_of(one).cookie not in self.before:
+                self.started += sign
+
+
+def message_of(one: Found) -> Message:
+    return Message(*one[4:])
 
 
 class TcpReader:
@@ -73,8 +87,7 @@ class TcpReader:
         self._dump, self._paths = dump, paths
         self._before: TcpReading | None = None
         self._layouts: dict[int, tuple[bytes, int, int, int]] = {}
-        """Length of a message → header of its attribute INET_DIAG_INFO, offsets of that header and of the first and
-        last byte of the counters; b"": it has none."""
+        """Length of a message → see `_layout`."""
 
     def forget(self) -> None:
         """The next reading is a first one."""
@@ -89,81 +102,107 @@ class TcpReader:
             use = partial(self._walk, reading, family)
             self._dump.read(family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, use)
         busiest = heapq.nlargest(LOOKUPS_PER_READING, reading.active, key=itemgetter(0))
-        self._paths.look_up((one[3].path for one in busiest + reading.undecided), now)
-        sent = received = 0
-        carried = []
-        for one in reading.active + reading.undecided:
-            direction = self._paths.direction(*one[3].path)
+        looked_up = [(one, message_of(one).path) for one in busiest + reading.undecided]
+        self._paths.look_up((path for _, path in looked_up), now)
+        here = []
+        for one, path in looked_up:
+            direction = self._paths.direction(*path)
+            if direction != one[3]:
+                reading.count(one, one[3], -1)
+                reading.count(one, direction, 1)
             if direction & BOTH:
-                carried.append(one)
-                sent += one[1] if direction & TX else 0
-                received += one[2] if direction & RX else 0
-                reading.started += reading.before is not None and one[3].cookie not in reading.before
-        reading.number += len(carried)
+                here.append(one)
+        if len(here) < MAX_ROWS and len(reading.active) > len(busiest):
+            known = set(map(id, busiest))
+            others = [one for one in reading.active if one[3] & BOTH and id(one) not in known]
+            here += heapq.nlargest(MAX_ROWS - len(here), others, key=itemgetter(0))
         result["tcp"] = reading.number
         if before is not None:
             result["ended"] = max(0, before.number + reading.started - reading.number)
             counts_bytes = any(len(counters) >= BYTES_END for counters in reading.counters.values())
             if counts_bytes or not reading.counters:
-                result["sent"], result["received"] = sent, received
-        rows = heapq.nlargest(MAX_ROWS, carried, key=itemgetter(0))
+                result["sent"], result["received"] = reading.sent, reading.received
+        rows = heapq.nlargest(MAX_ROWS, here, key=itemgetter(0))
         rows += reading.idle[: MAX_ROWS - len(rows)]
         self._before = reading
-        return [self._row(one, reading.before) for one in rows]
+        found = [self._row(one, reading) for one in rows]
+        reading.before = None  # of two readings ago: not needed any more
+        reading.active, reading.idle, reading.undecided = [], [], []
+        return found
 
     def _walk(self, reading: TcpReading, family: int, data: bytes, sequence: int) -> bool:
-        """Compare the connections in one datagram; whether it was the last one. Raises OSError."""
-        before, counters_now, directions = reading.before, reading.counters, self._paths.directions[family]
-        layouts, unpack_header, unpack_bytes = self._layouts, netlink.HEADER.unpack_from, BYTES.unpack_from
+        """Compare the connections in one datagram; whether it was the last one. Raises OSError.
+
+        Everything that is done for each of many thousand connections is here, without calls where possible.
+        """
+        before, counters_now, active = reading.before, reading.counters, reading.active
+        directions = self._paths.directions[family]
+        unpack_header, unpack_bytes = netlink.HEADER.unpack_from, BYTES.unpack_from
+        number = started = all_sent = all_received = 0
+        is_last = False
         offset, size = 0, len(data)
+        layout_length, info, info_at, first, last = 0, b"", 0, 0, 0
         while offset + 16 <= size:
-            length, kind, flags, number, _ = unpack_header(data, offset)
+            length, kind, flags, answers, _ = unpack_header(data, offset)
             start, end = offset + 16, offset + length
             if length < 16 or end > size:
                 break
             offset += (length + 3) & ~3
-            if number != sequence:
+            if answers != sequence:
                 continue
             if kind != sock_diag.SOCK_DIAG_BY_FAMILY:
                 if kind in (netlink.NLMSG_DONE, netlink.NLMSG_ERROR):
                     netlink.raise_error(data, kind, flags, start, end)
-                    return True
+                    is_last = True
+                    break
                 continue
             if length < 16 + BODY_BYTES:
                 continue
-            layout = layouts.get(length)
-            if layout is None or not data.startswith(layout[0], start + layout[1]):
-                layout = self._layout(data, start, end)
-            counters = data[start + layout[2] : start + layout[3]]
+            if length != layout_length or not data.startswith(info, start + info_at):
+                layout_length = length
+                info, info_at, first, last = self._layout(data, start, end)
+            counters = data[start + first : start + last]
             cookie = data[start + COOKIE_OFFSET : start + END_OF_COOKIE]
             counters_now[cookie] = counters
             path = data[start + PATH_OFFSET : start + COOKIE_OFFSET]
             direction = directions.get(path)
             if direction is None:
                 direction = self._paths.direction(family, path)
-            sent, received, old = 0, 0, None
-            if before is not None:
-                old = before.get(cookie)
-                if len(counters) >= BYTES_END and counters != old:
-                    sent, received = unpack_bytes(counters, BYTES_OFFSET)
-                    if old is not None and len(old) >= BYTES_END:
-                        old_sent, old_received = unpack_bytes(old, BYTES_OFFSET)
-                        sent, received = max(0, sent - old_sent), max(0, received - old_received)
-            elif len(counters) >= BYTES_END:
+            sent = received = 0
+            old = before.get(cookie) if before is not None else None
+            if counters != old and last - first >= BYTES_END:
                 sent, received = unpack_bytes(counters, BYTES_OFFSET)
+                if old is not None and len(old) >= BYTES_END:
+                    old_sent, old_received = unpack_bytes(old, BYTES_OFFSET)
+                    sent -= old_sent
+                    received -= old_received
+            if direction & BOTH:
+                number += 1
+                if old is None:
+                    started += 1
+                if direction & TX:
+                    all_sent += sent
+                if direction & RX:
+                    all_received += received
             if sent or received:
-                reading.active.append((sent + received, sent, received, Message(data, start, end, family), counters))
+                active.append((sent + received, sent, received, direction, data, start, end, family))
             elif direction & BOTH:
-                reading.number += 1
-                reading.started += before is not None and old is None
                 if len(reading.idle) < MAX_ROWS:
-                    reading.idle.append((0, 0, 0, Message(data, start, end, family), counters))
+                    reading.idle.append((0, 0, 0, direction, data, start, end, family))
             elif direction == UNDECIDED and len(reading.undecided) < LOOKUPS_PER_READING:
-                reading.undecided.append((0, 0, 0, Message(data, start, end, family), counters))
-        return False
+                reading.undecided.append((0, 0, 0, direction, data, start, end, family))
+        reading.number += number
+        reading.started += started if before is not None else 0
+        reading.sent += all_sent
+        reading.received += all_received
+        return is_last
 
     def _layout(self, data: bytes, start: int, end: int) -> tuple[bytes, int, int, int]:
-        """See `_layouts`."""
+        """Header of the attribute INET_DIAG_INFO, offsets of that header and of the first and last byte of the
+        counters, from `start`; b"": it has none. The same for all messages of this length, with few exceptions."""
+        known = self._layouts.get(end - start)
+        if known is not None and data.startswith(known[0], start + known[1]):
+            return known
         found = (b"", 0, 0, 0)
         offset = start + BODY_BYTES
         while offset + 4 <= end:
@@ -178,11 +217,13 @@ class TcpReader:
             offset += (length + 3) & ~3
         if len(self._layouts) >= MAX_LAYOUTS:
             self._layouts.clear()
-        self._layouts[end - start + 16] = found
+        self._layouts[end - start] = found
         return found
 
-    def _row(self, one: Active, before: dict[bytes, bytes] | None) -> Fields:
-        _, sent, received, message, counters = one
+    def _row(self, one: Found, reading: TcpReading) -> Fields:
+        _, sent, received = one[:3]
+        message, before = message_of(one), reading.before
+        counters = reading.counters[message.cookie]
         attributes = message.attributes()
         row = message.fields(attributes)
         state = message.data[message.start + 1]
