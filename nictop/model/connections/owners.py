@@ -24,19 +24,15 @@ UNIT_SUFFIXES = (".service", ".socket", ".mount", ".swap")
 def owner_name(cgroup: str | None) -> str:
     """``docker 1a2b3c4d5e6f``, ``lxc web``, ``qemu web1``, ``VM 100``, ``nginx.service``, ``session-3.scope``; "": the
     control group says nothing."""
-    parts = [part for part in (cgroup or "").split("/") if part]
-    for number, part in enumerate(parts):
-        before = parts[number - 1] if number else ""
+    machine = machine_of(cgroup)
+    if machine is not None:
+        return " ".join(machine)
+    parts = _parts(cgroup)
+    for before, part in zip(("", *parts), parts, strict=False):
         found = CONTAINER_SCOPE.fullmatch(part)
         if found is not None:
             tool = found[1] or ("docker" if before == "docker" else "")
             return f"{CONTAINER_TOOLS.get(tool, tool) or 'container'} {found[2][:ID_CHARS]}"
-        lxc = LXC.fullmatch(part)
-        if lxc is not None or before == "lxc":
-            return f"lxc {lxc[1] if lxc is not None else part}"
-        machine = MACHINE.fullmatch(unescape(part))
-        if machine is not None:
-            return f"{machine[1] or 'machine'} {machine[2]}"
         proxmox = PROXMOX.fullmatch(part)
         if proxmox is not None and before == "qemu.slice":
             return f"VM {proxmox[1]}"
@@ -44,6 +40,23 @@ def owner_name(cgroup: str | None) -> str:
     if units:
         return unescape(units[-1])
     return unescape(parts[-1]) if parts and parts[-1].endswith(".scope") else ""
+
+
+def machine_of(cgroup: str | None) -> tuple[str, str] | None:
+    """(kind, name) of an LXC container or of a machine of systemd-machined: "lxc", "qemu" or "machine"."""
+    parts = _parts(cgroup)
+    for before, part in zip(("", *parts), parts, strict=False):
+        lxc = LXC.fullmatch(part)
+        if lxc is not None or before == "lxc":
+            return "lxc", lxc[1] if lxc is not None else part
+        machine = MACHINE.fullmatch(unescape(part))
+        if machine is not None:
+            return machine[1] or "machine", machine[2]
+    return None
+
+
+def _parts(cgroup: str | None) -> list[str]:
+    return [part for part in (cgroup or "").split("/") if part]
 
 
 def unescape(name: str) -> str:
