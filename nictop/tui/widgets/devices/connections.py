@@ -48,11 +48,13 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.cpu.nic_view import NO_LINK, bar, nic_line
 
 FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
-USER_CELLS, RATE_CELLS = 16, 30
-"""Cells of the name of a process, and of its share and rates."""
+USER_CELLS, SHARE_CELLS, RATE_CELLS = 16, 8, 22
+"""Cells of the name of a process, of its share, and of its rates."""
+MIN_CELLS_FOR_RATES = 60
 MIN_USERS, MAX_USERS = 3, 6
-TALL_ROWS = 28
-"""Of the whole view, from which on there are `MAX_USERS` processes."""
+MIN_ROWS, TALL_ROWS = 15, 28
+"""Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows there is only the
+line of the NIC above the table, and one line below it."""
 DETAIL_ROWS = 4
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
@@ -64,14 +66,17 @@ MARK_CELLS = 1
 
 def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """A bar for each of the busiest processes, and one for the rest of the NIC's bytes: `number` + 1 lines."""
-    room = max(4, cells - USER_CELLS - RATE_CELLS - 3)
+    has_rates = cells >= MIN_CELLS_FOR_RATES
+    room = max(4, cells - USER_CELLS - SHARE_CELLS - 3 - (RATE_CELLS if has_rates else 0))
     busy = [user for user in table.users if user.rx_bits or user.tx_bits]
     if not busy:
         text = "no TCP traffic" if table.seconds is not None else "rates follow with the next reading"
         return [((f" {text}", "dim"),), *[()] * number]
 
     def line(name: str, share: float | None, rates: tuple[float | None, float | None], style: str) -> SpanLine:
-        numbers = f" {units.percentage(share):>7}  RX {units.scaled(rates[0])} TX {units.scaled(rates[1])}"
+        numbers = f" {units.percentage(share):>7}"
+        if has_rates:
+            numbers += f"  RX {units.scaled(rates[0])} TX {units.scaled(rates[1])}"
         text = "dim" if style == "dim" else ""
         return (f" {fit(glyphs.text(name), USER_CELLS)} ", text), (bar(share, room, glyphs), style), (numbers, text)
 
@@ -256,14 +261,15 @@ class ConnectionsView(WhileOpen, Container):
     def _draw_users(self) -> None:
         view, table = self.query_one("#connection-users", LineView), self._table
         cells = view.scrollable_content_region.width
-        number = MAX_USERS if self.size.height >= TALL_ROWS else MIN_USERS
+        rows = self.size.height
+        number = MAX_USERS if rows >= TALL_ROWS else MIN_USERS if rows >= MIN_ROWS else 0
         lines = [nic_line(self._link, nic_texts(table) if table is not None else (), cells, self.glyphs)]
-        if table is not None:
+        if table is not None and number:
             lines += draw_users(table, cells, number, self.glyphs)
             other = (f"other: {OTHER_PARTS}",) if table.share is not None else ()
             text = self.glyphs.text(" · ".join((number_text(table), *table.notes, *other)))
             lines.append(tuple(cut_spans([(f" {text}", "dim")], cells)))
-        view.take_rows(number + 3)
+        view.take_rows(number + 3 if number else 1)
         view.show_lines(lines)
 
     def _draw_facts(self) -> None:
@@ -278,8 +284,9 @@ class ConnectionsView(WhileOpen, Container):
             title, *facts = row_lines(row, table)
             lines = [section_line(self.glyphs.text(title), cells)]
             lines += [((f" {part}", ""),) for fact in facts for part in wrap(self.glyphs.encode(fact), cells - 1)]
-        view.take_rows(DETAIL_ROWS)
-        view.show_lines(lines[:DETAIL_ROWS])
+        number = DETAIL_ROWS if self.size.height >= MIN_ROWS else 1
+        view.take_rows(number)
+        view.show_lines(lines[:number])
 
     def on_connection_list_chosen(self) -> None:
         self._draw_facts()

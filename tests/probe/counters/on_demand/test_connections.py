@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
 import os
 import select
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nictop.probe.counters.links import LinkCounterReader
-from nictop.probe.counters.on_demand.connections import paths, tcp
-from nictop.probe.counters.on_demand.connections.paths import has_wire
+from nictop.probe.counters.on_demand.connections import owners, paths, tcp, udp
+from nictop.probe.counters.on_demand.connections.dump import BODY_BYTES, IDENTITY, QUEUES, Message, without_loopback
+from nictop.probe.counters.on_demand.connections.owners import SocketOwners, parse_cgroup
+from nictop.probe.counters.on_demand.connections.paths import BOTH, PATH, RX, TX, Paths, has_wire, parse_local_address
 from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
+from nictop.probe.counters.on_demand.connections.tcp import TcpReader, TcpReading
+from nictop.probe.counters.on_demand.connections.udp import parse_drops
+from nictop.probe.kernel import netlink
 from nictop.probe.records import Connection, Connections
+from nictop.probe.traffic import sock_diag
 from nictop.wire.codec import decode
 from tests.support.namespaces import Namespace, join_by_veth
-
-T = TypeVar("T")
+from tests.support.probe import Probe
 
 CLIENT, SERVER = "192.0.2.1", "192.0.2.2"
 CLIENT6, SERVER6 = "2001:db8::1", "2001:db8::2"
@@ -338,7 +350,7 @@ def test_routes_are_looked_up_a_limited_number_at_a_time(
 
 
 def test_new_addresses_are_noticed(pair: Pair, watch: Callable[..., Watched]) -> None:
-    one, other = pair.connection()
+    pair.connection()
     client = watch(pair.client, pair.ifindex(pair.client))
     assert client.read().tcp == 1
     pair.client.run(["ip", "address", "del", f"{CLIENT}/24", "dev", "x0"])
@@ -354,3 +366,359 @@ def test_links_without_a_wire(namespace: Namespace) -> None:
     if namespace.try_link("d0", "type", "dummy"):
         assert namespace.call(lambda: has_wire(socket.if_nametoindex("d0"))) is False
     assert namespace.call(lambda: has_wire(4711)) is True
+
+
+# ------------------------------------------------------------------------------------------------------ processes
+
+
+def test_the_process_of_a_connection(
+    pair: Pair, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of this test; closed ones have none, those of the kernel neither."""
+    one, other = pair.connection()
+    found = watch(pair.client, pair.ifindex(pair.client)).read()
+    row = only(found, one)
+    comm = Path("/proc/self/comm").read_text().strip()
+    assert (row.pid, row.process, row.uid) == (os.getpid(), comm, 0)
+    assert row.cgroup == (parse_cgroup(Path("/proc/self/cgroup").read_text()) or None)
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+    monkeypatch.setattr(owners, "SLICE_SECONDS", 60.0)
+    server = watch(pair.server, pair.ifindex(pair.server))
+    other.sendall(b"x")
+    other.close()  # the client has not closed it yet: fin-wait-2
+    (row,) = server.read().connections
+    assert (row.inode, row.process, row.state) == (0, None, "fin-wait-2")
+
+
+def test_processes_of_a_plain_user(pair: Pair) -> None:
+    """Without root: connections and rates are there, the processes of others are not, and that is said."""
+    pair.connection()
+    code = """
+import json, os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
+import socket
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.bind(("192.0.2.1", 0))
+reader = ConnectionReader([socket.if_nametoindex("x0")])
+for _ in range(200):
+    found = reader.read({})
+    if found["owners"] != "pending":
+        break
+print(json.dumps(found))
+"""
+    found = decoded(json.loads(pair.client.python(code)))
+    tcp_row, udp_row = found.connections
+    assert (found.owners, found.unreadable["process"].reason) == ("partial", "needs_root")
+    assert (tcp_row.process, tcp_row.remote, tcp_row.uid) == (None, SERVER, 0)
+    assert udp_row.process is not None and udp_row.uid == 65534
+
+
+def fake_process(proc: Path, pid: int, inodes: list[int], cgroup: str = "0::/") -> None:
+    folder = proc / str(pid)
+    (folder / "fd").mkdir(parents=True)
+    (folder / "comm").write_text(f"program-{pid}\n")
+    (folder / "cgroup").write_text(f"{cgroup}\n")
+    for number, inode in enumerate(inodes):
+        (folder / "fd" / str(number)).symlink_to(f"socket:[{inode}]")
+
+
+def test_the_search_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step per call; a socket that no process has is searched for once."""
+    monkeypatch.setattr(owners, "SLICE_SECONDS", 0.0)
+    for pid in range(1, 6):
+        fake_process(tmp_path, pid, [100 + pid])
+    found = SocketOwners(str(tmp_path), str(tmp_path / "none"))
+    wanted = [(105, 0), (104, 0), (7, 0), (0, 0)]
+    calls = 0
+    while not found.find(wanted, 0.0)[1]:
+        calls += 1
+    assert 3 <= calls <= 8
+    by_inode, is_complete = found.find(wanted, 0.0)
+    assert is_complete and not found.denied
+    assert by_inode == {
+        105: {"pid": 5, "process": "program-5", "cgroup": "/"},
+        104: {"pid": 4, "process": "program-4", "cgroup": "/"},
+        7: {},
+    }
+    (tmp_path / "5" / "fd" / "0").unlink()  # it was closed
+    fake_process(tmp_path, 6, [105])
+    while not found.find(wanted, 0.0)[1]:
+        pass
+    assert found.find(wanted, 0.0)[0][105]["pid"] == 6
+
+
+def test_processes_of_the_control_group_are_searched_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "SLICE_SECONDS", 0.0)
+    for pid in range(1, 30):
+        fake_process(tmp_path / "proc", pid, [100 + pid])
+    group = tmp_path / "cgroups" / "system.slice" / "nginx.service"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text("29\n")
+    found = SocketOwners(str(tmp_path / "proc"), str(tmp_path / "cgroups"))
+    by_inode, _ = found.find([(129, group.stat().st_ino)], 0.0)
+    assert by_inode[129]["pid"] == 29
+    by_inode, _ = found.find([(1, group.stat().st_ino)], 0.0)
+    assert by_inode[1] == {"cgroup": "/system.slice/nginx.service"}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("0::/system.slice/a.service\n", "/system.slice/a.service"),
+        ("12:cpu,cpuacct:/x\n1:name=systemd:/system.slice/b.service\n0::/\n", "/system.slice/b.service"),
+        ("4:memory:/docker/1\n1:name=systemd:/docker/1\n", "/docker/1"),
+        ("0::/\n", "/"),
+        ("", ""),
+        ("garbage", ""),
+    ],
+)
+def test_control_group_of_a_process(text: str, path: str) -> None:
+    assert parse_cgroup(text) == path
+
+
+# ------------------------------------------------------------------------------------------- kernels and failures
+
+
+def message(cookie: int, info: bytes | None, *, before: bytes = b"", sequence: int = 7) -> bytes:
+    """One message of a dump: an IPv4 connection from 192.0.2.1 with this struct tcp_info."""
+    identity = IDENTITY.pack(
+        socket.AF_INET, 1, socket.htons(443), socket.htons(5000),
+        socket.inet_aton(CLIENT) + bytes(12), socket.inet_aton(SERVER) + bytes(12), 0, cookie,
+    )  # fmt: skip
+    body = identity.ljust(BODY_BYTES - QUEUES.size, b"\0") + QUEUES.pack(0, 0, 0, 4711) + before
+    if info is not None:
+        body += netlink.pack_attribute(sock_diag.INET_DIAG_INFO, info)
+    return netlink.HEADER.pack(16 + len(body), sock_diag.SOCK_DIAG_BY_FAMILY, 2, sequence, 0) + body
+
+
+DONE = netlink.HEADER.pack(20, netlink.NLMSG_DONE, 2, 7, 0) + bytes(4)
+
+
+def tcp_info(size: int, acked: int = 0, received: int = 0, retransmits: int = 0, busy: int = 0) -> bytes:
+    """struct tcp_info as long as an older kernel has it."""
+    info = bytearray(280)
+    struct.pack_into("=I", info, 100, retransmits)
+    struct.pack_into("=QQ", info, 120, acked, received)
+    struct.pack_into("=QQQ", info, 168, busy, busy // 2, 0)
+    return bytes(info[:size])
+
+
+class ScriptedDump:
+    """Replies for each reading: the datagrams of IPv4; IPv6 is empty."""
+
+    def __init__(self, *readings: bytes | OSError) -> None:
+        self._readings = iter(readings)
+
+    def read(self, family: int, protocol: int, extension: int, states: int, use: Callable[[bytes, int], bool]) -> None:
+        reply = DONE if family == socket.AF_INET6 else next(self._readings)
+        if isinstance(reply, OSError):
+            raise reply
+        assert use(reply, 7)
+
+
+def scripted_reader(*readings: bytes | OSError) -> TcpReader:
+    where = Paths([2])
+    where._holders = {socket.inet_aton(CLIENT) + bytes(12): frozenset([2])}
+    where.look_up = lambda paths, now: None  # type: ignore[method-assign]
+    return TcpReader(ScriptedDump(*readings), where)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("size", "known"),
+    [
+        (92, set()),  # shorter than any kernel has it
+        (104, {"retransmitted"}),  # Linux 2.6 to 4.0
+        (136, {"retransmitted", "sent", "received"}),  # 4.1
+        (160, {"retransmitted", "sent", "received"}),  # 4.6
+        (192, {"retransmitted", "sent", "received", "busy_time", "window_limited", "buffer_limited"}),  # 4.10
+        (280, {"retransmitted", "sent", "received", "busy_time", "window_limited", "buffer_limited"}),
+    ],
+)
+def test_what_an_older_kernel_does_not_count_is_unknown(size: int, known: set[str]) -> None:
+    reader = scripted_reader(
+        message(1, tcp_info(size, 100, 10, 1, 1000)) + DONE, message(1, tcp_info(size, 400, 20, 3, 5000)) + DONE
+    )
+    reader.read({}, 1.0)
+    result: dict[str, Any] = {}
+    (row,) = reader.read(result, 2.0)
+    values = {
+        "retransmitted": 2, "sent": 300, "received": 10, "busy_time": 4000, "window_limited": 2000, "buffer_limited": 0,
+    }  # fmt: skip
+    assert {name: row[name] for name in values if name in row} == {name: values[name] for name in known}
+    assert result.get("sent") == (300 if "sent" in known else None)
+    assert ("bytes_acked" in row) == ("sent" in known)
+
+
+def test_attributes_at_other_places() -> None:
+    """Messages of the same length in which tcp_info is elsewhere, or missing."""
+    mark, info = netlink.pack_attribute(15, bytes(4)), tcp_info(280, 5, 6)
+    other = netlink.pack_attribute(99, bytes(280)) + mark
+    reader = scripted_reader(
+        message(1, info, before=mark) + message(2, info) + message(3, None, before=other)
+        + message(4, info, before=mark) + DONE
+    )  # fmt: skip
+    rows = reader.read({}, 1.0)
+    assert {row["cookie"]: row.get("bytes_acked") for row in rows} == {1: 5, 2: 5, 3: None, 4: 5}
+
+
+def test_after_a_failure_rates_begin_anew() -> None:
+    data = [message(1, tcp_info(280, acked)) + DONE for acked in (100, 300, 900)]
+    reader = scripted_reader(data[0], OSError(errno.ETIMEDOUT, "no reply"), data[1], data[2])
+    reader.read({}, 1.0)
+    with pytest.raises(OSError, match="no reply"):
+        reader.read({}, 2.0)
+    assert "sent" not in reader.read({}, 3.0)[0]
+    assert reader.read({}, 4.0)[0]["sent"] == 600
+
+
+def test_an_error_of_the_kernel_is_data(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = ConnectionReader([1])
+    monkeypatch.setattr(sock_diag, "SOCK_DIAG_BY_FAMILY", 99)
+    found = decoded(namespace.call(lambda: reader.read({})))
+    reader.close()
+    assert found.unreadable["tcp"].reason == "not_offered" and found.unreadable["udp"].reason == "not_offered"
+    assert (found.tcp, found.seconds, found.connections) == (0, None, ())
+
+
+@given(st.lists(st.tuples(st.binary(max_size=400), st.integers(0, 3)), max_size=6), st.integers(0, 3))
+def test_arbitrary_dumps(parts: list[tuple[bytes, int]], cut: int) -> None:
+    """Garbled messages, attributes and lengths: fewer connections, no exception but a documented one."""
+    data = b"".join(
+        netlink.HEADER.pack(16 + len(body) + wrong, sock_diag.SOCK_DIAG_BY_FAMILY, 2, 7, 0)
+        + body.ljust(BODY_BYTES, b"\1")
+        for body, wrong in parts
+    )
+    reader = scripted_reader(message(1, tcp_info(280, 9)) + data[: len(data) - cut] + DONE)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        reading = TcpReading({})
+        reader._walk(reading, family, data, 7)
+        for one in reading.active + reading.idle + reading.undecided:
+            reader._row(one, reading)
+        udp._collect([], family, data, 7)
+
+
+@given(st.binary(max_size=120))
+def test_arbitrary_addresses_and_drops(data: bytes) -> None:
+    found = parse_local_address(data)
+    assert found is None or all(len(form) == 16 for form in found[1])
+    assert (parse_drops(data) is None) == (len(data) < 36)
+
+
+def test_records_have_the_fields_of_the_rows(pair: Pair, watch: Callable[..., Watched]) -> None:
+    """The probe does not import the records, and unknown fields would be ignored."""
+    one, other = pair.connection()
+    pair.udp(pair.client).connect((SERVER, 53))
+    client = watch(pair.client, pair.ifindex(pair.client))
+    client.read()
+    transfer(one, other, 10)
+    fields = pair.client.call(lambda: client.reader.read(client.links.read()))
+    assert fields.keys() <= {field.name for field in dataclasses.fields(Connections)}
+    known = {field.name for field in dataclasses.fields(Connection)}
+    for row in fields["connections"]:
+        assert row.keys() <= known
+
+
+def test_the_filter_of_the_kernel_leaves_out_loopback_only(namespace: Namespace) -> None:
+    """As many sockets are in the dump as ss lists without loopback."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        assert len(without_loopback(family)) % 4 == 0
+    listeners = [
+        namespace.call(lambda family=family, address=address: socket.create_server((address, 0), family=family))
+        for family, address in ((socket.AF_INET, "127.0.0.9"), (socket.AF_INET6, "::1"))
+    ]
+    ends = [namespace.call(lambda one=one: socket.create_connection(one.getsockname()[:2])) for one in listeners]
+    ends += [one.accept()[0] for one in listeners]
+    seen: list[Message] = []
+    reader = ConnectionReader([1])
+    reader._tcp._walk = lambda reading, family, data, sequence: udp._collect(seen, family, data, sequence)  # type: ignore[method-assign]
+    namespace.call(lambda: reader.read({}))
+    reader.close()
+    assert seen == []
+    for one in (*listeners, *ends):
+        one.close()
+
+
+def test_paths_are_decided_by_device_route_and_address() -> None:
+    where = Paths([2])
+    local, remote = socket.inet_aton(CLIENT) + bytes(12), socket.inet_aton(SERVER) + bytes(12)
+    where._holders = {local: frozenset([2]), remote[:3] + b"\x09" + bytes(12): frozenset([3])}
+
+    def direction(source: bytes, destination: bytes, device: int = 0, output: int | None = None) -> int:
+        path = PATH.pack(source, destination, device)
+        where.directions[socket.AF_INET].clear()
+        where._routes = {(socket.AF_INET, path): (output, 0.0)} if output is not None else {}
+        return where.direction(socket.AF_INET, path)
+
+    elsewhere, unknown = remote[:3] + b"\x09" + bytes(12), bytes([203, 0, 113, 1]) + bytes(12)
+    assert direction(local, remote) == BOTH
+    assert direction(local, elsewhere) == 0  # an address of this host
+    assert direction(elsewhere, remote) == 0
+    assert direction(local, remote, output=3) == RX
+    assert direction(elsewhere, remote, output=2) == TX
+    assert direction(unknown, remote) == paths.UNDECIDED
+    assert direction(unknown, remote, output=2) == BOTH
+    assert direction(unknown, remote, output=0) == 0  # no route
+    assert direction(elsewhere, remote, device=2) == BOTH
+    assert direction(local, remote, device=3, output=3) == 0
+    assert direction(local, remote, device=9, output=2) == BOTH  # a VRF
+
+
+# ---------------------------------------------------------------------------------------------------- in the probe
+
+
+def test_the_probe_reads_them_only_while_they_are_requested(pair: Pair) -> None:
+    """The first rates follow within a second, also if counters are read less often."""
+    one, _ = pair.connection()
+    ifindex = pair.ifindex(pair.client)
+    with Probe("--interval", "5", namespace=pair.client) as probe:
+        probe.wait_for(lambda line: line.inventory is not None)
+        probe.send({"connections": [ifindex]})
+        first = probe.wait_for(lambda line: line.connections is not None).connections
+        second = probe.wait_for(lambda line: line.connections is not None).connections
+        assert first is not None and second is not None
+        assert first.seconds is None and second.seconds is not None and second.seconds < 4
+        assert only(second, one).remote == SERVER and second.link_sent is not None
+        probe.send({"connections": [], "interval": 0.1, "ping": 1})
+        probe.wait_for(lambda line: line.pong is not None)
+        for _ in range(5):
+            assert probe.wait_for(lambda line: line.counters or line.connections).connections is None
+
+
+def test_readings_take_a_limited_share_of_the_cpu(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = ConnectionReader([pair.ifindex(pair.client)])
+    clock = iter((0.0, 0.2))
+    monkeypatch.setattr("nictop.probe.counters.on_demand.connections.reader.time.thread_time", lambda: next(clock, 0.2))
+    found = pair.client.call(lambda: reader.read({}))
+    reader.close()
+    assert found["took"] == 0.2 and reader.due - found["time"] == pytest.approx(4.0)
+
+
+def test_show_connections(pair: Pair) -> None:
+    """The command, in text and JSON, of the busiest NIC and of a named one."""
+    one, other = pair.connection()
+    stop = threading.Event()
+
+    def send() -> None:
+        while not stop.is_set():
+            one.sendall(bytes(10_000))
+            other.recv(10_000)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        show = [sys.executable, "-m", "nictop", "--interval", "0.3", "show", "--connections"]
+        text = pair.client.run(show)
+        document = json.loads(pair.client.run([*show, "--nic", "x0", "--format", "json"]))
+        failed = subprocess.run(
+            ["ip", "netns", "exec", pair.client.name, *show, "--nic", "x7"], capture_output=True, text=True, check=False
+        )
+    finally:
+        stop.set()
+        thread.join()
+    assert f"{SERVER}:{one.getpeername()[1]}" in text and "other: headers" in text
+    (host,) = document["hosts"]
+    (row,) = host["connections"]["rows"]
+    assert host["connections"]["nic"] == "x0" and row["tx_bits"] > 0 and row["connection"]["pid"] == os.getpid()
+    assert 0 < host["connections"]["share"] <= 1
+    assert failed.returncode == 3 and "no interface x7: lo, x0" in failed.stderr
