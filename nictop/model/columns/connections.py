@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
-from nictop.model.connections.table import ANY_ADDRESSES, NEEDS_ROOT, PENDING, ConnectionRow, ConnectionTable
+from nictop.model.connections.table import (
+    ANY_ADDRESSES,
+    NEEDS_ROOT,
+    NO_PROCESS,
+    PENDING,
+    ConnectionRow,
+    ConnectionTable,
+)
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.model.text.words import Tone, count_noun
@@ -181,7 +188,13 @@ def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
     ends = endpoint(one.local, one.local_port, zone)
     if one.remote:
         ends += f" ↔ {endpoint(one.remote, one.remote_port, zone)}"
-    who = [f"process {row.process}" if one.pid is None else f"{row.process} (pid {one.pid})"]
+    unknown = {
+        PENDING: "process is searched for",
+        NEEDS_ROOT: "process needs root to be read",
+        NO_PROCESS: "no process (kernel)",
+        units.UNKNOWN: "closed by its process, or not accepted yet",
+    }
+    who = [unknown.get(row.process, row.process) if one.pid is None else f"{row.process} (pid {one.pid})"]
     who += [row.owner] if row.owner else []
     who += [f"uid {one.uid}"] if one.uid is not None else []
     lines = [f"{one.protocol} {ends} {one.state}", " · ".join(who)]
@@ -192,12 +205,12 @@ def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
 
 
 def _tcp_parts(one: Connection) -> Iterable[str]:
-    yield f"received {units.bytes_(one.bytes_received)}, sent {units.bytes_(one.bytes_acked)} in total"
     if one.rtt:
         least = f" (min {units.duration(one.minimum_rtt / 1e6)})" if one.minimum_rtt else ""
         yield f"rtt {units.duration(one.rtt / 1e6)}{least}"
     if one.congestion_window is not None and one.send_mss is not None:
         yield f"cwnd {one.congestion_window} × {one.send_mss} B"
+    yield f"total RX {units.bytes_(one.bytes_received)}, TX {units.bytes_(one.bytes_acked)}"
     if one.retransmits:
         yield count_noun(one.retransmits, "retransmit")
     yield from _queue_parts(one)

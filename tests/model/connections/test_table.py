@@ -196,7 +196,7 @@ def test_texts_about_one_connection() -> None:
         "tcp 10.0.2.15:443 ↔ 198.51.100.2:50002 established",
         "nginx (pid 800) · nginx.service · uid 33",
         "limited by the peer's receive window: full in 87 % of the time with data to send",
-        "received 977 KiB, sent 6.52 GiB in total · rtt 24.1 ms (min 23.8 ms) · cwnd 42 × 1448 B · 3 retransmits",
+        "rtt 24.1 ms (min 23.8 ms) · cwnd 42 × 1448 B · total RX 977 KiB, TX 6.52 GiB · 3 retransmits",
     )
     udp = table.rows[-1]
     assert row_lines(udp, table)[-1] == (

@@ -34,7 +34,7 @@ from nictop.model.columns.connections import (
 )
 from nictop.model.connections.filter import FIELDS
 from nictop.model.connections.table import ConnectionRow, ConnectionTable, connection_table
-from nictop.model.facts import clean, fit, width, wrap
+from nictop.model.facts import clean, fit, width
 from nictop.model.queues.filters import NumberFilter, number_filter
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -48,7 +48,7 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.cpu.nic_view import NO_LINK, bar, nic_line
 
 FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
-USER_CELLS, SHARE_CELLS, RATE_CELLS = 16, 8, 22
+USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22
 """Cells of the name of a process, of its share, and of its rates."""
 MIN_CELLS_FOR_RATES = 60
 MIN_USERS, MAX_USERS = 3, 6
@@ -283,7 +283,7 @@ class ConnectionsView(WhileOpen, Container):
         if row is not None and table is not None:
             title, *facts = row_lines(row, table)
             lines = [section_line(self.glyphs.text(title), cells)]
-            lines += [((f" {part}", ""),) for fact in facts for part in wrap(self.glyphs.encode(fact), cells - 1)]
+            lines += [tuple(cut_spans([(f" {self.glyphs.text(fact)}", "")], cells)) for fact in facts]
         number = DETAIL_ROWS if self.size.height >= MIN_ROWS else 1
         view.take_rows(number)
         view.show_lines(lines[:number])

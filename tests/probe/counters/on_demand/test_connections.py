@@ -394,10 +394,9 @@ def test_processes_of_a_plain_user(pair: Pair) -> None:
     """Without root: connections and rates are there, the processes of others are not, and that is said."""
     pair.connection()
     code = """
-import json, os, sys
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
+import json, os, socket
 from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
-import socket
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
 own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 own.bind(("192.0.2.1", 0))
 reader = ConnectionReader([socket.if_nametoindex("x0")])
