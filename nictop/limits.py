@@ -6,6 +6,7 @@ is broken or hostile, and would cost memory and time here. Applied where lines a
 
 from __future__ import annotations
 
+from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import MAX_LINE_BYTES
 
 MAX_CPUS = 8192
@@ -57,6 +58,7 @@ MAX_TEXT_CHARS = 4096
 
 MAX_ENTRIES = {
     "Connections.connections": MAX_CONNECTIONS,
+    "Connections.links": MAX_WATCHED_LINKS,
     "Counters.links": MAX_LINKS,
     "Counters.cpus": MAX_CPUS,
     "Counters.queues": MAX_LINKS,

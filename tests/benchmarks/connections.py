@@ -70,13 +70,14 @@ def connections(quick: bool) -> Iterator[Result]:
 CLIENTS = """
 import socket, sys
 address, port, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-sockets = [socket.create_connection((address, port)) for _ in range(number)]
+peers = (f"10.1.{one >> 8}.{one & 255}" for one in range(1, number + 1))
+sockets = [socket.create_connection((address, port), source_address=(peer, 0)) for peer in peers]
 for _ in sys.stdin:
     for one in sockets:
         one.send(b"x")
     print("sent", flush=True)
 """
-"""A process of its own: a process may have only some 20,000 sockets."""
+"""Each connection is from another address. A process of its own: one may have only some 20,000 sockets."""
 
 
 @contextmanager
@@ -91,6 +92,8 @@ def joined() -> Iterator[tuple[Namespace, int, Callable[[], object]]]:
         join_by_veth(client, server, "x0")
         client.run(["ip", "address", "add", f"{CLIENT}/24", "dev", "x0"])
         server.run(["ip", "address", "add", f"{SERVER}/24", "dev", "x0"])
+        client.run(["ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo"])
+        server.run(["ip", "route", "add", "10.1.0.0/16", "via", CLIENT])
         listener = server.call(lambda: socket.create_server((SERVER, 0), backlog=64))
         argv = ["ip", "netns", "exec", client.name, sys.executable, "-c", CLIENTS]
         argv += [*map(str, listener.getsockname()), str(number)]

@@ -262,8 +262,10 @@ def _notes(found: Connections, snapshot: Snapshot) -> Iterable[str]:
             yield f"{part.upper()} sockets not readable: {found.unreadable[part].detail}"
     for ifindex in found.links[1:]:
         link = snapshot.links.get(ifindex)
+        if link is None or link.kind not in SHARED_KINDS:
+            continue
         ports = sum(one.master == ifindex for one in snapshot.links.values())
-        if link is not None and link.kind in SHARED_KINDS and ports > 1:
+        if ports > 1:
             yield f"{link.name} has {ports} ports: connections through the others are listed too"
     if any(link.lower_namespace is not None for link in snapshot.links.values()):
         yield "sockets in other network namespaces (containers) are not listed"

@@ -33,7 +33,7 @@ from nictop.model.columns.connections import (
     row_lines,
 )
 from nictop.model.connections.filter import FIELDS
-from nictop.model.connections.table import ConnectionRow, ConnectionTable, connection_table
+from nictop.model.connections.table import ConnectionRow, ConnectionTable, connection_table, is_current
 from nictop.model.facts import clean, fit, width
 from nictop.model.queues.filters import NumberFilter, number_filter
 from nictop.model.snapshot import Snapshot
@@ -217,6 +217,8 @@ class ConnectionsView(WhileOpen, Container):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._table: ConnectionTable | None = None
+        self._drawn_from: tuple[object, object] = (None, None)
+        """Reading and links from which the table was made."""
         self._link: Link | None = None
         self._is_recording = False
 
@@ -235,7 +237,15 @@ class ConnectionsView(WhileOpen, Container):
         if link is not self._link and (link is None or self._link is None or link.ifindex != self._link.ifindex):
             self.query_one(ConnectionList).begin(None)
         self._link, self._is_recording = link, is_recording
-        self._table = connection_table(link.ifindex, snapshot) if link is not None else None
+        drawn_from = (snapshot.connections, snapshot.links)
+        is_shown = link is not None and is_current(snapshot.connections, link.ifindex, snapshot)
+        if link is None or not is_shown:
+            self._table = None
+        elif self._table is None or any(
+            one is not other for one, other in zip(drawn_from, self._drawn_from, strict=True)
+        ):
+            self._table = connection_table(link.ifindex, snapshot)
+        self._drawn_from = drawn_from
         self._draw()
 
     def _draw(self) -> None:

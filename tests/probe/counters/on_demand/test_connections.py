@@ -385,9 +385,9 @@ def test_the_process_of_a_connection(
     monkeypatch.setattr(owners, "SLICE_SECONDS", 60.0)
     server = watch(pair.server, pair.ifindex(pair.server))
     other.sendall(b"x")
-    other.close()  # the client has not closed it yet: fin-wait-2
+    other.close()  # the client has not closed it yet
     (row,) = server.read().connections
-    assert (row.inode, row.process, row.state) == (0, None, "fin-wait-2")
+    assert (row.inode, row.process) == (0, None) and row.state.startswith("fin-wait-")
 
 
 def test_processes_of_a_plain_user(pair: Pair) -> None:
@@ -687,7 +687,9 @@ def test_the_probe_reads_them_only_while_they_are_requested(pair: Pair) -> None:
 def test_readings_take_a_limited_share_of_the_cpu(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = ConnectionReader([pair.ifindex(pair.client)])
     clock = iter((0.0, 0.2))
-    monkeypatch.setattr("nictop.probe.counters.on_demand.connections.reader.time.thread_time", lambda: next(clock, 0.2))
+    monkeypatch.setattr(
+        "nictop.probe.counters.on_demand.connections.reader.time.process_time", lambda: next(clock, 0.2)
+    )
     found = pair.client.call(lambda: reader.read({}))
     reader.close()
     assert found["took"] == 0.2 and reader.due - found["time"] == pytest.approx(4.0)
@@ -699,7 +701,7 @@ def test_show_connections(pair: Pair) -> None:
     stop = threading.Event()
 
     def send() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.05):
             one.sendall(bytes(10_000))
             other.recv(10_000)
 

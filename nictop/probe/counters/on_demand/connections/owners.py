@@ -87,7 +87,7 @@ class SocketOwners:
 
     def _continue(self, missing: set[int], wanted: dict[int, int]) -> None:
         """Search for `SLICE_SECONDS`, or until all that are missing are found."""
-        end = time.thread_time() + SLICE_SECONDS
+        end = time.process_time() + SLICE_SECONDS
         while True:
             if self._search is None:
                 self.denied = False
@@ -96,12 +96,12 @@ class SocketOwners:
             for _ in self._search:
                 if self._descriptors.keys() >= missing:
                     return
-                if time.thread_time() >= end:
+                if time.process_time() >= end:
                     return
             self._search = None
             self._without |= self._searched - self._descriptors.keys()
             missing = missing - self._without - self._descriptors.keys()
-            if not missing or time.thread_time() >= end:
+            if not missing or time.process_time() >= end:
                 return
 
     def _steps(self, groups: set[int]) -> Iterator[None]:

@@ -42,7 +42,7 @@ class ConnectionReader:
 
     def read(self, counters: Mapping[int, tuple[int, ...]]) -> Fields:
         """Fields of `records.Connections`. `counters`: `records.Counters.links` of now. Never raises OSError."""
-        begin, now = time.thread_time(), time.monotonic()
+        begin, now = time.process_time(), time.monotonic()
         reasons: dict[str, dict[str, str]] = {}
         result: Fields = {"time": now, "links": self.links, "unreadable": reasons}
         self._add_traffic(result, counters.get(self.links[0], ()), now)
@@ -56,7 +56,7 @@ class ConnectionReader:
             rows += self._udp.read(result, now)
         except (OSError, ValueError) as error:
             self._fail("udp", error, reasons)
-        took = time.thread_time() - begin
+        took = time.process_time() - begin
         found, is_complete = self._owners.find([(row["inode"], row.pop("group")) for row in rows], now)
         for row in rows:
             row.update(found.get(row["inode"], {}))
@@ -64,7 +64,7 @@ class ConnectionReader:
         if self._owners.denied:
             reasons["process"] = {"reason": "needs_root", "detail": "/proc/PID/fd of other users"}
         result["connections"], result["took"] = rows, took
-        self.due = now + max(MIN_INTERVAL_SECONDS, took / MAX_CPU_SHARE)
+        self.due = now + max(MIN_INTERVAL_SECONDS, (time.process_time() - begin) / MAX_CPU_SHARE)
         return result
 
     def close(self) -> None:
