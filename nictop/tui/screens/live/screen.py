@@ -210,12 +210,11 @@ class LiveScreen(LiveView):
                 )
                 self.app.push_screen(MenuScreen("View options: Findings", entries))
             case _:
-                options = (
+                entries = (
                     MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
                     MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
-                    MenuEntry("Connections of the interface", self.action_connections, enabled=self._has_netdev),
                 )
-                self.app.push_screen(MenuScreen("View options: Devices", options))
+                self.app.push_screen(MenuScreen("View options: Devices", entries))
 
     def toggle_virtual(self) -> None:
         self.query_one(DeviceTable).virtual = not self.query_one(DeviceTable).virtual

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from textual.widgets import ContentSwitcher
 
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Request
@@ -13,7 +15,9 @@ from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.devices.connections import ConnectionList
 from tests.support.connections import busy_reading, connection, line, of_plain_user
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, Screen, live_screen
+from tests.support.recordings import host_items, write_recording
+from tests.support.replay_screen import screen_with_replay
+from tests.support.screen import NARROW, Screen, live_screen, wait_until
 
 NICS = (link(1, "lo", type=772, flags=0x49), link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci", master=4))
 BRIDGE = link(4, "br0", kind="bridge")
@@ -27,6 +31,10 @@ async def begin(screen: Screen) -> None:
 
 def requests(screen: Screen) -> list[tuple[int, ...]]:
     return [one.connections for one in screen.source.requests if one.connections is not None]
+
+
+def shown(screen: Screen) -> str | None:
+    return screen.app.screen.query_one("#views", ContentSwitcher).current
 
 
 def texts(screen: Screen, name: str) -> list[str]:
@@ -109,7 +117,7 @@ async def test_filter_and_order() -> None:
         await screen.press("S")
         assert "75.2 M" in screen.lines(ConnectionList)[0]
         await screen.press("escape", "escape")
-        assert screen.app.screen.query_one("#views").current == "body"  # type: ignore[attr-defined]
+        assert shown(screen) == "body"
 
 
 async def test_of_a_plain_user_in_ascii() -> None:
@@ -141,10 +149,24 @@ async def test_another_host_is_asked_instead() -> None:
         assert screen.nictop.hosts.session.settings.connections == (2,)
 
 
-async def test_from_the_menu_and_the_palette() -> None:
+async def test_from_the_palette() -> None:
     async with live_screen() as screen:
         await screen.receive(*HOST)
-        await screen.press("o", "down", "down", "enter")
-        assert requests(screen) == [(2,)]
+        await screen.press("4", "colon", *"Show connections")
+        await wait_until(screen, lambda: "Devices: Show connections" in "".join(screen.drawn()))
+        await screen.press("enter")
+        await wait_until(screen, lambda: requests(screen) == [(2,)])
         await screen.press("escape")
-        assert screen.app.screen.query_one("#views").current == "body"  # type: ignore[attr-defined]
+        assert shown(screen) == "body"
+
+
+async def test_in_a_recording(tmp_path: Path) -> None:
+    """They are there while they were shown."""
+    path = tmp_path / "monday.nictop"
+    items = host_items("vm1", 30)
+    write_recording(path, [*items[:7], ("vm1", line(busy_reading(time=1002.85)), 1002.85), *items[7:]])
+    async with screen_with_replay(path, start=3.0) as screen:
+        await screen.press("down", "enter", "enter")
+        assert "568 M nginx" in screen.lines(ConnectionList)[0]
+        await screen.seek(1020.0)
+        assert "Not recorded" in screen.lines(ConnectionList)[0]
