@@ -128,7 +128,7 @@ class NetlinkSocket:
         called with a datagram and the offset of a payload in it; replies for which it is false are dropped. Raises
         NetlinkError (EMSGSIZE: message above MAX_DATAGRAM_BYTES), or DumpInterrupted after the whole dump was read.
         """
-        sequence = self.send(message_type, payload, flags)
+        sequence = self.send_request(message_type, payload, flags)
         replies: list[Message] = []
         interrupted = False
         while True:
@@ -145,7 +145,7 @@ class NetlinkSocket:
                 if kind != NLMSG_NOOP and (keep is None or keep(data, start)):
                     replies.append((kind, data[start:end]))
 
-    def send(self, message_type: int, payload: bytes, flags: int) -> int:
+    def send_request(self, message_type: int, payload: bytes, flags: int) -> int:
         """Send one request; the sequence number of its replies."""
         self._sequence += 1
         flags |= NLM_F_REQUEST if flags & NLM_F_DUMP else NLM_F_REQUEST | NLM_F_ACK

@@ -89,7 +89,7 @@ class SocketDump:
             self._netlink = netlink.NetlinkSocket(sock_diag.NETLINK_SOCK_DIAG, timeout=TIMEOUT)
         request = sock_diag.INET_DIAG_REQ_V2.pack(family, protocol, 1 << (extension - 1), states)
         request += netlink.pack_attribute(sock_diag.INET_DIAG_REQ_BYTECODE, without_loopback(family))
-        sequence = self._netlink.send(sock_diag.SOCK_DIAG_BY_FAMILY, request, netlink.NLM_F_DUMP)
+        sequence = self._netlink.send_request(sock_diag.SOCK_DIAG_BY_FAMILY, request, netlink.NLM_F_DUMP)
         while not use(self._netlink.receive(), sequence):
             pass
 
