@@ -99,6 +99,20 @@ def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs =
     return [*lines, *[()] * (number + 1 - len(lines))]
 
 
+class UsersView(LineView):
+    """The NIC and its processes. A click on the arrows behind the name does what the keys left and right do."""
+
+    can_focus = False
+    name_cells = 0
+    """Of the NIC."""
+
+    async def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset_capture(self)
+        first = self.name_cells + 2
+        if offset.y == 0 and offset.x in (first, first + 1):
+            await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
+
+
 class ConnectionList(ChoiceView):
     """The table of connections. Posts `Chosen` when the cursor is on another one."""
 
@@ -223,14 +237,13 @@ class ConnectionsView(WhileOpen, Container):
         self._is_recording = False
 
     def compose(self) -> ComposeResult:
-        yield LineView(id="connection-users")
+        yield UsersView(id="connection-users")
         yield ConnectionList(id="connection-list")
         yield FilterLine(ConnectionList, FILTER_HINT, id="connection-filter")
         yield LineView(id="connection-facts")
 
     def on_mount(self) -> None:
-        for name in ("#connection-users", "#connection-facts"):
-            self.query_one(name).can_focus = False
+        self.query_one("#connection-facts").can_focus = False
 
     def show(self, link: Link | None, snapshot: Snapshot, *, is_recording: bool) -> None:
         """Draw the connections of `link` (None: the chosen row has none) from `snapshot`."""
@@ -269,7 +282,8 @@ class ConnectionsView(WhileOpen, Container):
         return NO_MATCHES if self._table.rows else f" No connections through {self._table.nic}"
 
     def _draw_users(self) -> None:
-        view, table = self.query_one("#connection-users", LineView), self._table
+        view, table = self.query_one(UsersView), self._table
+        view.name_cells = width(clean(self._link.name)) if self._link is not None else 1
         cells = view.scrollable_content_region.width
         rows = self.size.height
         number = MAX_USERS if rows >= TALL_ROWS else MIN_USERS if rows >= MIN_ROWS else 0

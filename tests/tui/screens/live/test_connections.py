@@ -85,8 +85,12 @@ async def test_the_next_interface_with_the_links_above_it() -> None:
     async with live_screen() as screen:
         await begin(screen)
         await screen.receive(line(busy_reading()))
-        await screen.press("right")
+        await screen.pilot.click("#connection-users", offset=(len(" ens192 ") + 1, 0))
         assert requests(screen) == [(2,), (3, 4)]
+        await screen.press("left")
+        assert requests(screen)[-1] == (2,)
+        await screen.press("right")
+        assert requests(screen)[-1] == (3, 4)
         assert "Reading connections…" in screen.lines(ConnectionList)[0]
 
 
