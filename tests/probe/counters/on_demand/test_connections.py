@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -260,7 +261,7 @@ def test_connections_within_the_host_are_left_out(pair: Pair, watch: Callable[..
     dual = pair.client.call(lambda: socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True))
     for address in ("127.0.0.1", CLIENT):
         target = (address, dual.getsockname()[1])
-        pair.sockets += [pair.client.call(lambda target=target: socket.create_connection(target)), dual.accept()[0]]
+        pair.sockets += [pair.client.call(partial(socket.create_connection, target)), dual.accept()[0]]
     pair.sockets.append(dual)
     found = watch(pair.client, pair.ifindex(pair.client)).read()
     assert (found.tcp, found.connections, found.unreadable) == (0, (), {})
@@ -306,9 +307,7 @@ def test_an_address_of_another_link_and_the_route(pair: Pair, watch: Callable[..
     for source in ("198.51.100.1", "203.0.113.1"):
         listener = pair.server.call(lambda: socket.create_server((SERVER, 0)))
         target = listener.getsockname()
-        one = pair.client.call(
-            lambda source=source, target=target: socket.create_connection(target, source_address=(source, 0))
-        )
+        one = pair.client.call(partial(socket.create_connection, target, source_address=(source, 0)))
         made[source] = one
         pair.sockets += [listener, one, listener.accept()[0]]
     x0, x1 = (pair.ifindex(pair.client, name) for name in ("x0", "x1"))
@@ -623,10 +622,10 @@ def test_the_filter_of_the_kernel_leaves_out_loopback_only(namespace: Namespace)
     for family in (socket.AF_INET, socket.AF_INET6):
         assert len(without_loopback(family)) % 4 == 0
     listeners = [
-        namespace.call(lambda family=family, address=address: socket.create_server((address, 0), family=family))
+        namespace.call(partial(socket.create_server, (address, 0), family=family))
         for family, address in ((socket.AF_INET, "127.0.0.9"), (socket.AF_INET6, "::1"))
     ]
-    ends = [namespace.call(lambda one=one: socket.create_connection(one.getsockname()[:2])) for one in listeners]
+    ends = [namespace.call(partial(socket.create_connection, one.getsockname()[:2])) for one in listeners]
     ends += [one.accept()[0] for one in listeners]
     seen: list[Message] = []
     reader = ConnectionReader([1])

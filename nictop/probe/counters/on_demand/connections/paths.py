@@ -37,7 +37,7 @@ UNDECIDED = 4
 DIRECTIONS = {RX: "rx", TX: "tx", BOTH: "both"}
 ROUTE_SECONDS = 10.0
 """After which a route is looked up again."""
-LOOKUPS_PER_READING = 256
+LOOKUPS_PER_READING = 128
 MAX_KNOWN = 65536
 """Paths that are remembered."""
 ROUTE_TIMEOUT = 1.0
