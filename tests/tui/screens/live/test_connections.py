@@ -164,12 +164,18 @@ async def test_from_the_palette() -> None:
         assert shown(screen) == "body"
 
 
-async def test_in_a_recording(tmp_path: Path) -> None:
-    """They are there while they were shown."""
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Connections were shown for one reading, 2.6 s after the begin."""
     path = tmp_path / "monday.nictop"
     items = host_items("vm1", 30)
     write_recording(path, [*items[:7], ("vm1", line(busy_reading(time=1002.85)), 1002.85), *items[7:]])
-    async with screen_with_replay(path, start=3.0) as screen:
+    return path
+
+
+async def test_in_a_recording(recording: Path) -> None:
+    """They are there while they were shown."""
+    async with screen_with_replay(recording, start=3.0) as screen:
         await screen.press("down", "enter", "enter")
         assert "568 M nginx" in screen.lines(ConnectionList)[0]
         await screen.seek(1020.0)
