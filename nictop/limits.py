@@ -6,6 +6,7 @@ is broken or hostile, and would cost memory and time here. Applied where lines a
 
 from __future__ import annotations
 
+from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import MAX_LINE_BYTES
 
 MAX_CPUS = 8192
@@ -43,6 +44,8 @@ MAX_STATISTICS = 65536
 """Driver counters of one link: 4096 queues with 16 each."""
 MAX_INDIRECTION_SLOTS = 65536
 """Slots of an RSS table; ethtool_rxfh has 32 bits for them, NICs have 2048 at most."""
+MAX_CONNECTIONS = 256
+"""Sockets in one record: the probe sends 130."""
 MAX_SETTINGS = 4 * MAX_LINKS + 64
 """Four per link, and those of the whole machine."""
 MAX_OTHER_ENTRIES = 1024
@@ -54,6 +57,8 @@ MAX_TEXT_CHARS = 4096
 """Characters of every other text: PATH_MAX, and a page, which is what a file of sysfs holds."""
 
 MAX_ENTRIES = {
+    "Connections.connections": MAX_CONNECTIONS,
+    "Connections.links": MAX_WATCHED_LINKS,
     "Counters.links": MAX_LINKS,
     "Counters.cpus": MAX_CPUS,
     "Counters.queues": MAX_LINKS,

@@ -10,7 +10,7 @@ import argparse
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from nictop.cli import SUMMARIES
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
-    from nictop.hosts.observe import Answer
+    from nictop.hosts.observe import Answer, Step
     from nictop.hosts.session import HostSession
     from nictop.hosts.specification import Host
     from nictop.model.snapshot import Snapshot
@@ -98,11 +98,16 @@ def _is_known_host(word: str) -> bool:
 
 
 def observe_hosts(
-    options: argparse.Namespace, seconds: float = 0.0, *, modules: Sequence[str] = ()
+    options: argparse.Namespace,
+    seconds: float = 0.0,
+    *,
+    modules: Sequence[str] = (),
+    last: Callable[[], Step] | None = None,
 ) -> tuple[Answer, ...]:
     """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
     `seconds`: length of the window of rates; `modules`: imported while readings are waited for, as the caller needs
-    them then. Raises NictopError for an argument that is not a valid host, before any connection is made."""
+    them then; `last`: makes the last step of each live host. Raises NictopError for an argument that is not a valid
+    host, before any connection is made."""
     path = recording_path(options)
     if path is not None:
         return read_recorded_hosts(path, options.at)
@@ -127,7 +132,7 @@ def observe_hosts(
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))
         try:
-            return await observe_all(sessions, interval=options.interval, seconds=seconds)
+            return await observe_all(sessions, interval=options.interval, seconds=seconds, last=last)
         finally:
             importing.cancel()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,19 +61,28 @@ async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, flo
         await asyncio.sleep(2 * took if seconds > MAX_UNPAUSED_DIAGNOSIS_SECONDS else 0)
 
 
+Step = Callable[[HostSession, Snapshot], Awaitable[bool]]
+"""What is read of a host after everything else: called with each snapshot from then on, until its result is True."""
+
+
 async def observe(
-    session: HostSession, *, interval: float = 1.0, seconds: float = 0.0, timeout: float = OBSERVE_TIMEOUT
+    session: HostSession,
+    *,
+    interval: float = 1.0,
+    seconds: float = 0.0,
+    timeout: float = OBSERVE_TIMEOUT,
+    last: Step | None = None,
 ) -> tuple[Snapshot, RatesWindow]:
     """Wait for the inventory of a host, and for rates of everything in it over one `interval` (seconds, that of the
-    source); then until the window, whose parts are about a second long, spans at least `seconds` of such rates. The
-    session must have been created with `watch_devices`. It is closed afterwards.
+    source); then until the window, whose parts are about a second long, spans at least `seconds` of such rates; then
+    until `last` is done. The session must have been created with `watch_devices`. It is closed afterwards.
 
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
     intervals it needs.
     """
     limit = timeout + (MIN_COUNTER_RECORDS + 1) * interval + seconds
     try:
-        return await asyncio.wait_for(_complete(session, seconds), limit)
+        return await asyncio.wait_for(_complete(session, seconds, last), limit)
     except asyncio.TimeoutError:
         why = f": {session.snapshot.message}" if session.snapshot.message else ""
         raise HostUnreachable(f"{session.name}: no complete answer within {limit:g} s{why}") from None
@@ -95,25 +104,32 @@ Answer = tuple[Snapshot, RatesWindow] | Unreachable
 
 
 async def observe_all(
-    sessions: Sequence[HostSession], *, interval: float = 1.0, seconds: float = 0.0, timeout: float = HOSTS_TIMEOUT
+    sessions: Sequence[HostSession],
+    *,
+    interval: float = 1.0,
+    seconds: float = 0.0,
+    timeout: float = HOSTS_TIMEOUT,
+    last: Callable[[], Step] | None = None,
 ) -> tuple[Answer, ...]:
     """The result of `observe` for each session, in their order; they run at the same time, and one that fails does not
-    end the others."""
+    end the others. `last`: makes the last step of each."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_HOSTS)
 
     async def answer(session: HostSession) -> Answer:
         async with slots:
             try:
-                return await observe(session, interval=interval, seconds=seconds, timeout=timeout)
+                step = last() if last is not None else None
+                return await observe(session, interval=interval, seconds=seconds, timeout=timeout, last=step)
             except HostUnreachable as error:
                 return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "))
 
     return tuple(await asyncio.gather(*map(answer, sessions)))
 
 
-async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, RatesWindow]:
+async def _complete(session: HostSession, seconds: float, last: Step | None) -> tuple[Snapshot, RatesWindow]:
     """The probe counts queues and drivers only after the inventory: rates of all of it need two readings after that."""
     newest, readings, window = None, -1, session.window
+    is_complete = False
     async for snapshot in session.follow():
         if session.is_unreachable:
             raise HostUnreachable(f"{session.name}: {snapshot.message}")
@@ -127,6 +143,8 @@ async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, Rat
         if not has_rates:
             window.clear()
         if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
+            is_complete = True
+        if is_complete and (last is None or await last(session, snapshot)):
             return snapshot, window
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
 

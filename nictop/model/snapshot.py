@@ -21,7 +21,18 @@ from nictop.model.managers.networkmanager_states import (
 )
 from nictop.model.rates.links import Rates, rates, vf_rates
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import Clock, Counters, Hello, Inventory, Line, Link, LinkChange, PciFunction, Trouble
+from nictop.probe.records import (
+    Clock,
+    Connections,
+    Counters,
+    Hello,
+    Inventory,
+    Line,
+    Link,
+    LinkChange,
+    PciFunction,
+    Trouble,
+)
 
 T = TypeVar("T")
 State = Literal["connecting", "live", "lost", "failed"]
@@ -70,6 +81,8 @@ class Snapshot:
     """The newest estimate of its clock offset (see `time_axis`); None: not measured since its boot."""
     without_lease: frozenset[int] = frozenset()
     """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it tries again, too."""
+    connections: Connections | None = None
+    """The newest reading of the connections of a NIC, however old; see `model.connections.table.is_current`."""
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -105,6 +118,8 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
         return _with_hello(before, line.hello)
     if line.clock is not None:
         return replace(before, clock=line.clock)
+    if line.connections is not None:
+        return replace(before, connections=line.connections)
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)

@@ -31,12 +31,16 @@ from nictop.probe.protocol.schedule import Schedule
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nictop.probe.changes.executor import Executor
+    from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
     from nictop.probe.counters.targets import Targets
     from nictop.probe.traffic.generators import Generators
 
 READ_ONLY_TEXT = "changes are disabled: nictop was started without --allow-changes"
 EAGER_SECONDS = 0.2
 """Seconds between the first two readings with ``--eager``: 20 ticks of each CPU."""
+
+FIRST_RATES_SECONDS = 1.0
+"""Seconds between the first two readings of connections, however long the interval is."""
 
 
 class StopProbe(Exception):
@@ -67,6 +71,7 @@ class Probe:
             sys=sys,
             proc=proc,
         )
+        self._connections: ConnectionReader | None = None
         self._generators: Generators | None = None
         self._executor: Executor | None = None
         self._requests = RequestLines()
@@ -164,8 +169,17 @@ class Probe:
     def _sample(self, now: float) -> None:
         self._schedule.advance(now)
         if not self._output.backlogged:  # else the line would be dropped
-            self._send("counters", vars(self._counters.read()), droppable=True)
+            sample = self._counters.read()
+            self._send("counters", vars(sample), droppable=True)
+            if self._connections is not None and now >= self._connections.due:
+                self._read_connections(self._connections, sample.links, now)
             self._finished = self._options.once and self._inventories.complete
+
+    def _read_connections(self, reader: ConnectionReader, links: dict[int, tuple[int, ...]], now: float) -> None:
+        is_first = not reader.due
+        self._send("connections", reader.read(links), droppable=True)
+        if is_first:
+            self._schedule.bring_forward(FIRST_RATES_SECONDS, now)
 
     def _handle_inventory(self, targets: bytes, inventory: bytes | bytearray, known: int | None) -> Targets | None:
         """Configure the counters from a new inventory, and send it unless it is complete and has the digest
@@ -210,6 +224,8 @@ class Probe:
                 self._schedule.bring_forward(EAGER_SECONDS if self._options.eager else 0.0, now)
         if "machine" in request:
             self._counters.watch_machine(request["machine"])
+        if "connections" in request:
+            self._request_connections(request["connections"], now)
         if "ping" in request:
             self._send("pong", {"sequence": request["ping"], "monotonic": now})
         if "recheck" in request:
@@ -220,6 +236,18 @@ class Probe:
             self._handle_traffic(request["traffic"], now)
         if "change" in request:
             self._handle_change(request["change"], now)
+
+    def _request_connections(self, links: list[int], now: float) -> None:
+        if self._connections is not None:
+            if list(self._connections.links) == links:
+                return
+            self._connections.close()
+            self._connections = None
+        if links:
+            from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
+
+            self._connections = ConnectionReader(links, self._proc, self._sys + "/fs/cgroup")
+            self._schedule.bring_forward(EAGER_SECONDS, now)
 
     def _handle_traffic(self, request: dict[str, object], now: float) -> None:
         if self._generators is None:

@@ -276,6 +276,7 @@ TIMELINE_KEYS: list[BindingType] = [
 
 LIVE_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the chosen interface or finding on the whole screen"),
+    _bind("open", "connections", "Connections", "the connections of the interface: who uses it"),
     _bind("left", "step_nic(-1)", "Interface", "previous interface", display="←→"),
     _hide("right", "step_nic(1)", "Next interface"),
     _bind("copy", "copy", "Copy fix", "copy the fix that is shown, or that of the interface's worst finding"),

@@ -80,6 +80,14 @@ ALWAYS = (
         "Devices: Show packets or bits", "options", "packets/s instead of b/s", LiveScreen.toggle_packets, "devices"
     ),
     GeneralCommand(
+        "Devices: Show connections",
+        "open",
+        "who uses the interface: processes, peers, rates",
+        LiveScreen.action_connections,
+        "devices",
+        "on the open interface",
+    ),
+    GeneralCommand(
         "Queues: Show or fold idle queues", "options", "queues without packets", LiveScreen.action_options, "queues"
     ),
     GeneralCommand(

@@ -123,7 +123,7 @@ class _Run:
         self._fatal = False
         """Another process would end the same way."""
         self.interval = settings.interval or 1.0
-        if settings.watch or settings.machine or settings.recheck:
+        if settings.watch or settings.machine or settings.recheck or settings.connections:
             self.send(replace(settings, interval=None))
         self._silence_timeout = silence_timeout
         self._reason = ""

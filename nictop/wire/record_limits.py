@@ -16,7 +16,7 @@ import msgspec
 
 from nictop import limits
 from nictop.errors import NictopError
-from nictop.probe.records import Counters, Inventory, Unreadable
+from nictop.probe.records import Connections, Counters, Inventory, Unreadable
 
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""
@@ -78,10 +78,13 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
             raise LimitError(f"more than {limit} {name}")
 
 
-def limit_record(record: Inventory | Counters) -> None:
+def limit_record(record: Inventory | Counters | Connections) -> None:
     """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
     Modifies `record`: call it before the record is shared."""
-    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(Inventory)(record)
+    if isinstance(record, Counters):
+        wrong = _limit_counters(record)
+    else:
+        wrong = _record_check(Connections if isinstance(record, Connections) else Inventory)(record)
     if wrong:
         raise LimitError(wrong)
 

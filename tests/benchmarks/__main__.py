@@ -10,6 +10,7 @@ import argparse
 import sys
 
 from tests.benchmarks import (
+    connections,
     counters,
     heatmaps,
     histories,
@@ -28,6 +29,7 @@ from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_no_namespaces
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "connections": connections.connections,
     "counters": counters.sample_of_six_links,
     "counters-200": counters.sample_of_many_links,
     "interrupts": interrupts.many_interrupts,

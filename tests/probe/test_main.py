@@ -83,6 +83,9 @@ def test_ticks_do_not_drift_and_missed_ones_are_skipped() -> None:
         (b'{"inventory": 1}', {}, "inventory is not true or false"),
         (b'{"machine": true, "interval": 2}', {"machine": True, "interval": 2.0}, ""),
         (b'{"machine": "yes"}', {}, "machine is not true or false"),
+        (b'{"connections": [2, 3]}', {"connections": [2, 3]}, ""),
+        (b'{"connections": []}', {"connections": []}, ""),
+        (b'{"connections": 2, "watch": []}', {"watch": []}, "connections is not a list"),
         (b'{"recheck": true}', {"recheck": True}, ""),
         (b'{"recheck": 1}', {}, "recheck is not true or false"),
         (b'{"ping": 7}', {"ping": 7}, ""),
@@ -106,7 +109,7 @@ def test_requests(line: bytes, expected: dict[str, object], problem: str) -> Non
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_request_or_a_problem(line: bytes) -> None:
     request, message = parse_request(line)
-    assert set(request) <= {"interval", "watch", "inventory", "machine", "recheck", "ping", "traffic"}
+    assert set(request) <= {"interval", "watch", "inventory", "machine", "recheck", "ping", "traffic", "connections"}
     assert len(message) < 400
 
 

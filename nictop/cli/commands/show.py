@@ -6,8 +6,8 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts
-from nictop.errors import HostUnreachable
+from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts, recording_path
+from nictop.errors import HostUnreachable, NictopError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,10 +15,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_hosts(parser)
     add_time_option(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument(
+        "--connections",
+        action="store_true",
+        help="who uses a NIC: its TCP connections and UDP sockets by rate, with process, peer and what limits them",
+    )
+    parser.add_argument("--nic", metavar="NAME", help="with --connections: this NIC (default: the busiest one)")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.nic is not None and not options.connections:
+        raise NictopError("--nic needs --connections", "nictop show --connections --nic NAME")
+    if options.connections:
+        return _show_connections(options)
     if options.schema:
         from nictop.report.facts import host as show
         from nictop.report.facts import hosts as show_hosts
@@ -38,3 +48,27 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         return output.write(show.show_json(snapshot))
     return output.write_text(show.show_text(snapshot, output.terminal_columns()), options)
+
+
+def _show_connections(options: argparse.Namespace) -> int:
+    if options.schema:
+        from nictop.report.facts import connections as show
+
+        return output.write(show.connections_schema())
+    from functools import partial
+
+    from nictop.hosts.connections import ReadConnections
+
+    modules = ("nictop.report.facts.connections",)
+    found = observe_hosts(options, modules=modules, last=partial(ReadConnections, options.nic or ""))
+    nic = (options.nic or "") if recording_path(options) is not None else ""
+    from nictop.report.facts import connections as show
+    from nictop.report.facts.hosts import unreachable_hosts
+
+    if not options.hosts:
+        reached_hosts(found)
+    if options.format == "json":
+        output.write(show.connections_json(found, nic))
+    else:
+        output.write_text(show.connections_text(found, output.terminal_columns(), nic), options)
+    return HostUnreachable.exit_code if unreachable_hosts(found) else 0

@@ -128,14 +128,11 @@ class NetlinkSocket:
         called with a datagram and the offset of a payload in it; replies for which it is false are dropped. Raises
         NetlinkError (EMSGSIZE: message above MAX_DATAGRAM_BYTES), or DumpInterrupted after the whole dump was read.
         """
-        self._sequence += 1
-        sequence = self._sequence
-        flags |= NLM_F_REQUEST if flags & NLM_F_DUMP else NLM_F_REQUEST | NLM_F_ACK
-        self.socket.send(HEADER.pack(HEADER.size + len(payload), message_type, flags, sequence, 0) + payload)
+        sequence = self.send_request(message_type, payload, flags)
         replies: list[Message] = []
         interrupted = False
         while True:
-            data = self._receive()
+            data = self.receive()
             for kind, message_flags, number, start, end in messages(data):
                 if number != sequence:
                     continue  # a reply to an earlier request that timed out
@@ -148,7 +145,15 @@ class NetlinkSocket:
                 if kind != NLMSG_NOOP and (keep is None or keep(data, start)):
                     replies.append((kind, data[start:end]))
 
-    def _receive(self) -> bytes:
+    def send_request(self, message_type: int, payload: bytes, flags: int) -> int:
+        """Send one request; the sequence number of its replies."""
+        self._sequence += 1
+        flags |= NLM_F_REQUEST if flags & NLM_F_DUMP else NLM_F_REQUEST | NLM_F_ACK
+        self.socket.send(HEADER.pack(HEADER.size + len(payload), message_type, flags, self._sequence, 0) + payload)
+        return self._sequence
+
+    def receive(self) -> bytes:
+        """The next datagram, for readers that split it themselves."""
         try:
             size = self.socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
         except BlockingIOError as error:

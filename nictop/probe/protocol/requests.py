@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     class RequestFields(TypedDict, total=False):
         interval: float
         watch: list[int]
+        connections: list[int]
         inventory: bool
         machine: bool
         recheck: bool
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         change: dict[str, object]
 
 
+LINK_FIELDS: tuple[Literal["watch", "connections"], ...] = ("watch", "connections")
 BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = ("inventory", "machine", "recheck")
 OBJECT_FIELDS: tuple[Literal["traffic", "change"], ...] = ("traffic", "change")
 MIN_COUNTER_INTERVAL, MAX_COUNTER_INTERVAL = 0.1, 60.0
@@ -69,18 +71,19 @@ def parse_request(line: bytes) -> tuple[RequestFields, str]:
         return {}, "not an object"
     fields: RequestFields = {}
     problems = []
-    interval, watch = request.get("interval"), request.get("watch")
+    interval = request.get("interval")
     if interval is not None:
         seconds = clamped_interval(interval)
         if seconds is None:
             problems.append("interval is not a positive number")
         else:
             fields["interval"] = seconds
-    if watch is not None:
-        if isinstance(watch, list) and len(watch) <= MAX_WATCHED_LINKS and all(map(is_ifindex, watch)):
-            fields["watch"] = watch
-        else:
-            problems.append(f"watch is not a list of at most {MAX_WATCHED_LINKS} ifindexes")
+    for list_name in LINK_FIELDS:
+        links = request.get(list_name)
+        if isinstance(links, list) and len(links) <= MAX_WATCHED_LINKS and all(map(is_ifindex, links)):
+            fields[list_name] = links
+        elif links is not None:
+            problems.append(f"{list_name} is not a list of at most {MAX_WATCHED_LINKS} ifindexes")
     for name in BOOLEAN_FIELDS:
         flag = request.get(name)
         if isinstance(flag, bool):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.changes import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, PlannedAction
+from nictop.probe.records.connections import Connection, Connections
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -127,6 +128,8 @@ __all__ = [
     "Channels",
     "Clock",
     "ConfigurationEntry",
+    "Connection",
+    "Connections",
     "Counters",
     "DefaultRoute",
     "DevlinkDevice",
@@ -260,6 +263,7 @@ class Line:
     change: ChangeLine | None = None
     clock: Clock | None = None
     """Not sent by a probe: added by the source of the lines, and stored in recordings."""
+    connections: Connections | None = None
 
 
 @dataclass(frozen=True)
@@ -283,3 +287,6 @@ class Request:
     """Check, start or stop a traffic generator."""
     change: ChangeRequest | None = None
     """Prepare, apply, confirm or undo a change of the host. Refused by a probe without ``--allow-changes``."""
+    connections: tuple[int, ...] | None = None
+    """ifindexes of a NIC and of the links above it: from now on a `Connections` with the `Counters`, but at most once a
+    second, and less often if that would use more than 5 % of a CPU. (): no longer."""

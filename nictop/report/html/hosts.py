@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from nictop.model.columns.column import Column
+from nictop.model.columns.connections import COLUMNS as CONNECTION_COLUMNS
+from nictop.model.columns.connections import nic_texts, number_text
 from nictop.model.columns.devices import COLUMNS, DeviceRow
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
@@ -15,7 +17,9 @@ from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, is_virtual, state_text
 from nictop.model.facts.facts import link_facts
+from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
+from nictop.report.facts.connections import host_connections, users_lines
 from nictop.report.facts.host import busiest_queue_text, cpu_summary, show_json
 from nictop.report.findings.check import checked_host, checked_host_text
 from nictop.report.html.elements import LINE_END, Html, details_element, element, join_html, table
@@ -41,6 +45,7 @@ def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
         element("p", f"CPU: {cpu_summary(snapshot)}"),
         *(_facts(row, host, open_=row.link is not None and row.link.ifindex in subjects) for row in _described(rows)),
         *_virtual_links(rows),
+        *_connections(snapshot),
         details_element("All data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
         id_=f"host-{number}",
     )
@@ -97,6 +102,21 @@ def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
     if number:
         text = f"{number} virtual interface{'' if number == 1 else 's'}"
         yield element("p", f"{text} in the table above; details are in the JSON data below.", class_="dim")
+
+
+def _connections(snapshot: Snapshot) -> Iterator[Html]:
+    """Who used the NIC whose connections were shown."""
+    found = host_connections(snapshot).connections
+    if found is None:
+        return
+    yield element("h3", f"Connections of {found.nic}")
+    yield element("p", " · ".join((*nic_texts(found), number_text(found), *found.notes)), class_="dim")
+    lines = users_lines(found)
+    if lines:
+        yield element("pre", "\n".join(lines).rstrip())
+    if found.rows:
+        cells = [[column.cell(row)[0].strip() for column in CONNECTION_COLUMNS] for row in found.rows]
+        yield table([column.title for column in CONNECTION_COLUMNS], cells)
 
 
 def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:

@@ -103,6 +103,8 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
         ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions")
     ),
     "StoppedManager": frozenset(("name", "unit")),
+    "Connection": frozenset(("protocol", "state", "local", "remote", "direction")),
+    "Connections": frozenset(("owners",)),
     "FilterChain": ALL_FIELDS,
     "MachineInterrupt": ALL_FIELDS,
     "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from nictop.hosts.observe import Answer, Unreachable
+from nictop.model.connections.owners import machine_of
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.probe.records import Address, Link
@@ -47,6 +48,8 @@ KIND_NOUNS = {
     "switch": "switch ID or machine ID hash",
     "digest": "32-digit ID", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 address", "MAC": "MAC address",
 }  # fmt: skip
+CGROUP = ("Connection", "cgroup")
+"""Names of virtual machines and LXC containers are parts of it."""
 PREFIX_LENGTH = re.compile(r"/(\d{1,2})(?!\d)")
 
 
@@ -133,6 +136,10 @@ class Redaction:
         kind = NAME_FIELDS.get(record, {}).get(name)
         if kind is not None:
             return self.names.alias(kind, text)
+        machine = machine_of(text) if field == CGROUP else None
+        if machine is not None:
+            alias = self.names.alias("machine", machine[1])
+            return f"/lxc/{alias}" if machine[0] == "lxc" else f"/machine-{machine[0]}-1-{alias}.scope"
         excluded = FIELDS_WITHOUT_NAMES.get(record, frozenset())
         return self.text(text, names=not (excluded == ALL_FIELDS or name in excluded))
 
@@ -200,6 +207,9 @@ def make_redaction(values: Iterable[object]) -> Redaction:
             names.alias(kind, text)
             if kind == "host":
                 _name_parts(names, text)
+        machine = machine_of(text) if (record, field) == CGROUP else None
+        if machine is not None:
+            names.alias("machine", machine[1])
     return Redaction(AddressAliases(originals, networks), names)
 
 

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterable
 
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.inventory.links.routes import RTA_DST, RTA_OIF, RTMSG
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_attribute
+from nictop.probe.kernel.route_lookup import RTA_DST, RTA_OIF, RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
 
 TCP_TABLES = ("tcp", "tcp6")

@@ -15,8 +15,9 @@ from nictop.probe.changes.grammar.actions import CPU_LIST
 from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTA_OIF, RTMSG, RTPROT_KERNEL, internet_address
+from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTPROT_KERNEL, internet_address
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_u32
+from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import Link, Unreadable

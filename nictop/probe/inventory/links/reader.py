@@ -18,8 +18,6 @@ from nictop.probe.inventory.links.bond_messages import with_bond
 from nictop.probe.inventory.links.messages import parse_link
 from nictop.probe.inventory.links.routes import (
     RTA_TABLE,
-    RTMSG,
-    RTN_UNICAST,
     RouteFilter,
     parse_address,
     parse_default_routes,
@@ -28,6 +26,7 @@ from nictop.probe.inventory.links.routes import (
 from nictop.probe.inventory.links.subnet_routes import NarrowRoute, with_subnet_routes
 from nictop.probe.inventory.pci.functions import PCI_ADDRESS
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, pack_u32
+from nictop.probe.kernel.route_lookup import RTMSG, RTN_UNICAST
 from nictop.probe.kernel.rtnetlink import (
     IFADDRMSG,
     IFINFOMSG,

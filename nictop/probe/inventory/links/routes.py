@@ -10,12 +10,11 @@ import struct
 from typing import Literal
 
 from nictop.probe.inventory.links.messages import Attributes, number
-from nictop.probe.kernel.netlink import iter_attributes, pack_attribute, pack_u32, unsigned
+from nictop.probe.kernel.netlink import iter_attributes, unsigned
+from nictop.probe.kernel.route_lookup import RTA_DST, RTA_OIF, RTMSG, RTN_UNICAST
 from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
 from nictop.probe.records import Address, DefaultRoute
 
-RTMSG = struct.Struct("=BBBBBBBBI")
-"""struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags."""
 RTNEXTHOP = struct.Struct("=HBBi")
 """struct rtnexthop: len, flags, hops, ifindex."""
 
@@ -35,8 +34,7 @@ ADDRESS_FLAGS = (
 """IFA_F_* bit → name in ``ip address``."""
 ADDRESS_SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 """RT_SCOPE_*"""
-RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 1, 2, 4, 5, 6, 9, 15, 18
-RTN_UNICAST = 1
+RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 5, 6, 9, 15, 18
 RTPROT_KERNEL = 2
 FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL = 6, 14, 15, 21
 FR_ACT_TO_TBL = 1
@@ -141,17 +139,6 @@ def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
         hops.append((ifindex, dict(iter_attributes(value[offset + RTNEXTHOP.size : offset + length]))))
         offset += (length + 3) & ~3
     return hops
-
-
-def route_request(family: int, peer: bytes, source: bytes | None, ifindex: int = 0) -> bytes:
-    """Payload of an RTM_GETROUTE for the route to the address `peer`, from the address `source` or from any.
-    `ifindex`: the outgoing link, 0: any."""
-    bits = 8 * len(peer)
-    header = RTMSG.pack(family, bits, bits if source is not None else 0, 0, 0, 0, 0, 0, 0)
-    link = pack_u32(RTA_OIF, ifindex) if ifindex else b""
-    return (
-        header + pack_attribute(RTA_DST, peer) + (pack_attribute(RTA_SRC, source) if source is not None else b"") + link
-    )
 
 
 def parse_outgoing_link(payload: bytes) -> int | None:

@@ -12,10 +12,11 @@ import socket
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nictop.probe.inventory.links.routes import RTMSG, is_policy_rule
 from nictop.probe.kernel.backports import is_ascii
+from nictop.probe.inventory.links.routes import is_policy_rule
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETRULE
 from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import Link, Settings, Unreadable

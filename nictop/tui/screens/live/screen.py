@@ -25,11 +25,12 @@ from textual.widgets import ContentSwitcher
 from nictop.probe.records import Request
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
-from nictop.tui.screens.live.view import FILTERS, LIVE_TABS, LiveView
+from nictop.tui.screens.live.view import CONNECTIONS, FILTERS, LIVE_TABS, LiveView
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
+from nictop.tui.widgets.devices.connections import ConnectionList
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -54,6 +55,7 @@ class LiveScreen(LiveView):
             await self.nictop.hosts.request(Request(watch=watched))
         if self._snapshot is not None and self.in_sight:
             self._draw_view(self._snapshot)
+            self._request_connections()
         self._offer()
 
     def on_device_table_opened(self) -> None:
@@ -80,6 +82,14 @@ class LiveScreen(LiveView):
             self.add_class("-detail")
             self._changed("#facts")
 
+    def action_connections(self) -> None:
+        """Who uses the chosen interface."""
+        self.query_one(FindingsView).full = False
+        self.query_one("#views", ContentSwitcher).current = CONNECTIONS
+        self.query_one(ProcessorStrip).display = True
+        self.query_one(FindingsPanel).display = True
+        self._changed("#connection-list")
+
     def open_link(self, host: str, ifindex: int) -> None:
         """Show a netdev among the devices of its host."""
         self.nictop.hosts.choose(host)
@@ -90,7 +100,8 @@ class LiveScreen(LiveView):
         self.query_one(DeviceTable).choose_link(ifindex)
 
     async def action_back(self) -> None:
-        """From a finding to all of them, from one device to all of them; else to Devices."""
+        """From a finding to all of them, from one device to all of them, from its connections to it; else to
+        Devices."""
         findings = self.query_one(FindingsView)
         if self.nictop.replay is not None and self.nictop.replay.searches:
             self.nictop.replay.stop_search()
@@ -165,10 +176,14 @@ class LiveScreen(LiveView):
         self.action_step(direction)
 
     def action_sort(self, step: int) -> None:
-        self.query_one(DeviceTable).action_sort(step)
+        self._sorted_table.action_sort(step)
 
     def action_reverse(self) -> None:
-        self.query_one(DeviceTable).action_reverse()
+        self._sorted_table.action_reverse()
+
+    @property
+    def _sorted_table(self) -> DeviceTable | ConnectionList:
+        return self.query_one(ConnectionList) if self.view == CONNECTIONS else self.query_one(DeviceTable)
 
     def action_next(self, step: int) -> None:
         """A recording: in time; else the next finding of the list."""
@@ -221,6 +236,12 @@ class LiveScreen(LiveView):
         self._draw()
 
     @property
+    def _has_netdev(self) -> bool:
+        """The chosen row has connections to show."""
+        row = self.query_one(DeviceTable).chosen
+        return row is not None and self._snapshot is not None and netdev_of(row, self._snapshot) is not None
+
+    @property
     def _knows_machine(self) -> bool:
         """The whole of /proc/interrupts can be shown. A recording has it if it was shown during the recording."""
         counters = self._snapshot.counters if self._snapshot is not None else None
@@ -242,6 +263,8 @@ class LiveScreen(LiveView):
         match action:
             case "open":
                 return (view == "body" and not detail) or (view == "findings" and not self.query_one(FindingsView).full)
+            case "connections":
+                return view == "body" and detail and self._has_netdev
             case "back":
                 searches = self.nictop.replay is not None and self.nictop.replay.searches
                 return detail or view != "body" or searches or bool(self._filter.display)
@@ -249,19 +272,21 @@ class LiveScreen(LiveView):
                 listed = not (detail if view == "body" else view == "findings" and self.query_one(FindingsView).full)
                 return listed and super().check_action(action, parameters)
             case "options":
-                return self._knows_machine if view == "load" else not detail or view != "body"
+                return (
+                    self._knows_machine if view == "load" else view != CONNECTIONS and not (detail and view == "body")
+                )
             case "copy":
-                return self._fix is not None
+                return view != CONNECTIONS and self._fix is not None
             case "fix":
-                return self._fix is not None or self.nictop.changes.progress is not None
+                return (view != CONNECTIONS and self._fix is not None) or self.nictop.changes.progress is not None
             case "set_up":
                 return self.nictop.replay is not None or bool(self._nics_to_set_up[1])
             case "step":
                 return view == "body"
             case "sort" | "reverse":
-                return view == "body" and not detail
+                return view == CONNECTIONS or (view == "body" and not detail)
             case "step_nic":
-                return view in ("queues", "load")
+                return view in ("queues", "load", CONNECTIONS)
             case "next":
                 return self.nictop.replay is not None or view == "findings"
         return super().check_action(action, parameters)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Input
 
-from nictop.model.columns import cpus, devices
+from nictop.model.columns import connections, cpus, devices
+from nictop.model.connections.table import requested_links
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.pairs import peer_facts, tap_peer_names
 from nictop.model.snapshot import Snapshot
@@ -24,6 +25,7 @@ from nictop.tui.widgets.cpu.queue_table import ALL_COLUMNS
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
+from nictop.tui.widgets.devices.connections import ConnectionsView
 from nictop.tui.widgets.devices.overview import HostPairs, NicRows
 from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
@@ -38,7 +40,15 @@ if TYPE_CHECKING:
 
 LIVE_TABS = {"devices": "body", "queues": "queues", "cpus": "load", "findings": "findings"}
 """Tab → id of the widget that fills the body."""
-FILTERS = {"body": "device-filter", "queues": "queue-filter", "load": "cpu-filter", "findings": "finding-filter"}
+CONNECTIONS = "connections"
+"""Id of another one, which belongs to the tab Devices."""
+FILTERS = {
+    "body": "device-filter",
+    CONNECTIONS: "connection-filter",
+    "queues": "queue-filter",
+    "load": "cpu-filter",
+    "findings": "finding-filter",
+}
 """Id of such a widget → that of its filter."""
 NIC_FILTERS: dict[str, type[QueueView | CpuView]] = {"queue-filter": QueueView, "cpu-filter": CpuView}
 QUEUE_FILTER_HINT = "filter: 0-7  irq:57  cpu:3  input  rx>1000  drops/s>0  !12"
@@ -55,6 +65,8 @@ class LiveView(FramedScreen):
         self._snapshot: Snapshot | None = None
         self._watched: tuple[int, ...] | None = None
         """Netdevs whose queues were requested from the probe of the chosen host; None: nothing was requested yet."""
+        self._connections: tuple[int, ...] = ()
+        """Links whose connections were requested from the probe of the chosen host."""
         self._host = ""
         self._hosts_known = 1
         self._cursors: dict[str, str] = {}
@@ -69,6 +81,7 @@ class LiveView(FramedScreen):
     def compose_body(self) -> Iterable[Widget]:
         with ContentSwitcher(initial="body", id="views"):
             yield DevicesView(id="body")
+            yield ConnectionsView(id=CONNECTIONS)
             yield QueueView(id="queues")
             yield CpuView(id="load")
             yield FindingsView(here=self.nictop.here, id="findings")
@@ -99,6 +112,8 @@ class LiveView(FramedScreen):
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
         match self.tab:
+            case "devices" if self.view == CONNECTIONS:
+                return {"": connections.COLUMNS}
             case "devices":
                 return {"": (*devices.COLUMNS, GRAPH)}
             case "queues":
@@ -142,8 +157,9 @@ class LiveView(FramedScreen):
         if row is not None and row.link is not None and (table.key is not None or not table.preferred):
             table.preferred = row.link.name
         if self._watched is not None or view.machine:
-            self.run_worker(hosts.request_from(self._host, Request(watch=(), machine=False)), group="requests")
-        self._host, self._watched = name, None
+            unwanted = Request(watch=(), machine=False, connections=() if self._connections else None)
+            self.run_worker(hosts.request_from(self._host, unwanted), group="requests")
+        self._host, self._watched, self._connections = name, None, ()
         self._snapshot = self.nictop.display.snapshot(hosts.session)
         is_known = any(link.name == table.preferred for link in self._snapshot.links.values())
         table.begin(None if is_known else self._cursors.get(name))
@@ -179,6 +195,10 @@ class LiveView(FramedScreen):
         if self._filled:
             self._draw()
 
+    def on_screen_suspend(self) -> None:
+        if self._filled:
+            self._request_connections()
+
     def _draw(self) -> None:
         self._draw_due = False
         snapshot = self._snapshot
@@ -187,6 +207,7 @@ class LiveView(FramedScreen):
         self._show_stale()
         self.show_devices(snapshot)
         self._draw_view(snapshot)
+        self._request_connections()
         self.query_one(ProcessorStrip).show(snapshot)
 
     def show_devices(self, snapshot: Snapshot) -> None:
@@ -219,7 +240,7 @@ class LiveView(FramedScreen):
 
     @property
     def view(self) -> str | None:
-        """Id of the widget that fills the body now: one of `LIVE_TABS`."""
+        """Id of the widget that fills the body now: one of `LIVE_TABS`, or `CONNECTIONS`."""
         return self.query_one("#views", ContentSwitcher).current
 
     def _draw_view(self, snapshot: Snapshot) -> None:
@@ -233,10 +254,26 @@ class LiveView(FramedScreen):
             self._filter.show_note("; ".join(errors) or view.count_text, is_error=bool(errors))
         elif self.view == "findings":
             self._draw_findings()
+        elif self.view == CONNECTIONS:
+            is_recording = self.nictop.replay is not None
+            self.query_one(ConnectionsView).show(link, snapshot, is_recording=is_recording)
         elif self.view == "body":
             ifindex = row.link.ifindex if row is not None and row.link is not None else 0
             peers = peer_facts(End(self._host, ifindex), self._pairs.pairs, self._pairs.names)
             self.query_one(DevicesView).show(snapshot, self.nictop.hosts.session.history, peers)
+
+    def _request_connections(self) -> None:
+        """The probe reads connections only while they are shown."""
+        if self.nictop.replay is not None:
+            return
+        row, snapshot = self.query_one(DeviceTable).chosen, self._snapshot
+        wanted: tuple[int, ...] = ()
+        if self.in_sight and self.view == CONNECTIONS and row is not None and snapshot is not None:
+            link = netdev_of(row, snapshot)
+            wanted = requested_links(link.ifindex, snapshot.links) if link is not None else ()
+        if wanted != self._connections:
+            self._connections = wanted
+            self.run_worker(self.nictop.hosts.request(Request(connections=wanted)), group="requests")
 
     def _show_stale(self) -> None:
         """Values of a host that is not live are grey."""

@@ -19,7 +19,7 @@ from nictop.probe.inventory.ethtool.reader import read_ethtool
 from nictop.probe.inventory.links import messages
 from nictop.probe.inventory.links import routes as route_messages
 from nictop.probe.inventory.links.reader import dump, pci_ancestor, read_from_sysfs, read_links
-from nictop.probe.kernel import if_link, rtnetlink
+from nictop.probe.kernel import if_link, route_lookup, rtnetlink
 from nictop.probe.kernel.netlink import DumpInterrupted, pack_attribute, pack_text, pack_u32
 from nictop.probe.records import DefaultRoute, Link, Unreadable
 from tests.support.namespaces import Namespace
@@ -370,8 +370,8 @@ def test_a_message_without_name_mtu_or_index_is_ignored() -> None:
     ids=["default", "of a network", "unreachable", "of a bridge"],
 )
 def test_only_default_routes_are_parsed(family: int, length: int, kind: int, default: bool) -> None:
-    header = route_messages.RTMSG.pack(family, length, 0, 0, 254, 0, 0, kind, 0)
-    assert bool(route_messages.parse_default_routes(header + pack_u32(route_messages.RTA_OIF, 3))) is default
+    header = route_lookup.RTMSG.pack(family, length, 0, 0, 254, 0, 0, kind, 0)
+    assert bool(route_messages.parse_default_routes(header + pack_u32(route_lookup.RTA_OIF, 3))) is default
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_any_bytes_of_details_can_be_parsed(kind: str | None, data: bytes) -> No
 def test_any_bytes_are_addresses_and_routes_or_none(data: bytes) -> None:
     found = route_messages.parse_address(data)
     assert found is None or found[1].family in ("ipv4", "ipv6")
-    for header in (b"", route_messages.RTMSG.pack(socket.AF_INET, 0, 0, 0, 254, 0, 0, 1, 0)):
+    for header in (b"", route_lookup.RTMSG.pack(socket.AF_INET, 0, 0, 0, 254, 0, 0, 1, 0)):
         for ifindex, route in route_messages.parse_default_routes(header + data):
             assert ifindex != 0
             assert isinstance(route.metric, int)

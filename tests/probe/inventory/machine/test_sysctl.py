@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.counters.network_stack import REVERSE_PATH
 from nictop.probe.inventory.links.reader import read_links
-from nictop.probe.inventory.links.routes import FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, RTMSG, is_policy_rule
+from nictop.probe.inventory.links.routes import FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, is_policy_rule
 from nictop.probe.inventory.machine.sysctl import (
     directory_of,
     parse_command_line,
@@ -27,6 +27,7 @@ from nictop.probe.inventory.machine.sysctl import (
     read_settings,
 )
 from nictop.probe.kernel.netlink import pack_text, pack_u32
+from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.records import Address, Link, Settings, Unreadable
 from tests.support.namespaces import Namespace, join_by_veth
 from tests.support.probe import wait_until

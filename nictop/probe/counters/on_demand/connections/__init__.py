@@ -1,0 +1,1 @@
+"""The sockets that use a NIC, read only while they are shown: `reader` combines the other modules."""

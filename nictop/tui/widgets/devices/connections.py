@@ -1,0 +1,320 @@
+"""Who uses the chosen NIC: its processes as bars, its connections as a table, and details of the chosen one.
+
+ ens192 ◂▸ RX 941 Mb/s · TX 12.1 Mb/s · TCP payload 95 %, other 5 %
+ iperf3 (4)    ██████████████████████████████████████████████   94 %  RX  890 M  TX   2 M
+ sshd          ▏                                               0.4 %  RX    3 M  TX   1 M
+ other         ██▍                                             5.0 %  RX 50.1 M TX   9 M
+ RX b/s TX b/s PROCESS       PEER                  PORT  LIMITED BY
+▸ 890 M    2 M iperf3        192.0.2.1:51514       5201  peer
+── tcp 192.0.2.2:5201 ↔ 192.0.2.1:51514 · established ──
+ …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.message import Message
+from textual.widgets import Input
+
+from nictop.model.columns.column import Column, RowOrder
+from nictop.model.columns.connections import (
+    COLUMNS,
+    COLUMNS_BY_KEY,
+    OTHER_PARTS,
+    make_row_order,
+    nic_texts,
+    number_text,
+    order_rows,
+    row_lines,
+)
+from nictop.model.connections.filter import FIELDS
+from nictop.model.connections.table import ConnectionRow, ConnectionTable, connection_table, is_current
+from nictop.model.facts import clean, fit, width
+from nictop.model.queues.filters import NumberFilter, number_filter
+from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.records import Link
+from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
+from nictop.tui.widgets.base.line_view import LineView, SpanLine, cut_spans, section_line
+from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.cpu.nic_view import NO_LINK, bar, nic_line
+
+FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
+USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22
+"""Cells of the name of a process, of its share, and of its rates."""
+MIN_CELLS_FOR_RATES = 60
+MIN_USERS, MAX_USERS = 3, 6
+MIN_ROWS, TALL_ROWS = 15, 28
+"""Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows there is only the
+line of the NIC above the table, and one line below it."""
+DETAIL_ROWS = 4
+MIN_CELLS_FOR_PEER = 100
+"""From which on the column of the peer is as wide as its texts, before others follow."""
+STRETCHED_COLUMNS = ("process", "peer", "owner", "local")
+"""Columns that share the cells that are left, as far as their text needs them."""
+MARK_CELLS = 1
+"""Cells before the columns."""
+
+
+def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+    """A bar for each of the busiest processes, and one for the rest of the NIC's bytes: `number` + 1 lines."""
+    has_rates = cells >= MIN_CELLS_FOR_RATES
+    room = max(4, cells - USER_CELLS - SHARE_CELLS - 3 - (RATE_CELLS if has_rates else 0))
+    busy = [user for user in table.users if user.rx_bits or user.tx_bits]
+    if not busy:
+        text = "no TCP traffic" if table.seconds is not None else "rates follow with the next reading"
+        return [((f" {text}", "dim"),), *[()] * number]
+
+    def line(name: str, share: float | None, rates: tuple[float | None, float | None], style: str) -> SpanLine:
+        numbers = f" {units.percentage(share):>7}"
+        if has_rates:
+            numbers += f"  RX {units.scaled(rates[0])} TX {units.scaled(rates[1])}"
+        text = "dim" if style == "dim" else ""
+        return (f" {fit(glyphs.text(name), USER_CELLS)} ", text), (bar(share, room, glyphs), style), (numbers, text)
+
+    shown = busy[:number]
+    lines = [
+        line(
+            f"{user.name} ({user.connections})" if user.connections > 1 else user.name,
+            user.share,
+            (user.rx_bits, user.tx_bits),
+            "in",
+        )
+        for user in shown
+    ]
+    if table.share is not None:
+        rest = max(0.0, 1 - sum(user.share or 0.0 for user in shown))
+        rx = max(0.0, (table.nic_rx_bits or 0.0) - sum(user.rx_bits for user in shown))
+        tx = max(0.0, (table.nic_tx_bits or 0.0) - sum(user.tx_bits for user in shown))
+        more = len(busy) - len(shown)
+        lines.append(line(f"{more} more, other" if more else "other", rest, (rx, tx), "dim"))
+    return [*lines, *[()] * (number + 1 - len(lines))]
+
+
+class UsersView(LineView):
+    """The NIC and its processes. A click on the arrows behind the name does what the keys left and right do."""
+
+    can_focus = False
+    name_cells = 0
+    """Of the NIC."""
+
+    async def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset_capture(self)
+        first = self.name_cells + 2
+        if offset.y == 0 and offset.x in (first, first + 1):
+            await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
+
+
+class ConnectionList(ChoiceView):
+    """The table of connections. Posts `Chosen` when the cursor is on another one."""
+
+    class Chosen(Message):
+        """The cursor is on another line."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.order = RowOrder()
+        self._rows: tuple[ConnectionRow, ...] = ()
+        self._all: Sequence[ConnectionRow] = ()
+        self._columns: tuple[Column[ConnectionRow], ...] = ()
+        self._hidden_columns = 0
+        self._empty = ""
+
+    @property
+    def chosen(self) -> ConnectionRow | None:
+        index = self.index
+        return None if index is None else self._rows[index]
+
+    def show(self, rows: Sequence[ConnectionRow], empty: str) -> None:
+        """Draw `rows` in the present order; `empty`: what is said if there are none."""
+        self._all, self._empty = rows, empty
+        self._rows = order_rows(rows, self.order)
+        self.set_keys([str(row.connection.cookie) for row in self._rows])
+        self.redraw()
+
+    def choice_changed(self, index: int) -> None:
+        self.post_message(self.Chosen())
+
+    def redraw(self) -> None:
+        self._columns = self._layout()
+        if self._rows:
+            self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
+        else:
+            self.show_lines([((fit(self._empty, self.scrollable_content_region.width), "dim"),)], self._header_line())
+
+    def _layout(self) -> tuple[Column[ConnectionRow], ...]:
+        cells = self.scrollable_content_region.width - MARK_CELLS
+        wanted_columns = [self._with_mark(column) for column in COLUMNS]
+        if cells >= MIN_CELLS_FOR_PEER:
+            wanted_columns = [
+                replace(one, width=max(one.width, self._needed(one))) if one.key == "peer" else one
+                for one in wanted_columns
+            ]
+        columns, self._hidden_columns = fit_with_mark(wanted_columns, cells)
+        room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
+        result = []
+        for column in columns:
+            wanted = column.width
+            if column.key in STRETCHED_COLUMNS and room > 0:
+                wanted += max(0, min(room, self._needed(column) - column.width))
+                room -= wanted - column.width
+            result.append(column if wanted == column.width else replace(column, width=wanted))
+        return tuple(result)
+
+    def _needed(self, column: Column[ConnectionRow]) -> int:
+        """Cells of the longest text in a column."""
+        return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
+
+    def _with_mark(self, column: Column[ConnectionRow]) -> Column[ConnectionRow]:
+        """With room for the mark of the order, if the rows are ordered by it."""
+        if column.key != self.order.column:
+            return column
+        return replace(column, width=max(len(column.title) + 1, column.width))
+
+    def _header_line(self) -> SpanLine:
+        mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
+        titled = (
+            replace(column, title=column.title + mark) if column.key == self.order.column else column
+            for column in self._columns
+        )
+        cells = self.scrollable_content_region.width
+        return header_line(" " * MARK_CELLS + headings(titled), self._hidden_columns, cells, self.glyphs)
+
+    def _row_line(self, index: int) -> SpanLine:
+        return (" ", ""), *cell_spans(self._columns, self._rows[index], self.glyphs)
+
+    def action_sort(self, step: int) -> None:
+        """By the next column in sight, then by rate again; numbers begin with the greatest."""
+        keys = ["", *(column.key for column in self._columns)]
+        place = keys.index(self.order.column) if self.order.column in keys else 0
+        self._sort_first(keys[(place + step) % len(keys)])
+
+    def action_reverse(self) -> None:
+        self._sort_by(self.order.column, descending=not self.order.descending)
+
+    def _sort_first(self, key: str) -> None:
+        column = COLUMNS_BY_KEY.get(key)
+        self._sort_by(key, descending=column is not None and column.align == "right")
+
+    def _sort_by(self, key: str, *, descending: bool) -> None:
+        self.order = make_row_order(self._all, key, descending=descending)
+        self.show(self._all, self._empty)
+
+    def on_click(self, event: events.Click) -> None:
+        """A title sorts by its column; a second time, the other way round."""
+        offset = event.get_content_offset_capture(self)
+        if offset.y != 0:
+            return  # a line
+        event.prevent_default()
+        left = MARK_CELLS
+        for column in self._columns:
+            if left <= offset.x <= left + column.width:
+                if column.key == self.order.column:
+                    self.action_reverse()
+                else:
+                    self._sort_first(column.key)
+                return
+            left += column.width + 1
+
+
+class ConnectionsView(WhileOpen, Container):
+    """Summary, table, filter and details."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._table: ConnectionTable | None = None
+        self._drawn_from: tuple[object, object] = (None, None)
+        """Reading and links from which the table was made."""
+        self._link: Link | None = None
+        self._is_recording = False
+
+    def compose(self) -> ComposeResult:
+        yield UsersView(id="connection-users")
+        yield ConnectionList(id="connection-list")
+        yield FilterLine(ConnectionList, FILTER_HINT, id="connection-filter")
+        yield LineView(id="connection-facts")
+
+    def on_mount(self) -> None:
+        self.query_one("#connection-facts").can_focus = False
+
+    def show(self, link: Link | None, snapshot: Snapshot, *, is_recording: bool) -> None:
+        """Draw the connections of `link` (None: the chosen row has none) from `snapshot`."""
+        if link is not self._link and (link is None or self._link is None or link.ifindex != self._link.ifindex):
+            self.query_one(ConnectionList).begin(None)
+        self._link, self._is_recording = link, is_recording
+        drawn_from = (snapshot.connections, snapshot.links)
+        is_shown = link is not None and is_current(snapshot.connections, link.ifindex, snapshot)
+        if link is None or not is_shown:
+            self._table = None
+        elif self._table is None or any(
+            one is not other for one, other in zip(drawn_from, self._drawn_from, strict=True)
+        ):
+            self._table = connection_table(link.ifindex, snapshot)
+        self._drawn_from = drawn_from
+        self._draw()
+
+    def _draw(self) -> None:
+        table, entry = self._table, self.query_one(FilterLine)
+        self._draw_users()
+        wanted: NumberFilter[ConnectionRow] = number_filter(entry.value, FIELDS)
+        rows = [row for row in table.rows if wanted.accepts(row)] if table is not None else []
+        number = f"{len(rows)} of {len(table.rows)}" if table is not None else ""
+        entry.show_note("; ".join(wanted.errors) or number, is_error=bool(wanted.errors))
+        self.query_one(ConnectionList).show(rows, self._empty_text)
+        self._draw_facts()
+
+    @property
+    def _empty_text(self) -> str:
+        if self._link is None:
+            return f" {NO_LINK}"
+        if self._table is None and self._is_recording:
+            return " Not recorded: connections are recorded while they are shown"
+        if self._table is None:
+            return " Reading connections…"
+        return NO_MATCHES if self._table.rows else f" No connections through {self._table.nic}"
+
+    def _draw_users(self) -> None:
+        view, table = self.query_one(UsersView), self._table
+        view.name_cells = width(clean(self._link.name)) if self._link is not None else 1
+        cells = view.scrollable_content_region.width
+        rows = self.size.height
+        number = MAX_USERS if rows >= TALL_ROWS else MIN_USERS if rows >= MIN_ROWS else 0
+        lines = [nic_line(self._link, nic_texts(table) if table is not None else (), cells, self.glyphs)]
+        if table is not None and number:
+            lines += draw_users(table, cells, number, self.glyphs)
+            other = (f"other: {OTHER_PARTS}",) if table.share is not None else ()
+            text = self.glyphs.text(" · ".join((number_text(table), *table.notes, *other)))
+            lines.append(tuple(cut_spans([(f" {text}", "dim")], cells)))
+        view.take_rows(number + 3 if number else 1)
+        view.show_lines(lines)
+
+    def _draw_facts(self) -> None:
+        view, row, table = (
+            self.query_one("#connection-facts", LineView),
+            self.query_one(ConnectionList).chosen,
+            self._table,
+        )
+        cells = max(10, view.scrollable_content_region.width - 1)
+        lines: list[SpanLine] = []
+        if row is not None and table is not None:
+            title, *facts = row_lines(row, table)
+            lines = [section_line(self.glyphs.text(title), cells)]
+            lines += [tuple(cut_spans([(f" {self.glyphs.text(fact)}", "")], cells)) for fact in facts]
+        number = DETAIL_ROWS if self.size.height >= MIN_ROWS else 1
+        view.take_rows(number)
+        view.show_lines(lines[:number])
+
+    def on_connection_list_chosen(self) -> None:
+        self._draw_facts()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._draw()
