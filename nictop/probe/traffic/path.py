@@ -12,8 +12,8 @@ import socket
 import struct
 
 from nictop.probe.inventory.links.forwarding import NDA_LLADDR, NDMSG, NUD_PERMANENT
-from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.inventory.links.routes import parse_gateway
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_attribute
 from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG, RTN_UNICAST, route_request
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE

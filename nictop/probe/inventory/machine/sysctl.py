@@ -12,8 +12,8 @@ import socket
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.inventory.links.routes import is_policy_rule
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.route_lookup import RTMSG
