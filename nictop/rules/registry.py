@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import is_esxi
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
 from nictop.rules.host import HostFacts
@@ -76,6 +77,8 @@ class Rule:
     """Sources without which a finding could be missed: the rule is evaluated, and reported as skipped, too."""
     messages_if: Callable[[HostFacts], bool] | None = None
     """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
+    esxi: bool = False
+    """It checks ESXi hosts and no others. Other rules that check one host at a time are not evaluated for them."""
 
 
 class RuleOptions(TypedDict, total=False):
@@ -85,6 +88,7 @@ class RuleOptions(TypedDict, total=False):
     needs: tuple[str, ...]
     uses: tuple[str, ...]
     messages_if: Callable[[HostFacts], bool] | None
+    esxi: bool
 
 
 def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[HostRule], HostRule]:
@@ -92,8 +96,10 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
 
     def mark(function: HostRule) -> HostRule:
         def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
+            rule = RULES[function.__name__]
             for host in hosts:
-                yield from _limited_outcomes(RULES[function.__name__], (host,), lambda known: function(known[0]))
+                if is_esxi(host.inventory.platform) == rule.esxi:
+                    yield from _limited_outcomes(rule, (host,), lambda known: function(known[0]))
 
         _register(function, family, severity, evaluate, pairs=False, options=options)
         return function

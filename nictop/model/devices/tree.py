@@ -132,6 +132,11 @@ class _TreeBuilder:
             else:
                 self.top_level.append(link)
         self.virtual_functions = _virtual_functions(self.functions)
+        for link in self.top_level:  # ESXi, if its list of PCI devices could not be read
+            self.nodes[link.ifindex].children += [
+                _Node(f"vf:{link.pci_address or link.name}:{vf.number}", "vf", f"VF {vf.number}", vf=vf, uplink=link)
+                for vf in link.virtual_functions
+            ]
 
     def host(self) -> _Node:
         host = _Node("host", "host", self.snapshot.host)

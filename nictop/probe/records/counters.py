@@ -29,7 +29,7 @@ class Hello:
     boot_id: str
     """/proc/sys/kernel/random/boot_id: new at every boot; counters of different boots must not be compared."""
     clock_ticks: int
-    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK)."""
+    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK); on an ESXi host of all counted times."""
     monotonic: float
     """Seconds, CLOCK_MONOTONIC when the line was written."""
     wall: float
@@ -106,6 +106,11 @@ SOFTIRQS = ("NET_TX", "NET_RX")
 
 THREAD_TIMES = ("user", "system")
 """Order of the ticks in `Counters.threads`: columns 14 and 15 of /proc/PID/task/TID/stat, USER_HZ."""
+
+
+VCPU_WAITS = ("ready", "costop")
+"""Order of `Counters.waits` values, ticks. ready: it could run, but no CPU of the hypervisor was free. costop: it was
+stopped until other virtual CPUs of its machine had caught up. ESXi: net-stats, ready and cstp."""
 
 
 CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")

@@ -33,6 +33,7 @@ from nictop.probe.records import (
     SOFTIRQS,
     SOFTNET_COUNTERS,
     THREAD_TIMES,
+    VCPU_WAITS,
     VF_COUNTERS,
     Counters,
     Hello,
@@ -61,6 +62,7 @@ class CounterNames:
     softnet: tuple[str, ...] = SOFTNET_COUNTERS
     threads: tuple[str, ...] = (*THREAD_TIMES, "cpu")
     channels: tuple[str, ...] = CHANNEL_COUNTERS
+    waits: tuple[str, ...] = VCPU_WAITS
 
 
 @dataclass(frozen=True)

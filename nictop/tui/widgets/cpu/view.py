@@ -22,6 +22,7 @@ from rich.style import Style
 
 from nictop.model.columns.cpus import CpuRow, cpu_rows
 from nictop.model.facts import clean, fit
+from nictop.model.facts.esxi import MAX_WAIT_SHARE
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import CPU_FIELDS, NumberFilter, number_filter
@@ -196,6 +197,10 @@ def _consumer(one: CpuConsumer, snapshot: Snapshot, name_cells: int) -> SpanLine
     if one.kind == "machine":
         parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", one.vhost))
         spans.append(("  ".join(f"{name} {100 * share:.0f} %" for name, share in parts if share is not None), "dim"))
+        waits = (("ready", one.ready), ("co-stop", one.costop))
+        for name, share in waits:
+            if share is not None:
+                spans.append((f"  {name} {100 * share:.1f} %", "warn" if share > MAX_WAIT_SHARE else "dim"))
     else:
         spans.append((one.kind, "dim"))
     if one.cpus:
