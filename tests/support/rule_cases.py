@@ -17,8 +17,8 @@ removes, anything else replaces (JSON merge patch).
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
 queues by interface and "rx 0", vfs by interface and VF number, channels by interface and channel id, threads by id
-([user, system, cpu]), waits by thread id, stack by name. The lines of the host, one second apart, then go through `advance`, as those of a
-live host.
+([user, system, cpu]), waits by thread id, stack by name. The lines of the host, one second apart, then go through
+`advance`, as those of a live host.
 """
 
 from __future__ import annotations

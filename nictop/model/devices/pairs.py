@@ -47,7 +47,8 @@ class VirtualFunctionPair:
 
 @dataclass(frozen=True)
 class TapPair:
-    """A tap, macvtap, port of an ESXi switch or container's veth of one host that is connected to the NIC of another host."""
+    """A tap, macvtap, port of an ESXi switch or container's veth of one host that is connected to the NIC of another
+    host."""
 
     tap: End
     guest: End

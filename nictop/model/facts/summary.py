@@ -96,7 +96,9 @@ def errors_fact(link: Link, snapshot: Snapshot) -> Fact:
     if totals:
         return Fact("Errors", f"{NONE_NOW}total {', '.join(totals)}" if rates is not None else ", ".join(totals))
     if len(numbers) <= LINK_COUNTERS.index("rx_missed_errors"):  # ESXi
-        return Fact("Errors", "no errors" if len(numbers) <= LINK_COUNTERS.index("tx_dropped") else "no errors or drops")
+        return Fact(
+            "Errors", "no errors" if len(numbers) <= LINK_COUNTERS.index("tx_dropped") else "no errors or drops"
+        )
     return Fact("Errors", NO_ERRORS, "good")
 
 

@@ -152,9 +152,11 @@ def _ranking_objections(result: Result) -> Sequence[str]:
         found.append(f"path not verified: {result.proof.sentence}")
     for load in result.hosts:
         host = clean(load.host)
-        for machine in load.machines:
-            if machine.end and machine.ready is not None and machine.ready > MAX_READY_SHARE:
-                found.append(f"{clean(machine.end)}: {percentage(machine.ready)} CPU ready on {host}")
+        found += [
+            f"{clean(one.end)}: {percentage(one.ready)} CPU ready on {host}"
+            for one in load.machines
+            if one.end and one.ready is not None and one.ready > MAX_READY_SHARE
+        ]
         if load.role == "observer":
             continue
         if load.busy is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields as fields_of
+from dataclasses import dataclass, field, replace
+from dataclasses import fields as fields_of
 from typing import Literal
 
 from nictop.limits import MAX_LINKS, MAX_VFS
@@ -212,11 +213,14 @@ def inventory_of(facts: Facts, reading: Reading, numbers: Numbers, taken: Taken)
     claimed = {port for port, _ in passed_through.values()}
     uplinks = {port.name: port for port in reading.ports if port.uplink}
     names = {name for nic in facts.nics if (name := text_of(nic.get("name"))) is not None}
-    links = [
-        _nic_link(nic, name, facts, uplinks.get(name), numbers, passed_through)
-        for nic in facts.nics
-        if (name := text_of(nic.get("name"))) is not None
-    ]
+    links = []
+    for nic in facts.nics:
+        name = text_of(nic.get("name"))
+        if name is not None:
+            port = uplinks.get(name)
+            switch = numbers.of("switch", port.switch) if port is not None and port.switch is not None else None
+            functions = _virtual_functions(name, facts, passed_through)
+            links.append(replace(_nic_link(nic, name, facts, numbers), master=switch, virtual_functions=functions))
     switches = dict.fromkeys(port.switch for port in reading.ports if port.switch is not None)
     links += [_switch_link(switch, facts, numbers) for switch in switches]
     for port in reading.ports:
@@ -264,9 +268,7 @@ def _nic_link(
     nic: Fields,
     name: str,
     facts: Facts,
-    port: Port | None,
     numbers: Numbers,
-    passed_through: Mapping[tuple[str, int], tuple[int, str | None]],
 ) -> Link:
     is_up, has_carrier = _is_up(nic.get("adminstatus")), _is_up(nic.get("linkstatus"))
     mtu = integer_of(nic.get("mtu"))
@@ -286,11 +288,9 @@ def _nic_link(
         carrier=has_carrier if is_up is not False else None,
         mtu=mtu or 0,
         address=mac_of(nic.get("macaddress")),
-        master=numbers.of("switch", port.switch) if port is not None and port.switch is not None else None,
         bus="pci",
         device=address or name,
         pci_address=address,
-        virtual_functions=_virtual_functions(name, facts, passed_through),
         ethtool=_ethtool(nic, facts.details.get(name)),
         counters=statistics,
         unreadable=unreadable,
@@ -478,9 +478,7 @@ def _threads(reading: Reading, numbers: Numbers) -> tuple[Thread, ...]:
         if not members:
             continue
         leader = min(members)
-        workers = [
-            one for one in port.workers if one in reading.worlds and WORKER_NAME.match(reading.worlds[one].name)
-        ]
+        workers = [one for one in port.workers if one in reading.worlds and WORKER_NAME.match(reading.worlds[one].name)]
         for number in (*members, *workers):
             links.setdefault(number, set()).add(numbers.of("port", port.number))
             process[number], machine[number] = leader, reading.worlds[leader].machine or ""

@@ -214,7 +214,7 @@ def parse_reading(value: object, cpus: int | None) -> Reading:
 
 
 def _worlds(value: object) -> Iterator[World]:
-    for one in (value.values() if isinstance(value, dict) else ()):
+    for one in value.values() if isinstance(value, dict) else ():
         found = fields(one)
         number, name = integer_of(found.get("id")), text_of(found.get("name"))
         if number is not None and name is not None:
@@ -279,9 +279,7 @@ def _flow(rates: Fields, side: str, drops: float | None) -> Flow:
         return Flow(None, None, None, None)
     if abs(bits - counted) > SLACK_SHARE * max(bits, counted) + SLACK_BITS_PER_SECOND:
         return Flow(None, None, None, None)
-    return Flow(
-        packets, bits if bits >= PRECISE_BITS_PER_SECOND else counted, rate_of(rates.get(f"{side}eps")), drops
-    )
+    return Flow(packets, bits if bits >= PRECISE_BITS_PER_SECOND else counted, rate_of(rates.get(f"{side}eps")), drops)
 
 
 def _queue_drops(port: Fields, name: str) -> float | None:

@@ -40,8 +40,8 @@ from nictop.wire.source import SourceState
 if TYPE_CHECKING:
     import asyncssh
 
-MAX_INTERVAL = 60
-"""Seconds of one reading. net-stats takes whole seconds, 1 at least."""
+MIN_INTERVAL, MAX_INTERVAL = 1.0, 60.0
+"""Seconds of one reading. net-stats takes whole seconds."""
 MAX_READING_GAP = 2.0
 """Seconds of an inventory without a reading; then one is taken in between."""
 INVENTORY_TIMEOUT = 180.0
@@ -134,9 +134,11 @@ class EsxiProbe:
         try:
             await self._hello()
             while True:
+                begin = time.monotonic()
                 if self._wanted and self._reading is not None:
                     await self._take_inventory()
                 await self._read()
+                await asyncio.sleep(max(0.0, begin + self._seconds - time.monotonic()))
         except HostUnreachable as error:
             self.error = self.error or error
         except Exception as error:  # a bug here ends the connection with a message, not silently
@@ -166,15 +168,15 @@ class EsxiProbe:
                 clock_ticks=CLOCK_TICKS,
                 monotonic=now,
                 wall=time.time(),
-                interval=float(self._seconds),
+                interval=self._seconds,
             )
         )
         self._put(clock=Clock(now, 0.0, (now - begin) / 3))
 
     @property
-    def _seconds(self) -> int:
+    def _seconds(self) -> float:
         """Length of a reading."""
-        return max(1, min(MAX_INTERVAL, round(self._interval)))
+        return max(MIN_INTERVAL, min(MAX_INTERVAL, float(round(self._interval))))
 
     def _open_shell(self) -> EsxiShell:
         assert self._shell is not None
@@ -184,7 +186,8 @@ class EsxiProbe:
         """One reading, and its `Counters` once the first inventory has shown what they begin with."""
         shell, seconds = self._open_shell(), self._seconds
         begin = time.monotonic()
-        output = await shell.run(("net-stats", "-A", "-t", "vW", "-i", str(seconds)), COMMAND_TIMEOUT + seconds)
+        words = ("net-stats", "-A", "-t", "vW", "-i", str(max(1, round(seconds))))
+        output = await shell.run(words, COMMAND_TIMEOUT + seconds)
         now = self._read_at = time.monotonic()
         problem = output.problem
         reading = Reading(None, (), {}, ())
@@ -198,7 +201,6 @@ class EsxiProbe:
         if problem:
             self._failures += 1
             self._report(f"net-stats: {problem}")
-            await asyncio.sleep(max(0.0, begin + seconds - time.monotonic()))
             if self._failures < MAX_ATTEMPTS:
                 return
             reading = replace(reading, cpu_problem=f"net-stats: {problem}")

@@ -82,7 +82,7 @@ class EsxiShell:
         self._begin = re.compile(rb"(?:^|\n)%s begin ([0-9]{1,10})\n" % mark.encode())
         self._end = re.compile(rb"\n%s end ([0-9]{1,3})\r?\n" % mark.encode())
         command = " ".join(map(shlex.quote, ["sh", "-c", RUN, mark, *words]))
-        self._write(f'{command} </dev/null; echo; echo "{mark} end $?"')
+        self._write(f'{command} </dev/null; status=$?; echo; echo "{mark} end $status"')
         note = ""
         if not await self._ends_within(timeout):
             note = f"no answer within {timeout:g} s"

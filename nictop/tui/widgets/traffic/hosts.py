@@ -30,9 +30,9 @@ from nictop.tui.widgets.traffic.host_text import (
     host_label,
     hottest_text,
     network_parts,
+    ready_text,
     softirq_text,
     split_text,
-    ready_text,
     steal_text,
 )
 from nictop.tui.widgets.traffic.legend import cut, shown
