@@ -27,6 +27,8 @@ HOSTS_HELP = f"{HOST_FORMS}; default: this host"
 EXAMPLES = """\
 HOST is [label=][user@]host[:port], local (this host) or a name from
 ~/.ssh/config or ~/.config/nictop/config.toml. Default: this host.
+An ESXi host is read with esxcli and net-stats; experimental: from captures,
+not run on a real ESXi here.
 
 examples:
   nictop                               this host

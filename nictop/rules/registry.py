@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import is_esxi
+from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
 from nictop.rules.host import HostFacts
@@ -166,13 +167,14 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
         lost: set[str] = set()
         for source in ("links", *rule.needs, *uses):
             for subject, why in missing(source, host, rule.family):
-                yield Skipped(
-                    rule.name,
-                    host.name,
-                    subject,
-                    reason_text(source, why),
-                    "rights" if why.reason == "needs_root" else "no_answer",
-                )
+                if why.detail != NOT_OFFERED_BY_ESXI:
+                    yield Skipped(
+                        rule.name,
+                        host.name,
+                        subject,
+                        reason_text(source, why),
+                        "rights" if why.reason == "needs_root" else "no_answer",
+                    )
                 if source not in uses:
                     lost.add(subject)
         if "" not in lost:

@@ -6,15 +6,22 @@ change the outputs while the host is watched.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from nictop.probe.records import PROTOCOL, Hello, Line
+from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
+from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters
+from nictop.wire.esxi.inventory import Numbers, Taken, ifindexes, inventory_of, read_facts
+from nictop.wire.esxi.outputs import Fields, parse_reading, records
 from tests.support.sshd import Sshd, skip_without_sshd
 
 Json = Any
@@ -82,7 +89,8 @@ def pci_device(address: str, name: str, vendor: int, device: int, text: str) -> 
     return {
         "Address": address, "VMkernelName": name, "VendorName": "Intel Corporation", "DeviceName": text,
         "VendorID": vendor, "DeviceID": device, "SubVendorID": 0x8086, "SubDeviceID": 1, "DeviceClass": 0x200,
-        "DeviceClassName": "Ethernet controller", "ModuleName": "i40en", "NUMANode": 0, "PassthruCapable": True,
+        "DeviceClassName": "Ethernet controller", "NUMANode": 0, "PassthruCapable": True,
+        "ModuleName": "pciPassthru" if "_VF_" in name else "i40en",
     }  # fmt: skip
 
 
@@ -274,3 +282,33 @@ def esxi_host(folder: Path, monkeypatch: pytest.MonkeyPatch, *, interval: float 
         yield EsxiHost(sshd)
     finally:
         sshd.stop()
+
+
+def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None, *, samples: int = 5) -> list[Line]:
+    """What nictop makes of these outputs (default: those of the fake host), with readings a second apart."""
+    known = outputs() if values is None else values
+
+    async def query(source: str, *words: str) -> list[Fields] | None:
+        value = known.get(" ".join(words))
+        return None if value is None else list(records(json.loads(json.dumps(value).replace('"@"', "7"))))
+
+    facts, numbers, accumulated = asyncio.run(read_facts(query)), Numbers(), Accumulated()
+    reading = parse_reading(statistics() if stats is None else stats, facts.cpus)
+    for name, found in facts.statistics.items():
+        accumulated.begin_with(name, nic_counters(found) or ())
+    hello = Hello(
+        PROTOCOL, "0", "esx1.example", "VMkernel 7.0.3", "x86_64", "", 0, 0, "esxi-1", CLOCK_TICKS, 0.0, 0.0, 1.0
+    )
+    nic = numbers.of("nic", "vmnic4")
+    counted = [
+        accumulated.counters(
+            float(second),
+            reading,
+            ifindexes(reading, numbers),
+            {nic: {1: (*[1000 * second] * 2, *[FUNCTION_STEP * second] * 2, 0, 0, 0, 0)}},
+        )
+        for second in range(1, samples + 1)
+    ]
+    inventory = inventory_of(facts, reading, numbers, Taken(1.0, 2.0, "start"))
+    lines = [Line(hello=hello), Line(inventory=inventory), *(Line(counters=one) for one in counted)]
+    return [decode(msgspec.json.encode({name: one for name, one in vars(line).items() if one})) for line in lines]

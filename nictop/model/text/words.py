@@ -93,6 +93,11 @@ def hypervisor_text(platform: Platform) -> str:
     return "bare metal"
 
 
+def kernel_text(release: str) -> str:
+    """``Linux 6.12.0``; of an ESXi host ``VMkernel 7.0.3``. `release`: `Hello.kernel`."""
+    return release if release.startswith("VMkernel") else f"Linux {release}"
+
+
 def platform_text(platform: Platform) -> str:
     """``VMware guest · 1 CPU``"""
     number = cpu_count(platform.online_cpus)

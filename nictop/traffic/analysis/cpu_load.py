@@ -58,6 +58,8 @@ class Busy:
     """Share of 1 that it was busy, with steal."""
     hottest_softirq: float
     """Share of 1 in interrupts."""
+    split: bool = True
+    """False: only user and system are reported (ESXi)."""
 
     @property
     def total(self) -> float:
@@ -330,4 +332,5 @@ def _busy(shares: dict[int, CpuShares], time: float) -> Busy | None:
         hottest=hottest,
         hottest_busy=hottest_shares.busy,
         hottest_softirq=hottest_shares.irq + hottest_shares.softirq,
+        split=all(one.split for one in all_shares),
     )

@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nictop.probe.records import Clock, Line, Request
-from nictop.wire.esxi.probe import EsxiProbe
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Ask, Credentials
@@ -26,6 +25,9 @@ from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
 from nictop.wire.timeout import with_timeout
 
 __all__ = ["SshSource", "SshTarget"]
+
+if TYPE_CHECKING:
+    from nictop.wire.esxi.probe import EsxiProbe
 
 Result = TypeVar("Result")
 
@@ -113,6 +115,8 @@ class SshSource(ReconnectingSource):
 
     async def _started(self, rights: Rights) -> RemoteProbe | EsxiProbe:
         if self._is_esxi:
+            from nictop.wire.esxi.probe import EsxiProbe
+
             host = self._probe = EsxiProbe(self._target.name, self._budget, self._settings)
             await host.start(self._connection.ssh)
             return host

@@ -21,7 +21,7 @@ from nictop.model.facts import clean, platform_text, width, wrap
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import is_virtual
+from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.rules import SEVERITIES, Diagnosis, Severity
 from nictop.rules.registry import has_platform
@@ -254,9 +254,9 @@ def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:
     texts = [
         " · ".join((rights_text(snapshot), *system, clock))
         for system in (
-            (f"Linux {hello.kernel}", *machine, f"Python {hello.python}"),
-            (f"Linux {kernel}", *machine, f"Python {python}"),
-            (f"Linux {kernel}", *machine),
+            (kernel_text(hello.kernel), *machine, *((f"Python {hello.python}",) if hello.python else ())),
+            (kernel_text(kernel), *machine, *((f"Python {python}",) if python else ())),
+            (kernel_text(kernel), *machine),
         )
     ]
     return next((text for text in texts if width(clean(text)) <= cells - 2), texts[-1])

@@ -52,7 +52,7 @@ def cpu_text(busy: Busy | None) -> Part:
 
 def softirq_text(busy: Busy | None) -> Part:
     """Interrupts and softirqs: of all cores."""
-    if busy is None or not busy.cores:
+    if busy is None or not busy.cores or not busy.split:
         return ()
     return (("softirq ", "dim"), (f"{100 * (busy.irq + busy.softirq) / busy.cores:3.0f} %", ""))
 
