@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nictop.model.columns.column import Cell, Column
-from nictop.model.rates.cpus import CpuShares
+from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.rates.links import Rates
 from nictop.model.rates.load import SoftirqRates, SoftnetRates
 from nictop.model.text import units

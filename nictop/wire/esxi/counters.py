@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nictop.probe.records import Counters, Unreadable
+from nictop.probe.records import VCPU_WAITS, Counters, Unreadable
 from nictop.wire.esxi.outputs import PORT_EVENTS, Fields, Port, Reading, integer_of
 
 CLOCK_TICKS = 10_000
@@ -82,7 +82,7 @@ class Accumulated:
         links: dict[int, tuple[int, ...]] = {}
         driver: dict[int, tuple[int, ...]] = {}
         threads: dict[int, tuple[int, int, int]] = {}
-        waits: dict[int, tuple[int, int]] = {}
+        waits: dict[int, tuple[int, ...]] = {}
         seen: set[tuple[object, ...]] = set()
 
         def add(key: tuple[object, ...], rates: Sequence[float | None], start: Sequence[int] = ()) -> tuple[int, ...]:
@@ -112,8 +112,8 @@ class Accumulated:
                 threads[world.number] = (used[0], 0, NO_CPU)
             if world.machine is not None:
                 waited = add(("wait", world.number), [_ticks(world.ready), _ticks(world.costop)])
-                if len(waited) == 2:
-                    waits[world.number] = (waited[0], waited[1])
+                if len(waited) == len(VCPU_WAITS):
+                    waits[world.number] = waited
         cpus = {
             number: add(("cpu", number), [user, 0.0, system, idle])
             for number, (user, system, idle) in enumerate(map(_cpu_shares, reading.cpus))

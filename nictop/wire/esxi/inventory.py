@@ -133,16 +133,14 @@ async def read_facts(query: Query) -> Facts:
         facts.cpus = integer_of(one.get("cputhreads")) or None
     facts.nics = (await query("links", "network", "nic", "list") or [])[:MAX_NICS]
     facts.pci = await query("pci", "hardware", "pci", "list", "-c", "0x0200") or []
-    for name in filter(None, (text_of(nic.get("name")) for nic in facts.nics)):
-        for into, command in ((facts.details, "get"), (facts.statistics, "stats")):
-            words = ("stats", "get") if command == "stats" else ("get",)
-            for one in await query("ethtool", "network", "nic", *words, "-n", name) or ():
-                into[name] = one
-    for nic in (await query("virtual_functions", "network", "sriovnic", "list") or [])[:MAX_NICS]:
-        name = text_of(nic.get("name"))
-        if name is not None:
-            found_functions = await query("virtual_functions", "network", "sriovnic", "vf", "list", "-n", name)
-            facts.functions[name] = (found_functions or [])[:MAX_VFS]
+    for nic in _names(facts.nics):
+        for one in await query("ethtool", "network", "nic", "get", "-n", nic) or ():
+            facts.details[nic] = one
+        for one in await query("ethtool", "network", "nic", "stats", "get", "-n", nic) or ():
+            facts.statistics[nic] = one
+    for nic in _names((await query("virtual_functions", "network", "sriovnic", "list") or [])[:MAX_NICS]):
+        functions = await query("virtual_functions", "network", "sriovnic", "vf", "list", "-n", nic)
+        facts.functions[nic] = (functions or [])[:MAX_VFS]
     for switches in (("standard", "list"), ("dvs", "vmware", "list")):
         for one in await query("switches", "network", "vswitch", *switches) or ():
             switch, mtu = text_of(one.get("name")), integer_of(one.get("mtu"))
@@ -150,6 +148,10 @@ async def read_facts(query: Query) -> Facts:
                 facts.mtus[switch] = mtu
     await _read_machines(query, facts)
     return facts
+
+
+def _names(nics: Iterable[Fields]) -> list[str]:
+    return [name for nic in nics if (name := text_of(nic.get("name"))) is not None]
 
 
 async def _read_machines(query: Query, facts: Facts) -> None:
