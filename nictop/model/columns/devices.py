@@ -121,7 +121,7 @@ def _drops_rank(shown: DeviceRow) -> SortKey | None:
 
 
 def _total_drops(shown: DeviceRow) -> int | str | None:
-    """None: not read yet; "": the row has no such counter."""
+    """None: not read yet, or not reported; "": the row has no such counter."""
     row, counted = shown.row, shown.snapshot.counters
     if row.link is not None:
         numbers = counted.links.get(row.link.ifindex) if counted is not None else None
@@ -134,7 +134,8 @@ def _total_drops(shown: DeviceRow) -> int | str | None:
         return ""
     if numbers is None:
         return None
-    return sum(numbers[place] for place in places if place < len(numbers))
+    known = [numbers[place] for place in places if place < len(numbers)]
+    return sum(known) if known else None
 
 
 LINK_DROPS = tuple(LINK_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped", "rx_missed_errors"))

@@ -64,7 +64,8 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}" if mtu_of(link) is not None else "unknown"))
     facts += _relations(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
-    facts.append(Fact("Qdisc", f"{link.qdisc or 'none'}{length}"))
+    qdisc = link.qdisc or _source_failure(snapshot, "qdiscs") or "none"
+    facts.append(Fact("Qdisc", f"{qdisc}{length}"))
     for one in link.traffic_control[:MAX_QDISC_LINES]:
         place = f" (class {one.parent})" if one.parent is not None else ""
         is_impaired = impairs(one, None) and not is_virtual(link)

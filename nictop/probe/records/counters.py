@@ -24,6 +24,7 @@ class Hello:
     python: str
     """Version of the interpreter that runs the probe."""
     pid: int
+    """Of the probe; 0: there is none (ESXi)."""
     euid: int
     """Effective user id; 0: root."""
     boot_id: str

@@ -183,7 +183,7 @@ class Link:
     altnames: tuple[str, ...] = ()
     """IFLA_PROP_LIST / IFLA_ALT_IFNAME"""
     alias: str | None = None
-    """IFLA_IFALIAS, free text of the administrator."""
+    """IFLA_IFALIAS, free text of the administrator; on an ESXi host the port group."""
     kind: str | None = None
     """IFLA_INFO_KIND: veth, bridge, tun, bond, vlan, vxlan, macvtap, …; None for hardware. On an
     ESXi host vswitch, vnic (port of a virtual machine) and vmknic."""

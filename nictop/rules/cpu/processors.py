@@ -225,8 +225,8 @@ def esxi_holds_vcpus_back(host: HostFacts) -> Outcomes:
             newest.name,
             f"{means[0]} CPU ready, {means[1]} co-stop",
             evidence=(
-                Evidence("CPU ready, mean of its vCPUs", means[0], "net-stats -A -t vW"),
-                Evidence("co-stop, mean of its vCPUs", means[1], "net-stats -A -t vW"),
+                Evidence("CPU ready", f"{means[0]}, mean of its vCPUs", "net-stats -A -t vW"),
+                Evidence("co-stop", f"{means[1]}, mean of its vCPUs", "net-stats -A -t vW"),
             ),
             why="Packets wait while the vCPU that processes them is not running. Co-stop is high for a VM with more "
             "vCPUs than it uses.",

@@ -394,7 +394,7 @@ def _port_link(port: Port, facts: Facts, numbers: Numbers) -> Link:
     _, entry = facts.ports.get(port.number, ("", {}))
     uplink, group = text_of(entry.get("teamuplink")), text_of(entry.get("portgroup"))
     details: dict[str, int | str | bool] = {"port": port.number}
-    details |= {name: value for name, value in (("port_group", group), ("adapter", port.vnic)) if value is not None}
+    details |= {"adapter": port.vnic} if port.vnic is not None else {}
     mtu = facts.mtus.get(port.switch or "")
     is_uplink_known = uplink is not None and any(text_of(nic.get("name")) == uplink for nic in facts.nics)
     names = tuple(PORT_EVENTS[name] for name in PORT_EVENTS if name in port.events)
@@ -412,6 +412,7 @@ def _port_link(port: Port, facts: Facts, numbers: Numbers) -> Link:
         carrier=None,
         mtu=mtu or 0,
         kind="vmknic" if re.fullmatch(r"vmk\d+", port.name) else "vnic",
+        alias=group,
         details=details,
         address=port.address,
         master=numbers.of("switch", port.switch) if port.switch is not None else None,

@@ -32,7 +32,7 @@ from nictop.wire.budget import HostBudget
 from nictop.wire.errors import PermanentError, TransientError, sanitize
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters, vf_counters
 from nictop.wire.esxi.inventory import Facts, Numbers, Taken, ifindexes, inventory_of, needs_inventory, read_facts
-from nictop.wire.esxi.outputs import BadOutput, Fields, Reading, parse_json, parse_reading, records
+from nictop.wire.esxi.outputs import BadOutput, Fields, Reading, integer_of, parse_json, parse_reading, records
 from nictop.wire.esxi.shell import COMMAND_TIMEOUT, EsxiShell
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
@@ -48,6 +48,8 @@ INVENTORY_TIMEOUT = 180.0
 """Seconds of all commands of an inventory; those that follow are not run."""
 MAX_ATTEMPTS = 3
 """Of a command whose output is cut off, which happens now and then."""
+MIN_UNCERTAINTY = 0.5
+"""Seconds: the time of day of the host is known as a whole number of seconds."""
 MAX_REPORTED = 20
 """Messages of one connection."""
 MAX_READ_FUNCTIONS = 8
@@ -152,7 +154,7 @@ class EsxiProbe:
         output = await shell.run(("uname", "-n"))
         release = await shell.run(("uname", "-r"))
         machine = await shell.run(("uname", "-m"))
-        now = time.monotonic()
+        now, wall = await self._clocks()
         names = [sanitize(one.text.decode("utf-8", "replace")) for one in (output, release, machine)]
         self._put(
             hello=Hello(
@@ -167,11 +169,18 @@ class EsxiProbe:
                 boot_id=f"esxi-{os.urandom(8).hex()}",  # its counters begin anew with each connection
                 clock_ticks=CLOCK_TICKS,
                 monotonic=now,
-                wall=time.time(),
+                wall=wall,
                 interval=self._seconds,
             )
         )
-        self._put(clock=Clock(now, 0.0, (now - begin) / 3))
+        self._put(clock=Clock(now, 0.0, MIN_UNCERTAINTY + now - begin))
+
+    async def _clocks(self) -> tuple[float, float]:
+        """CLOCK_MONOTONIC of this machine and the time of day of the host, within `MIN_UNCERTAINTY`."""
+        begin = time.monotonic()
+        output = await self._open_shell().run(("date", "+%s"))
+        seconds = integer_of(output.text.decode("ascii", "replace"))
+        return (begin + time.monotonic()) / 2, time.time() if seconds is None else seconds + MIN_UNCERTAINTY
 
     @property
     def _seconds(self) -> float:
@@ -206,7 +215,7 @@ class EsxiProbe:
             reading = replace(reading, cpu_problem=f"net-stats: {problem}")
         else:
             self._failures = 0
-            self._put(clock=Clock(now, 0.0, max(0.0, now - begin - seconds)))
+            self._put(clock=Clock(now, 0.0, MIN_UNCERTAINTY + max(0.0, now - begin - seconds)))
             if self._reading is not None and self._facts is not None and needs_inventory(self._reading, reading):
                 self._wanted = self._wanted or "event"
         self._reading = reading
@@ -237,7 +246,7 @@ class EsxiProbe:
     async def _take_inventory(self) -> None:
         """Run the commands of an inventory; readings continue meanwhile."""
         reason, self._wanted = self._wanted, ""
-        begin, wall = time.monotonic(), time.time()
+        begin, wall = await self._clocks()
         problems: dict[str, Unreadable] = {}
 
         async def query(source: str, *words: str) -> list[Fields] | None:

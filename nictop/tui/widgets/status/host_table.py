@@ -118,9 +118,11 @@ def _findings(row: HostRow) -> Cell:
 
 
 def _round_trip(row: HostRow) -> Cell:
-    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; a local host has none."""
-    clock = row.host.snapshot.clock if row.status in ("live", "overloaded") else None
-    if clock is None:
+    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; local hosts and ESXi
+    hosts have none."""
+    snapshot = row.host.snapshot
+    clock = snapshot.clock if row.status in ("live", "overloaded") else None
+    if clock is None or (snapshot.hello is not None and not snapshot.hello.pid):
         return units.UNKNOWN, "dim"
     milliseconds = 2e3 * clock.uncertainty
     return units.significant(milliseconds) if milliseconds < 999 else f"{milliseconds:.0f}", "normal"
