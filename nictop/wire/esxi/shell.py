@@ -64,6 +64,8 @@ class EsxiShell:
         self._pid = 0
         self._status: int | None = None
         self._has_begun = False
+        self._begin = self._end = re.compile(rb"(?!)")
+        """Match the marks of the command that runs; at first nothing."""
         self._changed = asyncio.Event()
         self._lost: HostUnreachable | None = None
 
@@ -74,13 +76,7 @@ class EsxiShell:
 
     async def run(self, words: Sequence[str], timeout: float = COMMAND_TIMEOUT) -> Output:
         """Run a command; raises HostUnreachable when the shell has ended or does not answer."""
-        self._number += 1
-        mark = f"{self._word}-{self._number}"
-        self._received.clear()
-        self._stderr.clear()
-        self._discarded, self._pid, self._status, self._has_begun = 0, 0, None, False
-        self._begin = re.compile(rb"(?:^|\n)%s begin ([0-9]{1,10})\n" % mark.encode())
-        self._end = re.compile(rb"\n%s end ([0-9]{1,3})\r?\n" % mark.encode())
+        mark = self._next_mark()
         command = " ".join(map(shlex.quote, ["sh", "-c", RUN, mark, *words]))
         self._write(f'{command} </dev/null; status=$?; echo; echo "{mark} end $status"')
         note = ""
@@ -94,6 +90,17 @@ class EsxiShell:
         if not note and self._discarded:
             note = f"more than {MAX_OUTPUT_BYTES} bytes"
         return Output(text, note)
+
+    def _next_mark(self) -> str:
+        """The mark of the next command, for which everything received is reset."""
+        self._number += 1
+        mark = f"{self._word}-{self._number}"
+        self._received.clear()
+        self._stderr.clear()
+        self._discarded, self._pid, self._status, self._has_begun = 0, 0, None, False
+        self._begin = re.compile(rb"(?:^|\n)%s begin ([0-9]{1,10})\n" % mark.encode())
+        self._end = re.compile(rb"\n%s end ([0-9]{1,3})\r?\n" % mark.encode())
+        return mark
 
     async def _ends_within(self, seconds: float) -> bool:
         """Whether the command has ended; raises HostUnreachable."""

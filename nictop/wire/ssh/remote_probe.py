@@ -194,8 +194,9 @@ class RemoteProbe:
     def _receive_noise(self, data: bytes) -> None:
         assert self._noise is not None
         self._noise += data
-        found = self.command.parse_answer(bytes(self._noise[: 2 * MAX_NOISE_BYTES]))
-        self.is_esxi = found is None and self.command.is_from_esxi(self._noise)
+        noise = bytes(self._noise[: 2 * MAX_NOISE_BYTES])
+        found = self.command.parse_answer(noise)
+        self.is_esxi = found is None and self.command.is_from_esxi(noise)
         if self.is_esxi:
             self._fail(PermanentError(f"{sanitize(self._host)} is an ESXi host"))
         elif found is not None:
