@@ -277,6 +277,7 @@ def esxi_host(folder: Path, monkeypatch: pytest.MonkeyPatch, *, interval: float 
     """A fake host with readings of `interval` seconds."""
     skip_without_sshd()
     monkeypatch.setattr(probe, "MIN_INTERVAL", interval)
+    monkeypatch.setattr(probe, "MIN_EVENT_SECONDS", 0.0)
     sshd = Sshd(folder)
     try:
         yield EsxiHost(sshd)

@@ -46,6 +46,8 @@ MAX_READING_GAP = 2.0
 """Seconds of an inventory without a reading; then one is taken in between."""
 INVENTORY_TIMEOUT = 180.0
 """Seconds of all commands of an inventory; those that follow are not run."""
+MIN_EVENT_SECONDS = 30.0
+"""Seconds from the end of an inventory until the next one after a change of ports or machines: it costs CPU time."""
 MAX_ATTEMPTS = 3
 """Of a command whose output is cut off, which happens now and then."""
 MIN_UNCERTAINTY = 0.5
@@ -77,6 +79,8 @@ class EsxiProbe:
         """The newest one."""
         self._read_at = 0.0
         self._cpus: int | None = None
+        self._inventory_at = 0.0
+        """When the last inventory ended."""
         self._wanted = "start"
         """Reason for which an inventory is to be taken; "": none."""
         self._failures = 0
@@ -95,7 +99,7 @@ class EsxiProbe:
         """Handle a request as a probe does; what would change the host, or generate traffic, is refused."""
         self._interval = request.interval or self._interval
         if request.inventory:
-            self._wanted = self._wanted or "request"
+            self._wanted = self._wanted if self._wanted == "start" else "request"
         if request.traffic is not None:
             self._put(traffic=TrafficLine(time.monotonic(), request.traffic.id, "failed", NOT_POSSIBLE))
         if request.change is not None:
@@ -137,7 +141,8 @@ class EsxiProbe:
             await self._hello()
             while True:
                 begin = time.monotonic()
-                if self._wanted and self._reading is not None:
+                is_due = self._wanted != "event" or begin - self._inventory_at >= MIN_EVENT_SECONDS
+                if self._wanted and is_due and self._reading is not None:
                     await self._take_inventory()
                 await self._read()
                 await asyncio.sleep(max(0.0, begin + self._seconds - time.monotonic()))
@@ -269,6 +274,7 @@ class EsxiProbe:
             if counted is not None:
                 self._accumulated.begin_with(nic, counted)
         reading = self._reading or Reading(None, (), {}, ())
+        self._inventory_at = time.monotonic()
         self._put(inventory=inventory_of(facts, reading, self._numbers, Taken(begin, wall, reason)))
 
     async def _esxcli(self, *words: str) -> tuple[list[Fields] | None, str]:
