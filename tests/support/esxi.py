@@ -6,7 +6,6 @@ change the outputs while the host is watched.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from nictop.probe.records import PROTOCOL, Hello, Line
 from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters
-from nictop.wire.esxi.inventory import Numbers, Taken, ifindexes, inventory_of, read_facts
+from nictop.wire.esxi.inventory import Facts, Numbers, Taken, ifindexes, inventory_of, read_facts
 from nictop.wire.esxi.outputs import Fields, parse_reading, records
 from tests.support.sshd import Sshd, skip_without_sshd
 
@@ -285,15 +284,25 @@ def esxi_host(folder: Path, monkeypatch: pytest.MonkeyPatch, *, interval: float 
         sshd.stop()
 
 
-def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None, *, samples: int = 5) -> list[Line]:
-    """What nictop makes of these outputs (default: those of the fake host), with readings a second apart."""
-    known = outputs() if values is None else values
+def facts_of(values: dict[str, Json]) -> Facts:
+    """The facts of these outputs; a command without one has failed."""
 
     async def query(source: str, *words: str) -> list[Fields] | None:
-        value = known.get(" ".join(words))
-        return None if value is None else list(records(json.loads(json.dumps(value).replace('"@"', "7"))))
+        value = values.get(" ".join(words))
+        return None if value is None else list(records(value))
 
-    facts, numbers, accumulated = asyncio.run(read_facts(query)), Numbers(), Accumulated()
+    reading = read_facts(query)
+    try:
+        reading.send(None)  # nothing in it waits
+    except StopIteration as end:
+        facts: Facts = end.value
+        return facts
+    raise AssertionError("it waits")
+
+
+def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None, *, samples: int = 5) -> list[Line]:
+    """What nictop makes of these outputs (default: those of the fake host), with readings a second apart."""
+    facts, numbers, accumulated = facts_of(outputs() if values is None else values), Numbers(), Accumulated()
     reading = parse_reading(statistics() if stats is None else stats, facts.cpus)
     for name, found in facts.statistics.items():
         accumulated.begin_with(name, nic_counters(found) or ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from collections.abc import Iterator
@@ -17,10 +16,9 @@ from hypothesis import strategies as st
 from nictop.probe.records import Counters, Inventory
 from nictop.wire.codec import decode
 from nictop.wire.esxi.counters import Accumulated, nic_counters, vf_counters
-from nictop.wire.esxi.inventory import Facts, Numbers, Taken, ifindexes, inventory_of, read_facts
+from nictop.wire.esxi.inventory import Numbers, Taken, ifindexes, inventory_of
 from nictop.wire.esxi.outputs import (
     BadOutput,
-    Fields,
     Reading,
     fields,
     hexadecimal_of,
@@ -28,9 +26,8 @@ from nictop.wire.esxi.outputs import (
     parse_json,
     parse_reading,
     pci_address_of,
-    records,
 )
-from tests.support.esxi import VF_STATISTICS, WEB_PORT, outputs, statistics
+from tests.support.esxi import VF_STATISTICS, WEB_PORT, facts_of, outputs, statistics
 
 CPUS = 8
 Json = Any
@@ -46,16 +43,6 @@ def sample(value: Json) -> Json:
 
 def port(value: Reading, number: int = WEB_PORT) -> Any:
     return next(one for one in value.ports if one.number == number)
-
-
-def facts_of(values: dict[str, Json]) -> Facts:
-    """The facts of outputs; a command without one has failed."""
-
-    async def query(source: str, *words: str) -> list[Fields] | None:
-        value = values.get(" ".join(words))
-        return None if value is None else list(records(value))
-
-    return asyncio.run(read_facts(query))
 
 
 def record_of(values: dict[str, Json], known: Reading) -> Inventory:
