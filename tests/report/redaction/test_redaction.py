@@ -303,6 +303,7 @@ def test_names_of_virtual_machines_in_names_of_ports() -> None:
     hidden = make_redaction([snapshot]).hidden(snapshot)
     text = json.dumps(msgspec.to_builtins(hidden, str_keys=True))
     assert "web1" not in text and "db1" not in text and "VM Network" not in text
-    machines = {thread.machine: thread.links for thread in hidden.inventory.threads}
+    threads = hidden.inventory.threads if hidden.inventory is not None else ()
+    machines = {thread.machine or "": thread.links for thread in threads}
     names = {link.ifindex: link.name for link in hidden.links.values()}
     assert [names[links[0]] for _, links in sorted(machines.items())] == [f"{one}.eth0" for one in sorted(machines)]

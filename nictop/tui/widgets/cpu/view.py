@@ -201,7 +201,7 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
 
 
 def _brief(one: CpuConsumer) -> str:
-    ready = "" if one.ready is None else f" ready {100 * one.ready:.0f} %"
+    ready = "" if one.ready is None else f" ready {100 * one.ready:.1f} %"
     return f"{one.name} {100 * (one.total or 0):.0f} %{ready}"
 
 
