@@ -99,13 +99,20 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
         def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
             rule = RULES[function.__name__]
             for host in hosts:
-                if is_esxi(host.inventory.platform) == rule.esxi:
+                if _concerns(rule, host):
                     yield from _limited_outcomes(rule, (host,), lambda known: function(known[0]))
 
         _register(function, family, severity, evaluate, pairs=False, options=options)
         return function
 
     return mark
+
+
+def _concerns(rule: Rule, host: HostFacts) -> bool:
+    """The rule is about hosts of this kind, or may be."""
+    if rule.esxi and "platform" in host.inventory.unreadable:
+        return True
+    return is_esxi(host.inventory.platform) == rule.esxi
 
 
 def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:

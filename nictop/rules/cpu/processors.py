@@ -193,7 +193,7 @@ def _unknown_steal(host: HostFacts) -> Iterator[Finding]:
     )
 
 
-@host_rule("CPUs", "critical", needs=("counters.threads", "threads"), esxi=True)
+@host_rule("CPUs", "critical", needs=("counters.threads", "platform", "threads"), esxi=True)
 def esxi_holds_vcpus_back(host: HostFacts) -> Outcomes:
     """An ESXi host does not run the vCPUs of a VM when they are ready to run: measured speeds are too low.
 
