@@ -67,7 +67,7 @@ class EsxiProbe:
     def __init__(self, host: str, budget: HostBudget, settings: Request) -> None:
         self.error: HostUnreachable | None = None
         self.is_esxi = False
-        """It is one already."""
+        """As `RemoteProbe.is_esxi`: it needs no other probe."""
         self._host, self._budget = host, budget
         self._inbox = Inbox(budget, self._resume)
         self._shell: EsxiShell | None = None
@@ -159,6 +159,7 @@ class EsxiProbe:
         output = await shell.run(("uname", "-n"))
         release = await shell.run(("uname", "-r"))
         machine = await shell.run(("uname", "-m"))
+        user = integer_of((await shell.run(("id", "-u"))).text.decode("ascii", "replace"))
         now, wall = await self._clocks()
         names = [sanitize(one.text.decode("utf-8", "replace")) for one in (output, release, machine)]
         self._put(
@@ -170,7 +171,7 @@ class EsxiProbe:
                 machine=names[2],
                 python="",
                 pid=0,
-                euid=0,
+                euid=user or 0,
                 boot_id=f"esxi-{os.urandom(8).hex()}",  # its counters begin anew with each connection
                 clock_ticks=CLOCK_TICKS,
                 monotonic=now,
