@@ -54,7 +54,7 @@ def test_show(esxi: EsxiHost, tmp_path: Path) -> None:
 def test_show_as_json(esxi: EsxiHost, tmp_path: Path) -> None:
     done = nictop(esxi, tmp_path / "home", "show", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
+    (document,) = json.loads(done.stdout)["hosts"]
     assert document["counter_names"]["waits"] == ["ready", "costop"]
     assert sorted(document["counters"]["waits"]) == ["2100870", "2100871", "2105234", "2105235"]
 

@@ -140,10 +140,10 @@ class EsxiProbe:
         try:
             await self._hello()
             while True:
-                begin = time.monotonic()
-                is_due = self._wanted != "event" or begin - self._inventory_at >= MIN_EVENT_SECONDS
+                is_due = self._wanted != "event" or time.monotonic() - self._inventory_at >= MIN_EVENT_SECONDS
                 if self._wanted and is_due and self._reading is not None:
                     await self._take_inventory()
+                begin = time.monotonic()
                 await self._read()
                 await asyncio.sleep(max(0.0, begin + self._seconds - time.monotonic()))
         except HostUnreachable as error:
