@@ -136,7 +136,7 @@ def uplink_port(name: str, switch: str, mac: str, megabits: float = 0.0) -> Json
 def statistics(megabits: float = 940.0, web_mac: str = WEB_MAC) -> Json:
     """Output of net-stats: ``web1`` receives `megabits` from vmnic0."""
     vcpus = [
-        world(2100870, "vmx-vcpu-0:web1", 61.5, 0.4), world(2100871, "vmx-vcpu-1:web1", 42.0, 0.2),
+        world(2100870, "vmx-vcpu-0:web1", 61.0, 0.4), world(2100871, "vmx-vcpu-1:web1", 42.0, 0.2),
         world(2105234, "vmx-vcpu-0:db1", 88.0, 12.5, 1.5), world(2105235, "vmx-vcpu-1:db1", 80.25, 11.5, 2.5),
         world(26537940, "net-stats", 0.04),
     ]  # fmt: skip
