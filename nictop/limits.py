@@ -71,6 +71,7 @@ MAX_ENTRIES = {
     "Counters.machine": MAX_INTERRUPTS,
     "Counters.vfs": MAX_LINKS,
     "Counters.stack": MAX_OTHER_ENTRIES,
+    "Counters.waits": MAX_THREADS,
     "Inventory.links": MAX_LINKS,
     "Inventory.pci": MAX_PCI_FUNCTIONS,
     "Inventory.interrupts": MAX_INTERRUPTS,

@@ -15,7 +15,7 @@ from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.queues.plan import QueuePlan, make_queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import IFF_UP, driver_name
+from nictop.model.text.words import IFF_UP, driver_name, mtu_of
 from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction
 
 Labels = tuple[str, ...]
@@ -183,7 +183,8 @@ def _link_facts(host: str, link: Link, function: PciFunction | None) -> Iterable
     info = (*key, driver, link.bus or "", link.kind or "", link.pci_address or "", link.address or "")
     yield sample("nictop_link", info, 1)
     yield sample("nictop_link_admin_up", key, int(bool(link.flags & IFF_UP)))
-    yield sample("nictop_link_mtu_bytes", key, link.mtu)
+    if mtu_of(link) is not None:
+        yield sample("nictop_link_mtu_bytes", key, link.mtu)
     if link.carrier is not None:
         yield sample("nictop_link_carrier", key, int(link.carrier))
     if link.carrier_changes is not None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import is_esxi
+from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
 from nictop.rules.host import HostFacts
@@ -76,6 +78,8 @@ class Rule:
     """Sources without which a finding could be missed: the rule is evaluated, and reported as skipped, too."""
     messages_if: Callable[[HostFacts], bool] | None = None
     """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
+    esxi: bool = False
+    """It checks ESXi hosts and no others. Other rules that check one host at a time are not evaluated for them."""
 
 
 class RuleOptions(TypedDict, total=False):
@@ -85,6 +89,7 @@ class RuleOptions(TypedDict, total=False):
     needs: tuple[str, ...]
     uses: tuple[str, ...]
     messages_if: Callable[[HostFacts], bool] | None
+    esxi: bool
 
 
 def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[HostRule], HostRule]:
@@ -92,13 +97,22 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
 
     def mark(function: HostRule) -> HostRule:
         def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
+            rule = RULES[function.__name__]
             for host in hosts:
-                yield from _limited_outcomes(RULES[function.__name__], (host,), lambda known: function(known[0]))
+                if _concerns(rule, host):
+                    yield from _limited_outcomes(rule, (host,), lambda known: function(known[0]))
 
         _register(function, family, severity, evaluate, pairs=False, options=options)
         return function
 
     return mark
+
+
+def _concerns(rule: Rule, host: HostFacts) -> bool:
+    """The rule is about hosts of this kind, or may be."""
+    if rule.esxi and "platform" in host.inventory.unreadable:
+        return True
+    return is_esxi(host.inventory.platform) == rule.esxi
 
 
 def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
@@ -160,13 +174,14 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
         lost: set[str] = set()
         for source in ("links", *rule.needs, *uses):
             for subject, why in missing(source, host, rule.family):
-                yield Skipped(
-                    rule.name,
-                    host.name,
-                    subject,
-                    reason_text(source, why),
-                    "rights" if why.reason == "needs_root" else "no_answer",
-                )
+                if why.detail != NOT_OFFERED_BY_ESXI:
+                    yield Skipped(
+                        rule.name,
+                        host.name,
+                        subject,
+                        reason_text(source, why),
+                        "rights" if why.reason == "needs_root" else "no_answer",
+                    )
                 if source not in uses:
                     lost.add(subject)
         if "" not in lost:

@@ -17,8 +17,8 @@ removes, anything else replaces (JSON merge patch).
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
 queues by interface and "rx 0", vfs by interface and VF number, channels by interface and channel id, threads by id
-([user, system, cpu]), stack by name. The lines of the host, one second apart, then go through `advance`, as those of a
-live host.
+([user, system, cpu]), waits by thread id, stack by name. The lines of the host, one second apart, then go through
+`advance`, as those of a live host.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from nictop.probe.records import (
     QUEUE_COUNTERS,
     SOFTIRQS,
     SOFTNET_COUNTERS,
+    VCPU_WAITS,
     VF_COUNTERS,
     Counters,
     Hello,
@@ -263,6 +264,7 @@ def raw_counters(time: float, totals: dict[str, Any], ifindexes: dict[str, int],
         softirqs={int(cpu): by(SOFTIRQS, values) for cpu, values in totals.get("softirqs", {}).items()},
         softnet={int(cpu): by(SOFTNET_COUNTERS, values) for cpu, values in totals.get("softnet", {}).items()},
         threads={int(tid): (values[0], values[1], values[2]) for tid, values in totals.get("threads", {}).items()},
+        waits={int(tid): by(VCPU_WAITS, values) for tid, values in totals.get("waits", {}).items()},
         channels={
             ifindexes[name]: {int(number): by(CHANNEL_COUNTERS, values) for number, values in rows.items()}
             for name, rows in totals.get("channels", {}).items()

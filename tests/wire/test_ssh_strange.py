@@ -406,7 +406,7 @@ async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         @staticmethod
         def monotonic() -> float:
             probe = source._probe
-            return 115.1 if probe is not None and probe._stderr else 100.0
+            return 115.1 if isinstance(probe, remote_probe.RemoteProbe) and probe._stderr else 100.0
 
     monkeypatch.setattr(remote_probe, "STARTUP_TIMEOUT", 15.0)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.1)
@@ -489,7 +489,7 @@ async def test_the_channel_is_paused_when_items_are_not_taken(tmp_path: Path, mo
             while turns < 500:  # iterations of the event loop without progress; both ends run in it
                 await asyncio.sleep(0)
                 reached, turns = (sent, turns + 1) if reached == sent else (sent, 0)
-            assert source._probe is not None
+            assert isinstance(source._probe, remote_probe.RemoteProbe)
             waits = source._probe.inbox.size
             assert sent < total - 1 and 32_000 <= waits < 32_000 + 2 * 32_768
             received = await items_until(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nictop.model.columns.column import Cell, Column
-from nictop.model.rates.cpus import CpuShares
+from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.rates.links import Rates
 from nictop.model.rates.load import SoftirqRates, SoftnetRates
 from nictop.model.text import units
@@ -20,6 +20,9 @@ SOFTIRQ_BOTTLENECK_SHARE = 0.85
 """Share of softirq time above which a CPU is the bottleneck: packets wait in the ring."""
 STEAL_WARNING_SHARE = 0.05
 """Share of time stolen by the hypervisor above which it is marked."""
+
+
+NOT_REPORTED: Cell = (units.UNKNOWN, "dim")
 
 
 class CpuRow(NamedTuple):
@@ -57,15 +60,23 @@ def _busy(row: CpuRow) -> Cell:
 
 
 def _time(kind: str) -> Callable[[CpuRow], Cell]:
-    return lambda row: _percent(getattr(row.shares, kind))
+    return lambda row: _percent(getattr(row.shares, kind)) if _is_reported(row, kind) else NOT_REPORTED
+
+
+def _is_reported(row: CpuRow, kind: str) -> bool:
+    return row.shares.split or kind in REPORTED_WITHOUT_SPLIT
 
 
 def _softirq(row: CpuRow) -> Cell:
+    if not row.shares.split:
+        return f"{units.UNKNOWN}  ", "dim"
     text, tone = _percent(row.shares.softirq)
     return (f"{text} ✖", "bad") if row.shares.softirq > SOFTIRQ_BOTTLENECK_SHARE else (f"{text}  ", tone)
 
 
 def _steal(row: CpuRow) -> Cell:
+    if not row.shares.split:
+        return NOT_REPORTED
     text, tone = _percent(row.shares.steal)
     return text, "warn" if row.shares.steal > STEAL_WARNING_SHARE else tone
 

@@ -19,7 +19,7 @@ from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import IFF_UP, Tone, driver_name, is_virtual, state_mark, state_text
+from nictop.model.text.words import IFF_UP, Tone, driver_name, is_virtual, mtu_of, state_mark, state_text
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 
 
@@ -121,7 +121,7 @@ def _drops_rank(shown: DeviceRow) -> SortKey | None:
 
 
 def _total_drops(shown: DeviceRow) -> int | str | None:
-    """None: not read yet; "": the row has no such counter."""
+    """None: not read yet, or not reported; "": the row has no such counter."""
     row, counted = shown.row, shown.snapshot.counters
     if row.link is not None:
         numbers = counted.links.get(row.link.ifindex) if counted is not None else None
@@ -134,7 +134,8 @@ def _total_drops(shown: DeviceRow) -> int | str | None:
         return ""
     if numbers is None:
         return None
-    return sum(numbers[place] for place in places if place < len(numbers))
+    known = [numbers[place] for place in places if place < len(numbers)]
+    return sum(known) if known else None
 
 
 LINK_DROPS = tuple(LINK_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped", "rx_missed_errors"))
@@ -280,7 +281,7 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
         source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
     Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip), rank=_ip_rank,
         source="the most useful address, with prefix length (RTM_GETADDR)"),
-    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: link.mtu),
+    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: mtu_of(link)),
         source="MTU (IFLA_MTU)"),
     Column("master", "MASTER", "", 8, 12, "left", _of_link(_master),
         source="bridge, bond, team or VRF of which it is a port (IFLA_MASTER)"),

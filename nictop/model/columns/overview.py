@@ -13,7 +13,7 @@ from nictop.model.columns.devices import address_rank, link_rank
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.text import units
-from nictop.model.text.words import Tone, state_mark, state_text
+from nictop.model.text.words import Tone, mtu_of, state_mark, state_text
 from nictop.probe.records import Link
 
 
@@ -133,7 +133,7 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
         source="packets received (IFLA_STATS_LINK_64 rx_packets)"),
     Column("out_packets", "TX pps", "packets/s", _SCALED, 12, "right", _rate("tx_packets"), is_live=True,
         source="packets sent (IFLA_STATS_LINK_64 tx_packets)"),
-    Column("mtu", "MTU", "bytes", 5, 13, "right", _of_link(lambda link: link.mtu),
+    Column("mtu", "MTU", "bytes", 5, 13, "right", _of_link(mtu_of),
         source="MTU (IFLA_MTU)"),
     Column("pci", "PCI", "", 12, 14, "left", _of_link(lambda link: link.pci_address or ""),
         source="address of its PCI function (sysfs device link)"),

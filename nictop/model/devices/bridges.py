@@ -23,9 +23,9 @@ class AwarePort(NamedTuple):
 
 
 def bridge_of(link: Link, links: Mapping[int, Link]) -> Link | None:
-    """The bridge of which a link is a port."""
+    """The bridge, or switch of ESXi, of which a link is a port."""
     above = links.get(link.master) if link.master is not None else None
-    return above if above is not None and above.kind == "bridge" else None
+    return above if above is not None and above.kind in ("bridge", "vswitch") else None
 
 
 def filters_vlans(bridge: Link) -> bool:

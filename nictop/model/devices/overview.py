@@ -98,15 +98,15 @@ class NicRow:
         return None if None in values else sum(value for value in values if value is not None)
 
     def count(self, *names: str) -> int | None:
-        """Sum of some counters (`LINK_COUNTERS`) of the link; None when it has not been counted, 0 for one that this
-        kernel does not have."""
+        """Sum of some counters (`LINK_COUNTERS`) of the link; None when none of them has been counted."""
         if self.link is None:
             return None
         counters = self.snapshot.counters
         numbers = (counters.links.get(self.link.ifindex) if counters is not None else None) or self.link.counters
         if numbers is None:
             return None
-        return sum(number for name, number in zip(LINK_COUNTERS, numbers, strict=False) if name in names)
+        known = [number for name, number in zip(LINK_COUNTERS, numbers, strict=False) if name in names]
+        return sum(known) if known else None
 
     @property
     def drops(self) -> float | None:

@@ -17,9 +17,10 @@ from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreement
 from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import VirtualFunction
+from nictop.model.text.words import mtu_of
+from nictop.probe.records import Link, VirtualFunction
 
-TAP_KINDS = ("tun", "macvtap")
+TAP_KINDS = ("tun", "macvtap", "vnic")
 """Kinds of links to which the NIC of a virtual machine is connected."""
 LIBVIRT_TAP_PREFIX = "fe:"
 """First octet of the MAC address that libvirt gives to a tap, followed by those of the guest: the highest one, so that
@@ -46,7 +47,8 @@ class VirtualFunctionPair:
 
 @dataclass(frozen=True)
 class TapPair:
-    """A tap, macvtap or container's veth of one host that is connected to the NIC of another host."""
+    """A tap, macvtap, port of an ESXi switch or container's veth of one host that is connected to the NIC of another
+    host."""
 
     tap: End
     guest: End
@@ -167,11 +169,16 @@ def _function_pair(port: Netdev, function: VirtualFunction, guest: Netdev, tags:
         address=function.address or "",
         port_vlan=function.vlan or None,
         disagreements=(
-            *disagreements("mtu", ((one.end, str(one.link.mtu)) for one in (port, guest))),
+            *disagreements("mtu", ((one.end, _mtu(one.link)) for one in (port, guest))),
             *disagreements("speed", ((one.end, speed(one.link)) for one in (port, guest))),
             *disagreements("vlan", ((port.end, port_vlan_text), (guest.end, guest_vlans))),
         ),
     )
+
+
+def _mtu(link: Link) -> str | None:
+    known = mtu_of(link)
+    return None if known is None else str(known)
 
 
 def _tagged(found: Sequence[Netdev]) -> dict[End, list[int]]:
@@ -315,7 +322,7 @@ def _tap_pair(claim: _Claim, guest: Netdev, address: str) -> TapPair:
         bridge=bridge.name if bridge is not None else "",
         port=port.name if port is not None else "",
         vlans=vlans_text(vlans) if vlans is not None else "",
-        disagreements=disagreements("mtu", ((one.end, str(one.link.mtu)) for one in (tap, guest))),
+        disagreements=disagreements("mtu", ((one.end, _mtu(one.link)) for one in (tap, guest))),
     )
 
 

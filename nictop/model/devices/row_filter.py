@@ -25,7 +25,7 @@ from nictop.model.devices.overview import NicRow
 from nictop.model.facts.hardware import pci_name
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import state_text
+from nictop.model.text.words import mtu_of, state_text
 
 TOKEN_PATTERN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 KEY_PATTERN = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
@@ -94,7 +94,7 @@ DEFAULT_FIELDS = ("host", "nic", "driver", "profile", "address", "mac", "pci", "
 
 NUMBER_FIELDS: dict[str, Callable[[NicRow], float | None]] = {
     "speed": lambda row: None if row.speed is None else row.speed * 1e6,
-    "mtu": lambda row: row.link.mtu if row.link is not None else None,
+    "mtu": lambda row: mtu_of(row.link) if row.link is not None else None,
     "rx": lambda row: row.rate("rx_bits"),
     "tx": lambda row: row.rate("tx_bits"),
     "pps": lambda row: row.rate("rx_packets", "tx_packets"),

@@ -132,6 +132,17 @@ class _TreeBuilder:
             else:
                 self.top_level.append(link)
         self.virtual_functions = _virtual_functions(self.functions)
+        for link in self.top_level:  # ESXi, if its list of PCI devices could not be read
+            self.nodes[link.ifindex].children += [
+                _Node(
+                    f"vf:{link.pci_address or link.name}:{vf.number}",
+                    "vf",
+                    " ".join(filter(None, (f"VF {vf.number}", vf.machine))),
+                    vf=vf,
+                    uplink=link,
+                )
+                for vf in link.virtual_functions
+            ]
 
     def host(self) -> _Node:
         host = _Node("host", "host", self.snapshot.host)
@@ -169,11 +180,12 @@ class _TreeBuilder:
         for number in sorted(reported.keys() | addresses.keys()):
             address = addresses.get(number, "")
             function = self.functions.get(address)
+            machine = reported[number].machine if number in reported else None
             nodes.append(
                 _Node(
                     f"vf:{pci.address}:{number}",
                     "vf",
-                    f"VF {number} {self.short_title(address)}".rstrip(),
+                    " ".join(filter(None, (f"VF {number}", self.short_title(address), machine))),
                     pci=function,
                     uplink=reporting,
                     vf=reported.get(number),

@@ -12,6 +12,7 @@ from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.bridges import bridge_section
 from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.devlink import devlink_section
+from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
@@ -29,11 +30,14 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import absence_reason, count_noun, hypervisor_text, is_virtual, on_off
-from nictop.probe.records import VF_COUNTERS, PciFunction, Unreadable
+from nictop.model.text.words import absence_reason, count_noun, hypervisor_text, is_esxi, is_virtual, on_off
+from nictop.probe.records import NOT_OFFERED_BY_ESXI, VF_COUNTERS, PciFunction, Unreadable
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
+
+
+EXPERIMENTAL_ESXI = "experimental: from captures, not run on a real ESXi here"
 
 
 def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -104,12 +108,21 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     if hello is not None:
         facts.append(Fact("Kernel", f"{hello.kernel} {hello.machine}"))
         rights = "root" if hello.euid == 0 else f"user {hello.euid} (not root)"
-        facts.append(Fact("Probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
-    failed = [
-        Fact("Not readable", f"{source}: {absence_reason(why, None)}", "warn") for source, why in _failed(snapshot)
+        if is_esxi(platform):
+            facts.append(Fact("Probe", "none: outputs of esxcli and net-stats"))
+            facts.append(Fact("Support", EXPERIMENTAL_ESXI, "warn"))
+        else:
+            facts.append(Fact("Probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
+    absent = [source for source, why in _failed(snapshot) if is_esxi(platform) and why.detail == NOT_OFFERED_BY_ESXI]
+    failed = [Fact("Not available", f"{NOT_OFFERED_BY_ESXI}: {', '.join(absent)}", "dim")] if absent else []
+    failed += [
+        Fact("Not readable", f"{source}: {absence_reason(why, None)}", "warn")
+        for source, why in _failed(snapshot)
+        if source not in absent
     ]
     errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
-    return (*section("Host", [*facts, *failed, *errors]), *host_profile_sections(snapshot))
+    machines = machine_section(snapshot) if is_esxi(platform) else ()
+    return (*section("Host", [*facts, *failed, *errors]), *machines, *host_profile_sections(snapshot))
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
@@ -189,6 +202,8 @@ def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.vf is None:
         why = f"not reported by {row.uplink.name}" if row.uplink is not None else "the PF has no netdev"
         return section("Virtual function", [*facts, Fact("Attributes", why, "dim")])
+    if row.vf.machine is not None:
+        facts.append(Fact("Assigned to", f"VM {row.vf.machine}"))
     facts += [Fact("Attributes", vf_text(row.vf)), Fact("TX rate", vf_rate_text(row.vf))]
     if row.vf.rss_query is not None:
         facts.append(Fact("RSS query", on_off(row.vf.rss_query)))

@@ -18,6 +18,7 @@ from nictop.model.text.words import (
     count_noun,
     driver_name,
     is_virtual,
+    mtu_of,
     on_off,
     state_text,
 )
@@ -60,10 +61,11 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
         changes.append(count_noun(link.ethtool.state.down_events, "link down event"))
     facts.append(Fact("Changes", " · ".join(changes) or absence_reason(link.unreadable.get("carrier_changes"), None)))
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
-    facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))
+    facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}" if mtu_of(link) is not None else "unknown"))
     facts += _relations(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
-    facts.append(Fact("Qdisc", f"{link.qdisc or 'none'}{length}"))
+    qdisc = link.qdisc or _source_failure(snapshot, "qdiscs") or "none"
+    facts.append(Fact("Qdisc", f"{qdisc}{length}"))
     for one in link.traffic_control[:MAX_QDISC_LINES]:
         place = f" (class {one.parent})" if one.parent is not None else ""
         is_impaired = impairs(one, None) and not is_virtual(link)

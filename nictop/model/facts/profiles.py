@@ -13,7 +13,7 @@ from nictop.model.managers.link_managers import LinkManager, is_managed, link_ma
 from nictop.model.managers.networkmanager_states import ip_settings_text
 from nictop.model.managers.profile_match import TYPES_OF_DEVICE, ProfileMatch, ProfileMatches, is_generated_default
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
-from nictop.model.text.words import Tone, absence_reason, count_noun
+from nictop.model.text.words import Tone, absence_reason, count_noun, is_esxi
 from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
 
 MAX_PROFILE_LINES = 30
@@ -24,8 +24,10 @@ PENDING_FACT = Fact("Managed by", "inventory pending", "dim")
 
 
 def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
-    """Sections for a netdev, never empty: manager, active profile, other profiles."""
+    """Sections for a netdev: manager, active profile, other profiles. Not empty, except for those of an ESXi host."""
     inventory = snapshot.inventory
+    if inventory is not None and is_esxi(inventory.platform):
+        return ()
     if inventory is None or link.type == ARPHRD_VOID:
         return section("Manager", [PENDING_FACT])
     matches = ProfileMatches(snapshot)
@@ -39,8 +41,10 @@ def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
-    """Sections for a host: the managers, and the profiles that fit no device, with the reason."""
+    """Sections for a host: the managers, and the profiles that fit no device, with the reason. ESXi has neither."""
     inventory = snapshot.inventory
+    if inventory is not None and is_esxi(inventory.platform):
+        return ()
     if inventory is None:
         return section("Network managers", [PENDING_FACT])
     matches = ProfileMatches(snapshot)

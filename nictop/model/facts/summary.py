@@ -12,7 +12,7 @@ from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, absence_reason, count_noun, driver_name, is_virtual, state_text
+from nictop.model.text.words import Tone, absence_reason, count_noun, driver_name, is_virtual, mtu_text, state_text
 from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
 
 LOSS_COUNTERS = (
@@ -46,7 +46,7 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
     address = f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else "no address"
     facts = [
         Fact("State", text, tone),
-        Fact("MTU", f"MTU {link.mtu}"),
+        Fact("MTU", mtu_text(link)),
         Fact("Addresses", address, _addresses(link, snapshot).tone),
     ]
     known, channels = driver_name(link, pci), link.ethtool.channels
@@ -71,7 +71,7 @@ def _state(link: Link) -> Fact:
     why = link.ethtool.unreadable.get("settings")
     if why is not None:
         text = text.replace("speed unknown", f"speed {absence_reason(why, driver_name(link))}")
-    parts = [text, f"MTU {link.mtu}"]
+    parts = [text, mtu_text(link)]
     if link.carrier_changes:
         parts.append(count_noun(link.carrier_changes, "carrier change"))
     return Fact("State", " · ".join(parts), tone)
@@ -95,6 +95,10 @@ def errors_fact(link: Link, snapshot: Snapshot) -> Fact:
     totals = [f"{name} {units.count(total[name])}" for name, _ in LOSS_COUNTERS if total.get(name)]
     if totals:
         return Fact("Errors", f"{NONE_NOW}total {', '.join(totals)}" if rates is not None else ", ".join(totals))
+    if len(numbers) <= LINK_COUNTERS.index("rx_missed_errors"):  # ESXi
+        return Fact(
+            "Errors", "no errors" if len(numbers) <= LINK_COUNTERS.index("tx_dropped") else "no errors or drops"
+        )
     return Fact("Errors", NO_ERRORS, "good")
 
 

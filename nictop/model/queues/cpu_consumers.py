@@ -40,6 +40,11 @@ class CpuConsumer:
     links: tuple[int, ...] = ()
     """ifindexes of its tap and macvtap links, where they are known."""
     threads: int = 1
+    ready: float | None = None
+    """Share of the time in which its virtual CPUs were ready to run and got no CPU, mean of all. Only of ESXi, as the
+    next one."""
+    costop: float | None = None
+    """Share of the time in which its virtual CPUs waited for each other."""
 
 
 def cpu_consumers(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
@@ -74,7 +79,7 @@ def _thread_consumer(thread: Thread, shares: dict[int, ThreadShare]) -> CpuConsu
         name=thread.name,
         pid=thread.tid,
         total=share.total if share is not None else None,
-        cpus=(share.cpu,) if share is not None else (),
+        cpus=(share.cpu,) if share is not None and share.cpu is not None else (),
         links=thread.links,
     )
 
@@ -86,6 +91,11 @@ def _process_consumer(owner: int, members: list[Thread], shares: dict[int, Threa
             return sum(known)
         return None if any(one.kind in kinds for one in members) else 0.0
 
+    def waited(part: str) -> float | None:
+        vcpus = [getattr(shares[one.tid], part) for one in members if one.kind == "vcpu" and one.tid in shares]
+        return sum(vcpus) / len(vcpus) if vcpus and None not in vcpus else None
+
+    running = [shares[one.tid] for one in members if one.tid in shares and shares[one.tid].total]
     is_machine = any(one.kind in ("vcpu", "vm") for one in members)
     name = next((one.machine for one in members if one.machine), None)
     parts = {"vcpu": used("vcpu"), "rest": used("vm"), "vhost": used("vhost")}
@@ -96,7 +106,9 @@ def _process_consumer(owner: int, members: list[Thread], shares: dict[int, Threa
         pid=owner,
         total=sum(known) if any(one.tid in shares for one in members) else None,
         **parts,
-        cpus=tuple(sorted({shares[one.tid].cpu for one in members if one.tid in shares and shares[one.tid].total})),
+        cpus=tuple(sorted({one.cpu for one in running if one.cpu is not None})),
         links=tuple(sorted({link for one in members for link in one.links})),
         threads=len(members),
+        ready=waited("ready"),
+        costop=waited("costop"),
     )

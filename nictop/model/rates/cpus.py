@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from nictop.probe.records import CPU_TIMES
 
+REPORTED_WITHOUT_SPLIT = ("user", "system", "idle")
+"""Shares of `CpuShares` that ESXi reports."""
+
 ROUNDING_TICKS = 2
 """Ticks per column by which a CPU may exceed the elapsed time, because each column is rounded separately."""
 
@@ -28,6 +31,8 @@ class CpuShares:
     """Including guest_nice: this host ran a virtual machine."""
     idle: float
     iowait: float
+    split: bool = True
+    """False: irq, softirq, steal, guest and iowait are not reported (ESXi) and 0."""
 
     @property
     def busy(self) -> float:
@@ -68,4 +73,5 @@ def _cpu_shares(old: tuple[int, ...], new: tuple[int, ...], ticks: float) -> Cpu
         guest=(guest + guest_nice) / total,
         idle=idle / total,
         iowait=iowait / total,
+        split=known > CPU_TIMES.index("softirq"),
     )

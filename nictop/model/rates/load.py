@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nictop.probe.records import Counters, MachineInterrupt
+from nictop.probe.records import VCPU_WAITS, Counters, MachineInterrupt
 
 COUNTER_RANGE = 1 << 32
 """Range of unsigned int, used by kernel_stat, softnet_data and irq_desc (include/linux/kernel_stat.h)."""
@@ -49,8 +49,12 @@ class ThreadShare:
 
     user: float
     system: float
-    cpu: int
-    """CPU on which it ran last."""
+    cpu: int | None
+    """CPU on which it ran last; None: not known (ESXi)."""
+    ready: float | None = None
+    """A virtual CPU could run, but no CPU of the hypervisor was free. Only ESXi, as the next one."""
+    costop: float | None = None
+    """It was stopped until other virtual CPUs of its machine had caught up."""
 
     @property
     def total(self) -> float:
@@ -172,8 +176,21 @@ def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks
             continue
         steps = (user - old[0], system - old[1])
         if min(steps) >= 0 and sum(steps) <= MAX_CPU_SHARE * ticks + 4:  # each time is rounded separately
-            result[tid] = ThreadShare(steps[0] / ticks, steps[1] / ticks, cpu)
+            waits = _waits(before.waits.get(tid), after.waits.get(tid), ticks)
+            result[tid] = ThreadShare(steps[0] / ticks, steps[1] / ticks, cpu if cpu >= 0 else None, *waits)
     return result
+
+
+def _waits(
+    old: tuple[int, ...] | None, new: tuple[int, ...] | None, ticks: float
+) -> tuple[float, float] | tuple[None, None]:
+    """Shares of the elapsed time in the order of `VCPU_WAITS`; (None, None): not reported, or reset."""
+    if old is None or new is None or min(len(old), len(new)) < len(VCPU_WAITS):
+        return None, None
+    steps = new[0] - old[0], new[1] - old[1]
+    if min(steps) < 0 or sum(steps) > MAX_CPU_SHARE * ticks + 4:
+        return None, None
+    return steps[0] / ticks, steps[1] / ticks
 
 
 def channel_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, dict[int, ChannelRates]]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from nictop.model.snapshot import ARPHRD_VOID
 from nictop.model.text import units
-from nictop.probe.records import Link, LinkSettings, PciFunction, Platform, Unreadable
+from nictop.probe.records import NOT_OFFERED_BY_ESXI, Link, LinkSettings, PciFunction, Platform, Unreadable
 
 Tone = Literal["normal", "dim", "good", "warn", "bad", "title"]
 
@@ -47,7 +47,7 @@ def absence_reason(why: Unreadable | None, driver: str | None) -> str:
         return f"invalid data{detail}"
     if why.reason == "vanished":
         return "device removed"
-    return NOT_READ_YET if why.detail == NOT_READ_YET else f"not readable{detail}"
+    return why.detail if why.detail in (NOT_READ_YET, NOT_OFFERED_BY_ESXI) else f"not readable{detail}"
 
 
 def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None) -> str:
@@ -77,13 +77,25 @@ HYPERVISOR_TEXTS = {
 }
 
 
+def is_esxi(platform: Platform) -> bool:
+    """The host itself is an ESXi host."""
+    return platform.environment == "esxi" and platform.hypervisor is None
+
+
 def hypervisor_text(platform: Platform) -> str:
-    """``VMware guest``, ``bare metal``, or the name of the hypervisor in the firmware."""
+    """``VMware guest``, ``bare metal``, ``ESXi host (experimental)``, or the name of the hypervisor in the firmware."""
+    if is_esxi(platform):
+        return "ESXi host (experimental)"
     if platform.hypervisor:
         return HYPERVISOR_TEXTS.get(platform.hypervisor, f"{platform.hypervisor} guest")
     if "hypervisor" in platform.unreadable:
         return f"hypervisor {absence_reason(platform.unreadable['hypervisor'], None)}"
     return "bare metal"
+
+
+def kernel_text(release: str) -> str:
+    """``Linux 6.12.0``; of an ESXi host ``VMkernel 7.0.3``. `release`: `Hello.kernel`."""
+    return release if release.startswith("VMkernel") else f"Linux {release}"
 
 
 def platform_text(platform: Platform) -> str:
@@ -110,6 +122,16 @@ def cpu_count(cpu_list: str | None) -> int | None:
 def count_noun(number: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``, ``1.23 M segments``. `plural`: if it is not the noun with an s."""
     return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def mtu_of(link: Link) -> int | None:
+    """Bytes; None: not reported (ESXi)."""
+    return link.mtu or None
+
+
+def mtu_text(link: Link) -> str:
+    """``MTU 1500``"""
+    return f"MTU {units.UNKNOWN if mtu_of(link) is None else link.mtu}"
 
 
 def on_off(flag: bool) -> str:

@@ -26,6 +26,7 @@ from nictop.probe.records.counters import (
     SOFTIRQS,
     SOFTNET_COUNTERS,
     THREAD_TIMES,
+    VCPU_WAITS,
     VF_COUNTERS,
     Clock,
     Counters,
@@ -101,7 +102,7 @@ from nictop.probe.records.traffic import (
     TrafficSocket,
     TrafficTools,
 )
-from nictop.probe.records.unreadable import Unreadable
+from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, Unreadable
 
 __all__ = [
     "CHANNEL_COUNTERS",
@@ -110,11 +111,13 @@ __all__ = [
     "MAX_KEEP_WITHIN",
     "MAX_LINE_BYTES",
     "MIN_KEEP_WITHIN",
+    "NOT_OFFERED_BY_ESXI",
     "PROTOCOL",
     "QUEUE_COUNTERS",
     "SOFTIRQS",
     "SOFTNET_COUNTERS",
     "THREAD_TIMES",
+    "VCPU_WAITS",
     "VF_COUNTERS",
     "Address",
     "Bond",

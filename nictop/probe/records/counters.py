@@ -24,12 +24,13 @@ class Hello:
     python: str
     """Version of the interpreter that runs the probe."""
     pid: int
+    """Of the probe; 0: there is none (ESXi)."""
     euid: int
     """Effective user id; 0: root."""
     boot_id: str
     """/proc/sys/kernel/random/boot_id: new at every boot; counters of different boots must not be compared."""
     clock_ticks: int
-    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK)."""
+    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK); on an ESXi host of all counted times."""
     monotonic: float
     """Seconds, CLOCK_MONOTONIC when the line was written."""
     wall: float
@@ -108,6 +109,11 @@ THREAD_TIMES = ("user", "system")
 """Order of the ticks in `Counters.threads`: columns 14 and 15 of /proc/PID/task/TID/stat, USER_HZ."""
 
 
+VCPU_WAITS = ("ready", "costop")
+"""Order of `Counters.waits` values, ticks. ready: it could run, but no CPU of the hypervisor was free. costop: it was
+stopped until other virtual CPUs of its machine had caught up. ESXi: net-stats, ready and cstp."""
+
+
 CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")
 """Order of `Counters.channels` values: files of a vmbus channel in sysfs; None: this kernel does not have the file."""
 
@@ -151,6 +157,8 @@ class Counters:
     stack: dict[str, int] = field(default_factory=dict)
     """IPReversePathFilter (/proc/net/netstat), only if rp_filter is strict on a link, and nf_conntrack_count, only with
     connection tracking: as read at most a second before. The latter is a number of entries, not a counter."""
+    waits: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Thread id of a virtual CPU → `VCPU_WAITS`. Only ESXi."""
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,8 @@ class VirtualFunction:
     """The VF may query the RSS table of the PF."""
     counters: tuple[int, ...] | None = None
     """`VF_COUNTERS`; None: the driver has no counters per VF."""
+    machine: str | None = None
+    """Name of the virtual machine that has it; None: none, or not known. Only ESXi."""
 
 
 @dataclass(frozen=True)
@@ -177,13 +179,14 @@ class Link:
     carrier: bool | None
     """None while administratively down."""
     mtu: int
-    """Bytes."""
+    """Bytes; 0: not reported (ESXi)."""
     altnames: tuple[str, ...] = ()
     """IFLA_PROP_LIST / IFLA_ALT_IFNAME"""
     alias: str | None = None
-    """IFLA_IFALIAS, free text of the administrator."""
+    """IFLA_IFALIAS, free text of the administrator; on an ESXi host the port group."""
     kind: str | None = None
-    """IFLA_INFO_KIND: veth, bridge, tun, bond, vlan, vxlan, macvtap, …; None for hardware."""
+    """IFLA_INFO_KIND: veth, bridge, tun, bond, vlan, vxlan, macvtap, …; None for hardware. On an
+    ESXi host vswitch, vnic (port of a virtual machine) and vmknic."""
     details: dict[str, int | str | bool] = field(default_factory=dict)
     """Some attributes of IFLA_INFO_DATA: vlan_id, vlan_protocol, vxlan_id, bond_mode, macvlan_mode, tun_type, …"""
     carrier_changes: int | None = None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+NOT_OFFERED_BY_ESXI = "not offered by ESXi"
+"""`Unreadable.detail`, with the reason failed: ESXi has no such thing, or no command for it."""
+
 
 @dataclass(frozen=True)
 class Unreadable:

@@ -22,9 +22,11 @@ from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_text, width, wrap
 from nictop.model.facts.facts import link_facts
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
+from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.words import kernel_text
 from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -33,6 +35,7 @@ from nictop.probe.records import (
     SOFTIRQS,
     SOFTNET_COUNTERS,
     THREAD_TIMES,
+    VCPU_WAITS,
     VF_COUNTERS,
     Counters,
     Hello,
@@ -61,6 +64,7 @@ class CounterNames:
     softnet: tuple[str, ...] = SOFTNET_COUNTERS
     threads: tuple[str, ...] = (*THREAD_TIMES, "cpu")
     channels: tuple[str, ...] = CHANNEL_COUNTERS
+    waits: tuple[str, ...] = VCPU_WAITS
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ def _headline(snapshot: Snapshot) -> str:
     if snapshot.inventory is not None:
         parts.append(clean(platform_text(snapshot.inventory.platform)))
     if snapshot.hello is not None:
-        parts.append(f"Linux {clean(snapshot.hello.kernel)}")
+        parts.append(kernel_text(clean(snapshot.hello.kernel)))
     if snapshot.rates is not None:
         parts.append(f"rates over {units.duration(snapshot.rates.elapsed)}")
     return " · ".join(parts)
@@ -169,7 +173,9 @@ def cpu_summary(snapshot: Snapshot) -> str:
     cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
     if not cpus:
         return "no rates"
-    kinds = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
+    kinds: tuple[str, ...] = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
+    if not all(shares.split for shares in cpus.values()):
+        kinds = REPORTED_WITHOUT_SPLIT
     mean = " · ".join(
         f"{kind} {units.percentage(sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus))}"
         for kind in kinds

@@ -18,6 +18,7 @@ from nictop import __version__
 from nictop.model.facts import clean, platform_text, wrap
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import kernel_text
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.text_table import labelled_lines, layout_width
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
@@ -153,7 +154,9 @@ def checked_host_text(host: CheckedHost) -> str:
     """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not root``"""
     parts = [host.host, host.platform]
     if host.kernel:
-        parts.append(f"Linux {host.kernel}")
+        parts.append(kernel_text(host.kernel))
+        if host.kernel.startswith("VMkernel"):
+            parts.append("without the checks of Linux hosts")
     if host.seconds:
         parts.append(f"rates over {units.duration(host.seconds)}")
     if not host.root:

@@ -26,6 +26,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Failure": {"host": "host"},
     "Profile": {"id": "profile", "permissions": "user"},
     "Thread": {"machine": "machine"},
+    "VirtualFunction": {"machine": "machine"},
     "Link": {"alias": "alias", "switch_id": "switch"},
     "Module": {"serial": "serial"},
     "Platform": {"machine_id_hash": "switch"},

@@ -50,6 +50,8 @@ KIND_NOUNS = {
 }  # fmt: skip
 CGROUP = ("Connection", "cgroup")
 """Names of virtual machines and LXC containers are parts of it."""
+MACHINE_PORT = "vnic"
+"""Kind of a link that is named after a virtual machine."""
 PREFIX_LENGTH = re.compile(r"/(\d{1,2})(?!\d)")
 
 
@@ -115,7 +117,14 @@ class Redaction:
             after = self._value(before, (kind, one.name))
             if after is not before and after != before:
                 changes[one.name] = after
+        if isinstance(record, Link) and record.kind == MACHINE_PORT:
+            changes["name"] = self._machine_port(record.name)
         return replace(record, **changes) if changes else record
+
+    def _machine_port(self, name: str) -> str:
+        """``machine-1.eth0`` for ``web1.eth0``"""
+        machine, dot, adapter = name.rpartition(".")
+        return f"{self.names.alias('machine', machine)}.{adapter}" if dot else self.names.alias("machine", name)
 
     def _key(self, key: Any) -> Any:
         return self.text(key, names=False) if isinstance(key, str) else key
@@ -198,6 +207,8 @@ def make_redaction(values: Iterable[object]) -> Redaction:
     networks += [f"{one.address}/{one.prefix_length}" for value in values for one in _addresses_of(value)]
     names = NameAliases({text for _, text in strings})
     names.keep(_interfaces(values))
+    for name in _machine_ports(values):
+        names.alias("machine", name.rpartition(".")[0] or name)
     for value in values:
         if isinstance(value, (Snapshot, Unreachable)):
             _name_host(names, value)
@@ -280,4 +291,9 @@ def _links(snapshot: Snapshot) -> Iterator[Link]:
 
 def _interfaces(values: Iterable[object]) -> set[str]:
     links = [link for value in values if isinstance(value, Snapshot) for link in _links(value)]
-    return {name for link in links for name in (link.name, *link.altnames)}
+    return {name for link in links if link.kind != MACHINE_PORT for name in (link.name, *link.altnames)}
+
+
+def _machine_ports(values: Iterable[object]) -> list[str]:
+    links = [link for value in values if isinstance(value, Snapshot) for link in _links(value)]
+    return [link.name for link in links if link.kind == MACHINE_PORT]

@@ -230,6 +230,12 @@ def cost_text(load: HostLoad) -> str:
     text += (
         f", softirq {units.percentage(busy.hottest_softirq)}" if busy.hottest_softirq >= units.MIN_TWO_DECIMALS else ""
     )
+    for machine in load.machines:
+        if machine.ready is not None and (machine.end or machine is load.machines[0]):
+            name = f"VM {clean(machine.name)}" + (f" ({clean(machine.end)})" if machine.end else "")
+            costop = f", co-stop {units.percentage(machine.costop)}" if machine.costop is not None else ""
+            used = f"{units.significant(machine.cores)} cores"
+            text += f"; {name}: {used}, CPU ready {units.percentage(machine.ready)}{costop}"
     if load.ring_drops:
         text += f"; {count_noun(load.ring_drops, 'packet')} dropped by the NIC"
     return text

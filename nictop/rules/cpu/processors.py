@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from nictop.model.devices.guests import guests
+from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.rates.cpus import CpuShares
 from nictop.model.text import units
+from nictop.model.text.words import is_esxi
 from nictop.probe.records import CPU_TIMES, Thread
-from nictop.rules.finding import Evidence, Fix, WhereToType
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import ManualStep, command
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import MIN_SAMPLES, HostFacts
-from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import host_finding, newest_link_rates, packet_rate, used_links
 
 STEAL_WARNING_SHARE, STEAL_CRITICAL_SHARE = 0.05, 0.10
 """Share of the time of all CPUs that the hypervisor gave to other machines."""
 ONE_CPU_STEAL_SHARE = 0.20
+READY_WARNING_SHARE, READY_CRITICAL_SHARE, COSTOP_WARNING_SHARE = 0.05, 0.10, 0.03
+"""Share of the time of a VM's vCPUs."""
 FULL_CPU_SHARE = 0.90
 """Share of its time that a CPU or a thread is busy, from which on it is saturated."""
 SLOW_CLOCK_SHARE = 0.8
@@ -109,15 +115,32 @@ def _contention_fixes(host: HostFacts) -> tuple[Fix, ...]:
     return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)
 
 
-@host_rule("CPUs", "info", uses=("counters.cpus", "platform.hypervisor"))
-def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
+@pair_rule("CPUs", "info", uses=("counters.cpus", "platform.hypervisor"))
+def steal_is_not_shown_by_esxi(hosts: Sequence[HostFacts]) -> Outcomes:
     """A VMware guest with a saturated CPU cannot detect whether the ESXi host withholds CPU time.
 
     Reported when a CPU was 90 % busy in three consecutive samples and steal has been 0 on every CPU since boot: ESXi
-    reports steal only if the option stealclock.enable of the VM is set. Not reported: guests whose CPUs have idle time.
+    reports steal only if the option stealclock.enable of the VM is set. Not reported: guests whose CPUs have idle time,
+    and guests whose ESXi host is watched too, because it reports CPU ready and co-stop of the VM.
 
     Source: vswitchzero, article on VM network performance and CPU scheduling.
     """
+    found = [finding for host in hosts for finding in _unknown_steal(host)]
+    if found and any(is_esxi(host.inventory.platform) for host in hosts):
+        snapshots = {host.name: host.snapshot for host in hosts}
+        known = {
+            name
+            for name, guest in guests(tuple(snapshots.values())).items()
+            if any(
+                one.name == guest.machine and one.ready is not None
+                for one in cpu_consumers(snapshots[guest.hypervisor])
+            )
+        }
+        found = [finding for finding in found if finding.host not in known]
+    yield from found
+
+
+def _unknown_steal(host: HostFacts) -> Iterator[Finding]:
     if (
         host.inventory.platform.hypervisor != "vmware"
         or len(host.window) < MIN_SAMPLES
@@ -148,6 +171,12 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
         why="The guest cannot distinguish a busy CPU from a CPU that the ESXi host does not schedule.",
         fixes=(
             Fix(
+                "here",
+                "Watch the ESXi host too",
+                (),
+                note="nictop <GUEST> <ESXI HOST> shows CPU ready and co-stop of this VM.",
+            ),
+            Fix(
                 "esxi",
                 "Check %RDY and %CSTP of this VM",
                 (command("esxtop"),),
@@ -162,6 +191,54 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
             ),
         ),
     )
+
+
+@host_rule("CPUs", "critical", needs=("counters.threads", "platform", "threads"), esxi=True)
+def esxi_holds_vcpus_back(host: HostFacts) -> Outcomes:
+    """An ESXi host does not run the vCPUs of a VM when they are ready to run: measured speeds are too low.
+
+    nictop reads CPU ready and co-stop of every vCPU with net-stats; the mean of a VM in each of the last three samples
+    must exceed the limit. Warning: 5 % ready, or 3 % co-stop. Critical: 10 % ready. Only VMs with a port on a virtual
+    switch are listed by net-stats.
+
+    Sources: VMware, esxtop metrics and thresholds (%RDY, %CSTP).
+    """
+    recent = host.window[-MIN_SAMPLES:]
+    if len(recent) < MIN_SAMPLES:
+        return
+    samples = [
+        {one.pid: one for one in cpu_consumers(replace(host.snapshot, rates=rates)) if one.kind == "machine"}
+        for rates in recent
+    ]
+    for pid, newest in samples[-1].items():
+        machines = [known[pid] for known in samples if pid in known]
+        ready = [one.ready for one in machines if one.ready is not None]
+        costop = [one.costop for one in machines if one.costop is not None]
+        if len(ready) < MIN_SAMPLES or len(costop) < MIN_SAMPLES:
+            continue
+        if min(ready) < READY_WARNING_SHARE and min(costop) < COSTOP_WARNING_SHARE:
+            continue
+        means = units.percentage(sum(ready) / len(ready)), units.percentage(sum(costop) / len(costop))
+        yield host_finding(
+            "critical" if min(ready) >= READY_CRITICAL_SHARE else "warning",
+            host,
+            newest.name,
+            f"{means[0]} CPU ready, {means[1]} co-stop",
+            evidence=(
+                Evidence("CPU ready", f"{means[0]}, mean of its vCPUs", "net-stats -A -t vW"),
+                Evidence("co-stop", f"{means[1]}, mean of its vCPUs", "net-stats -A -t vW"),
+            ),
+            why="Packets wait while the vCPU that processes them is not running. Co-stop is high for a VM with more "
+            "vCPUs than it uses.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Reduce the load on this host, or move the VM",
+                    (),
+                    note="Fewer vCPUs in total, no CPU limit for the VM, or vMotion to another host.",
+                ),
+            ),
+        )
 
 
 @host_rule("CPUs", "warning", uses=("counters.threads", "threads"))

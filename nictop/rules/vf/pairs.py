@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from nictop.model.text.words import mtu_of
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -159,7 +160,7 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
     Sources: Intel's iavf README ("MTU"), ip-link(8).
     """
     for pair in pairs(hosts):
-        if pair.link.mtu <= pair.port.mtu or not is_up(pair.link) or not is_up(pair.port):
+        if mtu_of(pair.port) is None or pair.link.mtu <= pair.port.mtu or not is_up(pair.link) or not is_up(pair.port):
             continue
         larger = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.link.mtu))
         undo = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.port.mtu))

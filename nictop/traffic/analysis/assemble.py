@@ -18,6 +18,7 @@ from nictop.model.devices.ceiling import (
     payload_and_wire,
     transmit_rates,
 )
+from nictop.model.devices.guests import guests
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters
@@ -211,6 +212,10 @@ def _socket_figures(log: RunLog, axis: float | None) -> tuple[SocketFigures, ...
 
 def _loads(log: RunLog, flows: Sequence[Flow], axis: float | None) -> tuple[HostLoad, ...]:
     goodput = sum(flow.goodput or 0.0 for flow in flows)
+    ends: dict[str, dict[str, str]] = {}
+    for name, guest in guests([host.snapshot for host in log.hosts.values()]).items():
+        if name in (log.plan.client.host, log.plan.server.host):
+            ends.setdefault(guest.hypervisor, {})[guest.machine] = name
     found = []
     for name, role, endpoint in host_roles(log.plan, log.hosts):
         host = log.hosts.get(name)
@@ -229,6 +234,7 @@ def _loads(log: RunLog, flows: Sequence[Flow], axis: float | None) -> tuple[Host
                 ifindex=endpoint.ifindex if endpoint is not None else None,
                 readings=[line for end in log.ends.values() if end.host == name for line in end.threads],
                 pids=_pids(log, host),
+                ends=ends.get(name),
             )
         )
     return tuple(found)

@@ -15,7 +15,7 @@ from nictop.model.text.words import count_noun
 from nictop.traffic.analysis.cpu_load import NEARLY_FULL_SHARE, BusyCpu, HostLoad, ThreadLoad
 from nictop.traffic.analysis.judgement import Judgement, ends_of, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
-from nictop.traffic.results.result import MAX_STEAL_SHARE, Flow, Result
+from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE, Flow, Result
 
 BUSY_CPU_SHARE = 0.95
 """Of a CPU's time: a tick or two are always missing."""
@@ -54,6 +54,10 @@ def steal(result: Result, flow: Flow) -> Judgement:
             possible.append(f"steal on {where} ({share} of its CPU time)")
         else:
             examined.append(f"{where} {share}")
+    for machine, hypervisor in ((one, load.host) for load in result.hosts for one in load.machines):
+        if machine.end in (flow.sender, flow.receiver) and (machine.ready or 0.0) > MAX_READY_SHARE:
+            share = units.percentage(machine.ready)
+            possible.append(f"CPU ready of {clean(machine.end)} on {clean(hypervisor)} ({share} of its CPU time)")
     return Judgement("", (f"steal ({', '.join(examined)})",) if examined else (), tuple(possible))
 
 

@@ -7,7 +7,7 @@ interrupt time accounting the kernel only samples softirq at those ticks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -58,6 +58,8 @@ class Busy:
     """Share of 1 that it was busy, with steal."""
     hottest_softirq: float
     """Share of 1 in interrupts."""
+    split: bool = True
+    """False: only user and system are reported (ESXi)."""
 
     @property
     def total(self) -> float:
@@ -112,6 +114,13 @@ class Machine:
     """Cores used by its vhost threads; None: not known."""
     cpus: tuple[int, ...] = ()
     """CPUs that its busy threads last ran on."""
+    ready: float | None = None
+    """Share of 1 of the time in which its virtual CPUs got no CPU although they could run, mean of all; None: not
+    known. Only ESXi, as the next one."""
+    costop: float | None = None
+    """Share of 1 of the time in which its virtual CPUs waited for each other."""
+    end: str = ""
+    """Name of the end of the run that is this virtual machine; "": none."""
 
 
 @dataclass(frozen=True)
@@ -163,10 +172,12 @@ def host_load(
     ifindex: int | None = None,
     readings: Sequence[TrafficLine] = (),
     pids: frozenset[int] = frozenset(),
+    ends: Mapping[str, str] | None = None,
 ) -> HostLoad:
     """The load of one host. `records`: of the whole run in order; `window`: measured seconds on the axis of the run;
     `offset`: to subtract from times of records for the axis; `snapshot`: the host at the end; `ifindex`: its chosen
-    NIC; `readings`: of its threads; `pids`: processes of both ends on this machine."""
+    NIC; `readings`: of its threads; `pids`: processes of both ends on this machine; `ends`: virtual machine of this
+    host → the end of the run that it is."""
     ticks = clock_ticks(snapshot)
     steps = windows(records)
     counted = (packets_between(before, after, ifindex, after.time - offset) for before, after in steps)
@@ -195,7 +206,7 @@ def host_load(
         per_gigabit=busy.total / gigabits if busy is not None and gigabits else None,
         ring_drops=nic_counters.dropped if nic_counters is not None else None,
         cpus={cpu: one.busy for cpu, one in shares.items()},
-        machines=_busiest_machines(snapshot_between(snapshot, first, last)),
+        machines=_busiest_machines(snapshot_between(snapshot, first, last), ends or {}),
         full=_nearly_full_cpus(shares),
         threads=thread_loads(readings, (window[0] + offset, window[1] + offset), ticks, pids),
         send_drops=_send_drops(first, last, ifindex),
@@ -263,11 +274,21 @@ def _backlog_drops(first: Counters, last: Counters) -> int | None:
     return sum(max(0, new - old) for old, new in known) if known else None
 
 
-def _busiest_machines(window: Snapshot) -> tuple[Machine, ...]:
+def _busiest_machines(window: Snapshot, ends: Mapping[str, str]) -> tuple[Machine, ...]:
+    """The ends of the run are always included."""
     found = [one for one in cpu_consumers(window) if one.kind in ("machine", "vhost") and one.total]
+    listed = [*found[:MAX_RESULT_MACHINES], *(one for one in found[MAX_RESULT_MACHINES:] if one.name in ends)]
     return tuple(
-        Machine(one.name, one.total or 0.0, one.total if one.kind == "vhost" else one.vhost, one.cpus)
-        for one in found[:MAX_RESULT_MACHINES]
+        Machine(
+            one.name,
+            one.total or 0.0,
+            one.total if one.kind == "vhost" else one.vhost,
+            one.cpus,
+            one.ready,
+            one.costop,
+            ends.get(one.name, "") if one.kind == "machine" else "",
+        )
+        for one in listed
     )
 
 
@@ -311,4 +332,5 @@ def _busy(shares: dict[int, CpuShares], time: float) -> Busy | None:
         hottest=hottest,
         hottest_busy=hottest_shares.busy,
         hottest_softirq=hottest_shares.irq + hottest_shares.softirq,
+        split=all(one.split for one in all_shares),
     )

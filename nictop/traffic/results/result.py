@@ -22,6 +22,9 @@ from nictop.traffic.run.failures import Failure
 RESULT_SCHEMA = 1
 """Increased when the meaning of a field changes."""
 
+MAX_READY_SHARE = 0.05
+"""Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with more, the run measures
+other virtual machines too."""
 MAX_STEAL_SHARE = 0.05
 """Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
@@ -149,6 +152,11 @@ def _ranking_objections(result: Result) -> Sequence[str]:
         found.append(f"path not verified: {result.proof.sentence}")
     for load in result.hosts:
         host = clean(load.host)
+        found += [
+            f"{clean(one.end)}: {percentage(one.ready)} CPU ready on {host}"
+            for one in load.machines
+            if one.end and one.ready is not None and one.ready > MAX_READY_SHARE
+        ]
         if load.role == "observer":
             continue
         if load.busy is None:

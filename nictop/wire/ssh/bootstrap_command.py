@@ -8,7 +8,9 @@ A python3 in PATH that is new enough is used; otherwise python3.N from new to ol
 
 The answer is one line: a marker made of two random strings, which the command contains in the opposite order (so that
 an echo of the command is not an answer), then ``ready 3.11.2 a70d0d0a`` (version, magic number of its byte code), or
-``old 2.7.5 yum`` (version or "none", package manager of the host). Output before the marker is ignored.
+``old 2.7.5 yum`` (version or "none", package manager of the host).
+An ESXi host answers ``esxi 7.0.3``: Python is not started there, even if it has one. Output before the marker is
+ignored.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ _OTHER_PYTHONS = " ".join(
     ]
 )
 _SHELL = (
+    'test "$(uname)" = VMkernel && echo && echo "$4-$3 esxi $(uname -r)" && exit; '
     'test -z "$NICTOP_FOUND" && command -v python3 >/dev/null 2>&1 && exec python3 -I -S -c "$2" "$@"; '
     f"for python in {_OTHER_PYTHONS}; do command -v $python >/dev/null 2>&1 && "
     f'$python -I -S -c "import sys; sys.exit(sys.version_info < {MIN_REMOTE_PYTHON})" </dev/null >/dev/null 2>&1 && '
@@ -93,6 +96,10 @@ class RemoteCommand:
         words += [str(self.start), str(self.frames), *self.arguments]
         rights = {"": [], "quiet": ["sudo", "-n", "--"], "password": ["sudo", "-S", "-p", self.prompt, "--"]}[sudo]
         return " ".join(["exec", *map(shlex.quote, [*rights, *words])])
+
+    def is_from_esxi(self, noise: bytes) -> bool:
+        """The marker of an ESXi host is in `noise`."""
+        return f"\n{self.second}-{self.first} esxi ".encode() in noise
 
     def parse_answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
         """(Python version, magic number of its byte code, bytes after the marker) once the marker is in `noise`, else

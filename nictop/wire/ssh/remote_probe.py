@@ -61,6 +61,8 @@ class RemoteProbe:
         self.error: HostUnreachable | None = None
         self.clock = PingClock()
         self.rights: Rights = ""
+        self.is_esxi = False
+        """It was not started, because the host is an ESXi host."""
         self.is_unresponsive = False
         """It was given up because no data was received."""
         self.pid = 0
@@ -192,8 +194,12 @@ class RemoteProbe:
     def _receive_noise(self, data: bytes) -> None:
         assert self._noise is not None
         self._noise += data
-        found = self.command.parse_answer(bytes(self._noise[: 2 * MAX_NOISE_BYTES]))
-        if found is not None:
+        noise = bytes(self._noise[: 2 * MAX_NOISE_BYTES])
+        found = self.command.parse_answer(noise)
+        self.is_esxi = found is None and self.command.is_from_esxi(noise)
+        if self.is_esxi:
+            self._fail(PermanentError(f"{sanitize(self._host)} is an ESXi host"))
+        elif found is not None:
             self._noise = None
             self._stderr.clear()
             self._stage_started = time.monotonic()
@@ -299,6 +305,11 @@ class RemoteProbe:
     def needs_password(self) -> bool:
         """sudo ended without starting the command, and a user can be asked for the password."""
         return self.rights == "quiet" and self._noise is not None and self._status == 1 and self._credentials.can_ask
+
+    @property
+    def lacks_sudo(self) -> bool:
+        """The shell did not find sudo."""
+        return bool(self.rights) and self._noise is not None and self._status == 127
 
     def _fail(self, error: HostUnreachable) -> None:
         if self.error is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
@@ -22,8 +22,12 @@ from nictop.wire.ssh.bundle import Bundle, bundle
 from nictop.wire.ssh.connection import CONNECT_TIMEOUT, Connection, SshTarget, connect
 from nictop.wire.ssh.host_keys import Policy
 from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
+from nictop.wire.timeout import with_timeout
 
 __all__ = ["SshSource", "SshTarget"]
+
+if TYPE_CHECKING:
+    from nictop.wire.esxi.probe import EsxiProbe
 
 Result = TypeVar("Result")
 
@@ -60,7 +64,9 @@ class SshSource(ReconnectingSource):
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._timeout = timeout
         self._connection = Connection()
-        self._probe: RemoteProbe | None = None
+        self._probe: RemoteProbe | EsxiProbe | None = None
+        self._is_esxi = False
+        """The host has answered that it is an ESXi host."""
         self._disconnecting = asyncio.Lock()
 
     async def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
@@ -68,6 +74,11 @@ class SshSource(ReconnectingSource):
             probe = await self._unless_closed(self._connected())
             while True:
                 item = await probe.next()
+                if item is None and (probe.is_esxi or await self._has_vmkernel(probe)) and not self._closed.is_set():
+                    self._is_esxi = True
+                    await probe.end(0.0)
+                    probe = await self._unless_closed(self._started(""))
+                    continue
                 if item is None and probe.needs_password and not self._closed.is_set():
                     await probe.end(0.0)
                     probe = await self._unless_closed(self._started("password"))
@@ -93,7 +104,7 @@ class SshSource(ReconnectingSource):
         self._closed.set()
         await self._disconnect()
 
-    async def _connected(self) -> RemoteProbe:
+    async def _connected(self) -> RemoteProbe | EsxiProbe:
         """Connect and send the probe. `_disconnect` closes what was opened, also after an error."""
         packing = asyncio.get_running_loop().run_in_executor(None, self._packed)  # while the connection is made
         try:
@@ -102,7 +113,13 @@ class SshSource(ReconnectingSource):
             await asyncio.gather(packing, return_exceptions=True)
         return await self._started("quiet" if self._target.sudo else "")
 
-    async def _started(self, rights: Rights) -> RemoteProbe:
+    async def _started(self, rights: Rights) -> RemoteProbe | EsxiProbe:
+        if self._is_esxi:
+            from nictop.wire.esxi.probe import EsxiProbe
+
+            host = self._probe = EsxiProbe(self._target.name, self._budget, self._settings)
+            await host.start(self._connection.ssh)
+            return host
         packed = self._packed()
         arguments = ["--interval", f"{self._settings.interval:g}", "--heartbeat", f"{HEARTBEAT_SECONDS:g}"]
         arguments += self._options
@@ -111,6 +128,20 @@ class SshSource(ReconnectingSource):
         settings = replace(self._settings, interval=None)
         await probe.start(self._connection.ssh, rights, [settings] if settings != Request() else [])
         return probe
+
+    async def _has_vmkernel(self, probe: RemoteProbe | EsxiProbe) -> bool:
+        """An ESXi host on which the probe was to be started with sudo, which ESXi does not have."""
+        import asyncssh
+
+        if not isinstance(probe, RemoteProbe) or not probe.lacks_sudo:
+            return False
+        try:
+            found = await with_timeout(
+                self._timeout, self._connection.ssh.run("uname", request_pty=False, stdin=asyncssh.DEVNULL)
+            )
+        except (asyncio.TimeoutError, asyncssh.Error, OSError):
+            return False
+        return str(found.stdout or "").strip() == "VMkernel"
 
     def _packed(self) -> Bundle:
         return bundle(allow_changes=self._target.allow_changes)

@@ -58,7 +58,8 @@ def decoded(sample: Sample) -> Counters:
 
 def test_the_sample_has_the_fields_of_the_record() -> None:
     """The counter loop does not import the records."""
-    assert list(vars(Sample(0.0))) == [field.name for field in dataclasses.fields(Counters)]
+    of_linux = [field.name for field in dataclasses.fields(Counters) if field.name != "waits"]
+    assert list(vars(Sample(0.0))) == of_linux
     assert len(LINK_COUNTERS) == link_counters.LINK_COLUMNS
     assert len(QUEUE_COUNTERS) == len(queue_counters.QSTATS_ATTRIBUTES)
     assert len(VF_COUNTERS) == len(if_link.VF_STATS_ATTRIBUTES)

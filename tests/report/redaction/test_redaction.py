@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,8 +30,9 @@ from nictop.report.redaction.redaction import Redaction, make_redaction, redact
 from nictop.rules import HostFacts, diagnose
 from nictop.traffic.plan.plan import Endpoint
 from tests.support.arbitrary import mutated
+from tests.support.esxi import esxi_lines
 from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest, experiments, full_result, stored_run
-from tests.support.rule_cases import CASES_DIRECTORY, host_facts
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_after
 
 MAC = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f])")
 FOUR = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
@@ -294,3 +296,14 @@ def test_the_tables_name_existing_records() -> None:
     for path in Path(nictop.__file__).parent.rglob("*.py"):
         defined.update(re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE))
     assert {*fields.NAME_FIELDS, *fields.UNCHANGED_FIELDS, *fields.FIELDS_WITHOUT_NAMES} <= defined
+
+
+def test_names_of_virtual_machines_in_names_of_ports() -> None:
+    snapshot = host_facts_after(esxi_lines(), "esx1").snapshot
+    hidden = make_redaction([snapshot]).hidden(snapshot)
+    text = json.dumps(msgspec.to_builtins(hidden, str_keys=True))
+    assert "web1" not in text and "db1" not in text and "VM Network" not in text
+    threads = hidden.inventory.threads if hidden.inventory is not None else ()
+    machines = {thread.machine or "": thread.links for thread in threads}
+    names = {link.ifindex: link.name for link in hidden.links.values()}
+    assert [names[links[0]] for _, links in sorted(machines.items())] == [f"{one}.eth0" for one in sorted(machines)]

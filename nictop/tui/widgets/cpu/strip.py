@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nictop.model.facts import fit
-from nictop.model.rates.links import CpuShares
+from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
@@ -72,7 +72,8 @@ def cells_of(spans: Iterable[Span]) -> int:
 def _legend(cpus: Mapping[int, CpuShares], kinds: Sequence[str], glyphs: Glyphs, *, means: bool = True) -> list[Span]:
     """Mark and name of each kind, with the mean over all CPUs in per cent; always as wide."""
     spans: list[Span] = [(" ", "")]
-    for kind in kinds:
+    is_split = all(shares.split for shares in cpus.values())
+    for kind in kinds if is_split else [kind for kind in kinds if kind in REPORTED_WITHOUT_SPLIT]:
         mean = 100 * sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus)
         mark, name = kind_label(kind, glyphs, LEGEND_NAMES.get(kind, kind))
         spans.append((f" {mark}", kind))

@@ -22,6 +22,7 @@ from rich.style import Style
 
 from nictop.model.columns.cpus import CpuRow, cpu_rows
 from nictop.model.facts import clean, fit
+from nictop.model.facts.esxi import MAX_WAIT_SHARE
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import CPU_FIELDS, NumberFilter, number_filter
@@ -33,6 +34,7 @@ from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import absence_reason
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
@@ -97,20 +99,27 @@ def interrupts_by_cpu(loads: Sequence[tuple[str, InterruptLoad]]) -> dict[int, f
     return sums
 
 
+def no_interrupts_text(snapshot: Snapshot) -> str:
+    """Why a link has none: they were not read, or it has none of its own."""
+    why = snapshot.inventory.unreadable.get("interrupts") if snapshot.inventory is not None else None
+    return "no dedicated interrupts" if why is None else f"interrupts {absence_reason(why, None)}"
+
+
 def draw_vectors(
     link: Link | None,
     loads: Sequence[tuple[str, InterruptLoad]],
     cpu: int | None,
     width: int,
     *,
+    absent: str = "no dedicated interrupts",
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The interrupts of the NIC that go to one CPU, with bars; two columns where they fit."""
+    """The interrupts of the NIC that go to one CPU, with bars; two columns where they fit. `absent`: without any."""
     if link is None:
         return [((f" {NO_LINK}", "dim"),)]
     title = section_line(f"interrupts/s of {clean(link.name)} on CPU {units.UNKNOWN if cpu is None else cpu}", width)
     if not loads:
-        return [title, ((" no dedicated interrupts", "dim"),)]
+        return [title, ((f" {absent}", "dim"),)]
     taken = [
         (name, load.cpus.get(cpu, 0.0))
         for name, load in loads
@@ -186,15 +195,24 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
         lines += [_consumer(one, snapshot, name_cells) for one in busy[:rows]]
     else:
         for first in range(0, min(len(busy), rows * per_line), per_line):
-            names = [f"{one.name} {100 * (one.total or 0):.0f} %" for one in busy[first : first + per_line]]
+            names = [_brief(one) for one in busy[first : first + per_line]]
             lines.append((("".join(fit(f" {name}", width // per_line) for name in names), ""),))
     return [title, *lines, *[((" ", ""),)] * (rows - len(lines))]  # the same height, whoever is busy
+
+
+def _brief(one: CpuConsumer) -> str:
+    ready = "" if one.ready is None else f" ready {100 * one.ready:.1f} %"
+    return f"{one.name} {100 * (one.total or 0):.0f} %{ready}"
 
 
 def _consumer(one: CpuConsumer, snapshot: Snapshot, name_cells: int) -> SpanLine:
     spans: list[Span] = [(" " + fit(one.name, name_cells), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
     if one.kind == "machine":
-        parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", one.vhost))
+        for name, share in (("ready", one.ready), ("co-stop", one.costop)):
+            if share is not None:
+                spans.append((f"{name} {100 * share:.1f} %  ", "warn" if share > MAX_WAIT_SHARE else "dim"))
+        is_esxi = one.ready is not None
+        parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", None if is_esxi else one.vhost))
         spans.append(("  ".join(f"{name} {100 * share:.0f} %" for name, share in parts if share is not None), "dim"))
     else:
         spans.append((one.kind, "dim"))
@@ -266,12 +284,15 @@ def draw_cpus(
     rates = snapshot.rates
     loads = link_interrupts(queue_map(link, snapshot)) if link is not None else []
     by_cpu = interrupts_by_cpu(loads)
-    lines: list[SpanLine] = [nic_line(link, _nic_facts(link, loads, by_cpu), width, glyphs)]
+    lines: list[SpanLine] = [
+        nic_line(link, _nic_facts(link, loads, by_cpu, no_interrupts_text(snapshot)), width, glyphs)
+    ]
     wide = width >= WIDE_CELLS
     left = min(width // 2, width - number_cells(_name_cells(loads, width), len(rates.cpus) if rates is not None else 0))
     is_beside = wide and bool(loads) and left >= MIN_LEFT_CELLS
     left = left if is_beside else width // 2
-    vectors = draw_vectors(link, loads, selected, left - 1 if wide else width, glyphs=glyphs)
+    absent = no_interrupts_text(snapshot)
+    vectors = draw_vectors(link, loads, selected, left - 1 if wide else width, absent=absent, glyphs=glyphs)
     threads = draw_threads(snapshot, left - 1 if wide else width, one_per_line=wide)
     matrix: list[SpanLine] = []
     heat: Heatmap | None = None
@@ -315,12 +336,12 @@ def draw_cpus(
 
 
 def _nic_facts(
-    link: Link | None, loads: Sequence[tuple[str, InterruptLoad]], by_cpu: Mapping[int, float] | None
+    link: Link | None, loads: Sequence[tuple[str, InterruptLoad]], by_cpu: Mapping[int, float] | None, absent: str
 ) -> list[str]:
     if link is None:
         return []
     number = len(loads)
-    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else "no dedicated interrupts"
+    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else absent
     if by_cpu is None:
         return [driver_text(link), counted]
     cpus = f"on {len(by_cpu)} CPU{'' if len(by_cpu) == 1 else 's'}"

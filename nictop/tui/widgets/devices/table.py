@@ -24,7 +24,7 @@ from nictop.model.facts import Tone, clean, fit, is_virtual, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
-from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
+from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.keys import shown_key
@@ -252,7 +252,8 @@ class DeviceTable(ChoiceView):
         The host's own row is left out: the status line has its name."""
         if self._virtual_at_first is None:
             known_links = [link for link in snapshot.links.values() if link.type != ARPHRD_VOID]
-            self._virtual_at_first = all(map(is_virtual, known_links)) if known_links else None
+            esxi = snapshot.inventory is not None and is_esxi(snapshot.inventory.platform)
+            self._virtual_at_first = esxi or all(map(is_virtual, known_links)) if known_links else None
         known = self._tree_of
         if known is not None and known[0] is snapshot.links and known[1] is snapshot.pci and known[2] is self.virtual:
             return

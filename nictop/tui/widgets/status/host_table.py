@@ -21,7 +21,7 @@ from nictop.model.facts import clean, platform_text, width, wrap
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import is_virtual
+from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.rules import SEVERITIES, Diagnosis, Severity
 from nictop.rules.registry import has_platform
@@ -118,9 +118,11 @@ def _findings(row: HostRow) -> Cell:
 
 
 def _round_trip(row: HostRow) -> Cell:
-    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; a local host has none."""
-    clock = row.host.snapshot.clock if row.status in ("live", "overloaded") else None
-    if clock is None:
+    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; local hosts and ESXi
+    hosts have none."""
+    snapshot = row.host.snapshot
+    clock = snapshot.clock if row.status in ("live", "overloaded") else None
+    if clock is None or (snapshot.hello is not None and not snapshot.hello.pid):
         return units.UNKNOWN, "dim"
     milliseconds = 2e3 * clock.uncertainty
     return units.significant(milliseconds) if milliseconds < 999 else f"{milliseconds:.0f}", "normal"
@@ -254,9 +256,9 @@ def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:
     texts = [
         " · ".join((rights_text(snapshot), *system, clock))
         for system in (
-            (f"Linux {hello.kernel}", *machine, f"Python {hello.python}"),
-            (f"Linux {kernel}", *machine, f"Python {python}"),
-            (f"Linux {kernel}", *machine),
+            (kernel_text(hello.kernel), *machine, *((f"Python {hello.python}",) if hello.python else ())),
+            (kernel_text(kernel), *machine, *((f"Python {python}",) if python else ())),
+            (kernel_text(kernel), *machine),
         )
     ]
     return next((text for text in texts if width(clean(text)) <= cells - 2), texts[-1])

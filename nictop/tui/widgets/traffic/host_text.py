@@ -11,13 +11,13 @@ from nictop.model.facts import clean
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
-from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.analysis.cpu_load import Busy, HostLoad
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import ReceivedInterval, SenderState
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import HostSample, RunSample
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.results.result import MAX_STEAL_SHARE
+from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.stacked_chart import shares
 from nictop.tui.widgets.cpu.strip import KINDS, SATURATED, kind_label
@@ -52,7 +52,7 @@ def cpu_text(busy: Busy | None) -> Part:
 
 def softirq_text(busy: Busy | None) -> Part:
     """Interrupts and softirqs: of all cores."""
-    if busy is None or not busy.cores:
+    if busy is None or not busy.cores or not busy.split:
         return ()
     return (("softirq ", "dim"), (f"{100 * (busy.irq + busy.softirq) / busy.cores:3.0f} %", ""))
 
@@ -62,6 +62,15 @@ def steal_text(busy: Busy | None) -> Part:
     if busy is None or busy.steal_share <= MAX_STEAL_SHARE:
         return ()
     return (("steal ", "dim"), (f"{100 * busy.steal_share:.0f} %", "warn"))
+
+
+def ready_text(load: HostLoad | None) -> Part:
+    """CPU ready of an end that is a virtual machine of this host, if it is so high that the run is not ranked."""
+    known = [one for one in load.machines if one.end and one.ready is not None] if load is not None else []
+    worst = max(known, key=lambda one: one.ready or 0.0, default=None)
+    if worst is None or worst.ready is None or worst.ready <= MAX_READY_SHARE:
+        return ()
+    return ((f"ready {clean(worst.end)} ", "dim"), (f"{100 * worst.ready:.0f} %", "warn"))
 
 
 def hottest_text(busy: Busy | None, *, brief: bool = False) -> Part:

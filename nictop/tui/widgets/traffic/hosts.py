@@ -30,6 +30,7 @@ from nictop.tui.widgets.traffic.host_text import (
     host_label,
     hottest_text,
     network_parts,
+    ready_text,
     softirq_text,
     split_text,
     steal_text,
@@ -101,6 +102,7 @@ def _line(
         hottest,
         softirq_text(one.busy),
         steal_text(one.busy),
+        ready_text(one.host.load),
         *(network_parts(one, values)[:1] if network else ()),
     ]
     line = _fitting(lead, parts, width - MIN_SPARK_CELLS - 1, glyphs)
@@ -122,7 +124,7 @@ def _block(
     label, width, rows = size
     lead: Span = (f" {shown(host_label(one.host, run_view.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
     network = network_parts(one, values)
-    parts = [cpu_text(one.busy), hottest_text(one.busy), steal_text(one.busy)]
+    parts = [cpu_text(one.busy), hottest_text(one.busy), steal_text(one.busy), ready_text(one.host.load)]
     head = _fitting(lead, parts, width, glyphs)
     longer = _fitting(lead, [*parts, *network[:1]], width, glyphs)
     if rows == MIN_HOST_CHART_ROWS and _cells(longer) > _cells(head):

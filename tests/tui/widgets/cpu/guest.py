@@ -48,7 +48,7 @@ def cpu_trends(parts: tuple[Rates, ...]) -> Trends[int]:
 
 def shares(**kinds: float) -> CpuShares:
     values = dict.fromkeys(("user", "system", "irq", "softirq", "steal", "guest", "iowait"), 0.0) | kinds
-    return CpuShares(**values, idle=1.0 - sum(values.values()))
+    return CpuShares(**values, idle=1.0 - sum(values.values()), split=True)
 
 
 def big_host(queues: int, cpus: int, nodes: dict[int, str] | None = None) -> Snapshot:

@@ -12,7 +12,7 @@ from nictop.tui.widgets.cpu.strip import KINDS, draw_processors
 
 def shares(**kinds: float) -> CpuShares:
     values = dict.fromkeys(("user", "system", "irq", "softirq", "steal", "guest", "iowait"), 0.0) | kinds
-    return CpuShares(**values, idle=1.0 - sum(values.values()))
+    return CpuShares(**values, idle=1.0 - sum(values.values()), split=True)
 
 
 def text(line: SpanLine) -> str:

@@ -1,0 +1,38 @@
+"""Watched hosts that are virtual machines of another watched host, by their VF and tap pairs.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.model.devices.pairs import Pairs, pairs
+from nictop.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A watched host that is a virtual machine of another one."""
+
+    hypervisor: str
+    """Name of the host that runs it."""
+    machine: str
+    """Name of the virtual machine there."""
+
+
+def guests(snapshots: Sequence[Snapshot], found: Pairs | None = None) -> dict[str, Guest]:
+    """Host → its virtual machine, where all pairs of the host agree. `found`: `pairs` of the snapshots, if known."""
+    found = pairs(snapshots) if found is None else found
+    by_name = {snapshot.host: snapshot for snapshot in snapshots}
+    claims: dict[str, set[Guest]] = {}
+    for tap in found.taps:
+        if tap.machine is not None:
+            claims.setdefault(tap.guest.host, set()).add(Guest(tap.tap.host, tap.machine))
+    for pair in found.virtual_functions:
+        port = by_name[pair.physical.host].links.get(pair.physical.ifindex)
+        for function in port.virtual_functions if port is not None else ():
+            if function.number == pair.number and function.machine is not None:
+                claims.setdefault(pair.guest.host, set()).add(Guest(pair.physical.host, function.machine))
+    return {host: claimed.pop() for host, claimed in claims.items() if len(claimed) == 1}

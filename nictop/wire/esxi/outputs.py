@@ -1,0 +1,301 @@
+"""Outputs of ESXi commands → values. What is missing, misspelt, cut off or out of range is None, never a guess.
+
+Reads nothing. Names of fields differ between versions and formats (``MACAddress``, ``MAC Address``): only their letters
+and digits count.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+Fields = Mapping[str, Any]
+"""Name in lower case, letters and digits only → value."""
+
+MAX_TEXT_CHARS = 256
+"""Characters of one text; names of virtual machines have 80 at most."""
+MAX_NUMBER = 1 << 62
+MAX_RATE = 1e10
+"""Packets, errors or Mb per second: more than any port carries."""
+MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+VCPU_NAME = re.compile(r"vmx-vcpu-\d{1,3}:(?P<machine>.+)", re.S)
+SLACK_SHARE, SLACK_BITS_PER_SECOND = 0.25, 0.2e6
+"""Difference between Mb/s and packets times size that rounding explains: a larger one means that a unit is not as
+expected."""
+PRECISE_BITS_PER_SECOND = 10e6
+"""From here on Mb/s with one decimal place are more precise than packets per second times whole bytes."""
+
+
+class BadOutput(Exception):
+    """The output is not the expected JSON."""
+
+
+def parse_json(text: bytes) -> object:
+    """The JSON value in an output, which may begin with other lines. Raises BadOutput."""
+    begin = min((at for at in (text.find(b"{"), text.find(b"[")) if at >= 0), default=-1)
+    if begin < 0:
+        raise BadOutput("no JSON")
+    try:
+        return msgspec.json.decode(text[begin:].strip())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadOutput(f"invalid JSON: {error}") from None
+
+
+def fields(value: object) -> Fields:
+    """An object by the letters and digits of its names; {} for anything else."""
+    if not isinstance(value, dict):
+        return {}
+    return {"".join(filter(str.isalnum, name)).lower(): one for name, one in value.items() if isinstance(name, str)}
+
+
+def records(value: object) -> Iterator[Fields]:
+    """The objects of a list; of a single object that one."""
+    for one in value if isinstance(value, list) else [value]:
+        found = fields(one)
+        if found:
+            yield found
+
+
+def text_of(value: object) -> str | None:
+    """A text, stripped; None: empty, ``N/A``, ``-``, or no text."""
+    if not isinstance(value, str):
+        return None
+    found = value.strip()[:MAX_TEXT_CHARS]
+    return None if found in ("", "-", "N/A") else found
+
+
+def mac_of(value: object) -> str | None:
+    found = (text_of(value) or "").lower()
+    return found if MAC_ADDRESS.fullmatch(found) else None
+
+
+def pci_address_of(value: object) -> str | None:
+    """``0000:3b:00.0``; None for other forms, such as that with decimal numbers of some versions."""
+    found = (text_of(value) or "").lower()
+    return found if PCI_ADDRESS.fullmatch(found) else None
+
+
+def integer_of(value: object) -> int | None:
+    """A number that is not negative, also as decimal text."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) < 21:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= MAX_NUMBER else None
+
+
+def hexadecimal_of(value: object, limit: int = 0xFFFF) -> int | None:
+    """A number below `limit`, or text with ``0x``: digits without it could be either."""
+    if isinstance(value, str) and re.fullmatch(r"0x[0-9a-fA-F]{1,8}", value.strip()):
+        value = int(value, 16)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= limit else None
+
+
+def flag_of(value: object) -> bool | None:
+    """true or false, also as text."""
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def rate_of(value: object, limit: float = MAX_RATE) -> float | None:
+    """A finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value <= limit else None
+
+
+# --------------------------------------------------------------------------------------------------- net-stats
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One direction of a port, per second. None: not known."""
+
+    packets: float | None
+    bits: float | None
+    errors: float | None
+    drops: float | None
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of a virtual switch."""
+
+    number: int
+    name: str
+    """``vmnic0``, ``vmk0``, ``web1.eth0``."""
+    switch: str | None
+    address: str | None
+    uplink: bool
+    received: Flow
+    """By a vmnic from the wire, or by a VM from the switch."""
+    sent: Flow
+    vnic: str | None = None
+    """Type of the adapter of a VM: vmxnet3, e1000e."""
+    rings: tuple[int, int] | None = None
+    """Sizes of the first and second receive ring of vmxnet3, descriptors."""
+    events: Mapping[str, float] = field(default_factory=dict)
+    """`PORT_EVENTS` per second, those that were reported."""
+    vcpus: tuple[int, ...] = ()
+    """World IDs of the vCPUs of its VM."""
+    workers: tuple[int, ...] = ()
+    """World IDs of threads of the hypervisor that work for it."""
+
+
+PORT_EVENTS = {
+    "r1full": "rx ring 1 full",
+    "r2full": "rx ring 2 full",
+    "qstop": "rx queue stopped",
+    "droppedbyqueuing": "rx dropped by queuing",
+    "dropsbyburstq": "rx dropped by burst queue",
+    "agingdrpcnt": "rx dropped by aging",
+    "txdisc": "tx discarded",
+    "txallocerr": "tx allocation errors",
+    "sgerr": "tx scatter-gather errors",
+}
+"""Field of ``vnic`` → name of the counter."""
+RECEIVE_DROPS, SEND_DROPS = ("droppedbyqueuing", "dropsbyburstq", "agingdrpcnt"), ("txdisc",)
+
+
+@dataclass(frozen=True)
+class World:
+    """A schedulable thread of ESXi, shares of 1 of the interval. None: not known."""
+
+    number: int
+    name: str
+    used: float | None
+    ready: float | None
+    """Ready to run, but no pCPU was free."""
+    costop: float | None
+    """Stopped until other vCPUs of its VM have caught up."""
+
+    @property
+    def machine(self) -> str | None:
+        """Name of the VM, if it is a vCPU."""
+        found = VCPU_NAME.fullmatch(self.name)
+        return found["machine"] if found is not None else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One output of ``net-stats -A -t vW -i N``."""
+
+    seconds: float | None
+    """Length of its interval."""
+    ports: tuple[Port, ...]
+    worlds: Mapping[int, World]
+    cpus: tuple[tuple[float, float], ...]
+    """(used, of that in system services) by pCPU, shares of 1; (): not known."""
+    cpu_problem: str = ""
+    """Why `cpus` is empty."""
+
+
+def parse_reading(value: object, cpus: int | None) -> Reading:
+    """A reading from parsed JSON. `cpus`: number of pCPUs, without which the list of them cannot be told from their
+    sum, the last element of it. Raises BadOutput."""
+    samples = fields(value).get("stats")
+    sample = fields(samples[-1]) if isinstance(samples, list) and samples else {}
+    if not sample:
+        raise BadOutput("no statistics")
+    ports = sample.get("ports")
+    worlds = {one.number: one for part in ("vcpus", "sys") for one in _worlds(sample.get(part))}
+    used, problem = _cpus(fields(sample.get("cpu")), cpus)
+    found = {one.number: one for one in map(_port, ports if isinstance(ports, list) else ()) if one is not None}
+    return Reading(rate_of(sample.get("interval"), 3600), tuple(found.values()), worlds, used, problem)
+
+
+def _worlds(value: object) -> Iterator[World]:
+    for one in value.values() if isinstance(value, dict) else ():
+        found = fields(one)
+        number, name = integer_of(found.get("id")), text_of(found.get("name"))
+        if number is not None and name is not None:
+            yield World(number, name, *(_share(found.get(part)) for part in ("used", "ready", "cstp")))
+
+
+def _share(value: object) -> float | None:
+    """Percent → share of 1; a world cannot use much more than one CPU (a faster clock counts as more)."""
+    found = rate_of(value, 200)
+    return found / 100 if found is not None else None
+
+
+def _cpus(value: Fields, number: int | None) -> tuple[tuple[tuple[float, float], ...], str]:
+    used, system = value.get("used"), value.get("sys")
+    if not isinstance(used, list):
+        return (), "net-stats does not report pCPUs"
+    if number is None:
+        return (), "number of pCPUs unknown"
+    if len(used) not in (number, number + 1):
+        return (), f"net-stats reports {len(used)} values for {number} pCPUs"
+    parts = system if isinstance(system, list) and len(system) == len(used) else [None] * len(used)
+    found = []
+    for all_of_it, part in zip(used[:number], parts, strict=False):
+        share = _share(all_of_it)
+        if share is None:
+            return (), "net-stats reports an invalid value for a pCPU"
+        found.append((share, min(share, _share(part) or 0.0)))
+    return tuple(found), ""
+
+
+def _port(value: object) -> Port | None:
+    port = fields(value)
+    number, name, uplink = integer_of(port.get("id")), text_of(port.get("name")), flag_of(port.get("uplink"))
+    if number is None or name is None or uplink is None:
+        return None
+    vnic = fields(port.get("vnic"))
+    rates = fields(port.get("vmnic")) if uplink else port
+    events = {name: rate for name in PORT_EVENTS if (rate := rate_of(vnic.get(name))) is not None}
+    sizes = [integer_of(vnic.get(f"ring{one}sz")) for one in (1, 2)]
+    return Port(
+        number,
+        name,
+        text_of(port.get("switch")),
+        mac_of(port.get("mac")),
+        uplink,
+        _flow(rates, "rx", _queue_drops(port, "rxqueue") if uplink else _sum(events, RECEIVE_DROPS)),
+        _flow(rates, "tx", _queue_drops(port, "txqueue") if uplink else _sum(events, SEND_DROPS)),
+        text_of(vnic.get("type")),
+        (sizes[0], sizes[1]) if sizes[0] is not None and sizes[1] is not None else None,
+        events,
+        _numbers(port.get("vcpu")),
+        _numbers(port.get("sys")),
+    )
+
+
+def _flow(rates: Fields, side: str, drops: float | None) -> Flow:
+    packets, size = rate_of(rates.get(f"{side}pps")), rate_of(rates.get(f"{side}size"), 1 << 20)
+    megabits = rate_of(rates.get(f"{side}mbps"))
+    counted = packets * size * 8 if packets is not None and size is not None else None
+    bits = megabits * 1e6 if megabits is not None else None
+    if bits is None or counted is None or packets is None:
+        return Flow(None, None, None, None)
+    if abs(bits - counted) > SLACK_SHARE * max(bits, counted) + SLACK_BITS_PER_SECOND:
+        return Flow(None, None, None, None)
+    return Flow(packets, bits if bits >= PRECISE_BITS_PER_SECOND else counted, rate_of(rates.get(f"{side}eps")), drops)
+
+
+def _queue_drops(port: Fields, name: str) -> float | None:
+    """Drops per second of all queues of the device."""
+    queues = fields(port.get(name)).get("driverstats")
+    if not isinstance(queues, list) or not queues:
+        return None
+    return _sum({str(at): rate_of(fields(one).get("dps")) for at, one in enumerate(queues)})
+
+
+def _sum(rates: Mapping[str, float | None], names: tuple[str, ...] | None = None) -> float | None:
+    """The sum of these rates; None if one is not known."""
+    found = [rates.get(name) for name in (rates if names is None else names)]
+    return sum(one for one in found if one is not None) if found and None not in found else None
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    found = map(integer_of, value if isinstance(value, list) else ())
+    return tuple(dict.fromkeys(one for one in found if one is not None))
