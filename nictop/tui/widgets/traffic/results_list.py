@@ -17,7 +17,7 @@ from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_col
 from nictop.model.text import units
 from nictop.model.text.terminal import clean, width
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import DIRECTION_TEXTS, per_gigabit_text, plan_options, wall_time_text
+from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options, wall_time_text
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import SpanLine
@@ -58,13 +58,15 @@ def _runs(row: ResultGroup) -> str:
 
 
 def _goodput(row: ResultGroup) -> Cell:
-    goodput = row.point.goodput
-    return (units.bits_per_second(goodput.median), "title") if goodput is not None else ("failed", "bad")
+    found = row.point.main
+    return (row.point.measures[0].text(found.median), "title") if found is not None else ("failed", "bad")
 
 
 def _hosts(row: ResultGroup) -> str:
     """``vm1 → vm2``: client and server, with an arrow in the direction of the payload."""
     plan = row.first.result.plan
+    if plan.test != "bulk":
+        return f"{plan.client.host} ↔ {plan.server.host}"
     arrow = {"forward": "→", "reverse": "←", "bidirectional": "↔"}[plan.direction]
     return f"{plan.client.host} {arrow} {plan.server.host}"
 
@@ -82,6 +84,7 @@ def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
     words = (
         run.label,
         f"{run.variable}={run.value}" if run.value else "",
+        plan.test if plan.test != "bulk" else "",
         f"{plan.protocol.upper()} ×{plan.streams}",
         f"{plan.time} s",
         f"MTU {facts['mtu']}" if facts.get("mtu") else "",
@@ -98,7 +101,7 @@ def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
 
 def _cost(row: ResultGroup) -> str:
     known = [spread.median for role, _, spread in row.point.costs if spread is not None and role != "observer"]
-    return per_gigabit_text(max(known)) if known else units.UNKNOWN
+    return cost_value_text(max(known), row.point.cost_unit) if known else units.UNKNOWN
 
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
