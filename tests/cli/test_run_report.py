@@ -239,7 +239,7 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
     first, second = set_up_points(sweep())
     assert (first.value, len(first.runs), first.failed) == ("4K", 3, 0)
     assert (second.value, len(second.runs), second.failed) == ("1M", 3, 1)
-    assert second.goodput == spread([5e9, 6e9])
+    assert second.main == spread([5e9, 6e9])
     assert any("failed: " in reason for reason in second.unranked)
 
 
@@ -335,7 +335,7 @@ def test_the_list_names_files_without_results() -> None:
     assert stored_runs_text(StoredRuns(), 80) == "no stored results\n"
     runs = StoredRuns(((Path("/r/1.json"), stored(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
-    assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
+    assert lines[0].split() == ["written", "run", "experiment", "what", "result"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
     assert lines[2:] == ["not listed: 7 older results", "2.json: not a nictop result"]
 

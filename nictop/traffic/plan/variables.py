@@ -100,9 +100,7 @@ VARIABLES: dict[str, Variable] = {
     row.name: row
     for row in (
         Variable("length", "block size", "512,4K,128K,1M,8M", ("length",), _length),
-        Variable(
-            "size", "size", "1,64,4K (request and response) or 64:4K (each)", ("request size", "response size"), _size
-        ),
+        Variable("size", "size", "1,64,4K,64:4K", ("request size", "response size"), _size),
         Variable("mss", "MSS", "default,100", ("mss",), _mss),
         Variable("streams", "streams", "1,2,4,8", ("streams",), _streams),
         Variable("window", "socket buffer", "default,256K,4M", ("window",), _window),

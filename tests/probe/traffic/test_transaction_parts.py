@@ -63,7 +63,7 @@ def test_latencies_are_those_of_the_clock(kind: str, clock: RecordingClock) -> N
         thread.start()
         exchange(TransactionTask(client, sizes, forever, COOKIE), counts)
         thread.join()
-    assert counts.fields[transactions.DONE] == served.fields[transactions.DONE] == TRANSACTIONS
+    assert counts.fields[transactions.DONE] == served.fields[transactions.DONE] - 1 == TRANSACTIONS
     assert counts.fields[transactions.LATENCY_SUM] == sum(clock.latencies)
     raw = [0] * len(counts.latency)
     for one in clock.latencies:
@@ -85,7 +85,7 @@ def connected_pair(kind: str) -> tuple[socket.socket, socket.socket]:
 
 
 def test_lost_datagrams_are_counted_and_late_ones_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that answers the first request twice and no other one."""
+    """A server that answers the first two requests, the second one twice, and no other one."""
     monkeypatch.setattr(transactions, "REQUEST_TIMEOUT", 0.05)
     monkeypatch.setattr(transactions, "gc", SimpleNamespace(disable=lambda: None, freeze=lambda: None))
     client, server = connected_pair("udp")
@@ -93,6 +93,7 @@ def test_lost_datagrams_are_counted_and_late_ones_ignored(monkeypatch: pytest.Mo
     with client, server:
 
         def answer() -> None:
+            server.send(server.recv(100))  # the transaction that is not counted
             request = server.recv(100)
             server.send(request)
             server.send(request)
@@ -189,6 +190,6 @@ def test_limits_that_cannot_be_read_are_no_limits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["--test rr", "--test rr --udp --length 1000", "--test crr", "--test rr -P 3"])
 def test_generator_alone(line: str) -> None:
     found = measure_floor(parse_options(line.split()))
-    assert found["seconds"] == FLOOR_SECONDS and found["transactions"] > 0 == found["lost"]
-    assert 0 < found["latency"]["sum"] <= 4 * FLOOR_SECONDS * 1e9 * 3
+    assert found["seconds"] in FLOOR_SECONDS and found["transactions"] > 0 == found["lost"]
+    assert found["latency"]["sum"] > 0
     assert ("connect" in found) == ("crr" in line)

@@ -132,7 +132,7 @@ def test_bottlenecks() -> None:
     )
     lossy = rr(lost=10_000, plan=replace(RR, protocol="udp"))
     assert transaction_bottleneck(lossy, {}).startswith("7.4 % of the requests lost")
-    netem = Qdisc("netem", delay=70e-6)
+    netem = Qdisc("netem", "1:", delay=70e-6)
     delayed = {"a": NicSetup(qdiscs=(SendQueueing("ens4", "netem", (netem,)),), host="a")}
     assert transaction_bottleneck(rr(), delayed).startswith(
         "qdisc netem delay 70us of ens4 on a: 70.0 µs of the median"
@@ -191,7 +191,7 @@ def test_sentences() -> None:
     texts = {one.kind: one.text for one in result_sentences(made)}
     assert texts["transactions"] == "12.5 k transactions/s (125000 in 10.0 s); 2 of 125002 requests lost (<0.1 %)"
     assert texts["latency"].startswith("p50 80.") and "p99.9 10" in texts["latency"]
-    assert texts["floor"] == "b: alone over loopback p50 30.1 µs, 33.3 k/s"
+    assert texts["floor"] == "b: alone over loopback p50 30.0 µs, 33.3 k/s"
     assert ", 40.0 µs CPU per transaction" in texts["client"]
     few = {one.kind: one.text for one in result_sentences(rr(latency=latencies(80, 500)))}
     assert "p99 too few samples (1000 needed), p99.9 too few samples (10000 needed)" in few["latency"]
@@ -220,7 +220,7 @@ def test_text_of_runs_and_lists() -> None:
     ]
     points = set_up_points(sweep)
     assert column_titles(points, "size")[2:7] == ("median", "lowest", "highest", "latency p50", "latency p99")
-    assert point_cells(points[0])[:6] == ("1", "1", "12.5 k/s", "12.5 k", "12.5 k", "80.2 µs")
+    assert point_cells(points[0])[:6] == ("1", "1", "12.5 k/s", "12.5 k", "12.5 k", "80.1 µs")
     assert "CPU time of all cores per transaction" in experiment_text(sweep, 120)
     listed = stored_runs_text(StoredRuns(tuple((Path("x"), one) for one in sweep[:1])), 120)
     assert " rr TCP size 1 " in listed and "12.5 k/s" in listed

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     Pair = tuple[socket.socket, socket.socket]
 
-FLOOR_SECONDS = 0.3
+FLOOR_SECONDS = 0.3, 1.2, 4.8
+"""Of the first measurement; the next one is made if that had fewer than `MIN_FLOOR_TRANSACTIONS`."""
+MIN_FLOOR_TRANSACTIONS = 200
 LOOPBACK = "127.0.0.1"
 
 
@@ -34,13 +36,22 @@ def measure_floor(options: BuiltinOptions) -> dict[str, Any]:
     """The figures of `TransactionMeter.total`, and "seconds". Raises OSError if loopback cannot be used."""
     if options.affinity is not None:
         os.sched_setaffinity(0, {options.affinity})
+    found: dict[str, Any] = {}
+    for seconds in FLOOR_SECONDS:
+        found = _measure(options, seconds)
+        if found["transactions"] >= MIN_FLOOR_TRANSACTIONS:
+            break
+    return found
+
+
+def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
     connects, cookie = options.test == "crr", os.urandom(16)
     counts = [Counts() for _ in range(options.streams)]
     pids: list[int] = []
     with contextlib.ExitStack() as stack:
         listener, pairs = _loopback_pairs(options, stack)
         start = time.monotonic() + 2 * FORK_SECONDS * options.streams
-        end, sizes = start + FLOOR_SECONDS, (options.length, options.response)
+        end, sizes = start + seconds, (options.length, options.response)
         try:
             for _, server in pairs:
                 if connects:
@@ -73,7 +84,7 @@ def measure_floor(options: BuiltinOptions) -> dict[str, Any]:
                 os.waitpid(pid, 0)
     meter = TransactionMeter(counts, connects=connects)
     meter.interval(counted=True)
-    return {**meter.total(), "seconds": FLOOR_SECONDS}
+    return {**meter.total(), "seconds": seconds}
 
 
 def _loopback_pairs(options: BuiltinOptions, stack: contextlib.ExitStack) -> tuple[socket.socket, list[Pair]]:

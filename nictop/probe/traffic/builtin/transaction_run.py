@@ -10,7 +10,7 @@ Each line of the client's stdout is one object:
 
 "sum" is in nanoseconds, "buckets" as by `latency_buckets.packed_counts`; crr adds "connect" of the same form. Intervals
 have the transactions that ended in them. "stopped": why the client ended before its time; "": it did not. The server
-reports "start" and "end", with the number of transactions that it served.
+reports "start" and "end", with the number of transactions that it served, the first of each process among them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from nictop.probe.traffic.builtin.connections import Connections
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
-FORK_SECONDS = 0.002
-"""For each process, until all of them begin together."""
+FORK_SECONDS = 0.004
+"""For each process and its first transaction, until all of them begin together."""
 TRANSACTION_GRACE_SECONDS = 4.0
 """Seconds after the planned end until the run is aborted: longer than every timeout of a transaction."""
 ACCEPT_TIMEOUT_SECONDS = 1.0

@@ -2,7 +2,8 @@
 
 A client sends the next request when the last response has arrived (a closed loop), and reads CLOCK_MONOTONIC in the
 same thread right before it sends and right after it has received. Latencies are counted in shared memory (`Counts`), in
-the buckets of `latency_buckets`. The garbage collector of Python is off.
+the buckets of `latency_buckets`. The garbage collector of Python is off. The first transaction of each process is not
+counted: it may wait until the server has started its processes, and for ARP.
 
 rr: one connection for all requests of a process, TCP with TCP_NODELAY or UDP. crr: a connection for each request; the
 server closes it first, and the client, which has read the whole response and the end of the connection then, closes it
@@ -97,14 +98,17 @@ class TransactionTask:
         self.request, self.response = sizes
         self.start, self.end = times
 
-    def begin(self) -> int:
-        """Prepare the process, and wait for the start; returns the end in nanoseconds."""
+    def prepare(self) -> int:
+        """Prepare the process; returns the end in nanoseconds."""
         gc.disable()
         freeze = getattr(gc, "freeze", None)  # Python 3.7
         if freeze is not None:
             freeze()
-        time.sleep(max(0.0, self.start - time.monotonic()))
         return int(self.end * 1e9)
+
+    def wait(self) -> None:
+        """Wait for the start."""
+        time.sleep(max(0.0, self.start - time.monotonic()))
 
 
 def set_timeout(connection: socket.socket, seconds: float, *, sending: bool = False) -> None:
@@ -130,7 +134,10 @@ def exchange_stream(task: TransactionTask, counts: Counts) -> None:
     send, receive, wait_all = connection.sendall, connection.recv_into, socket.MSG_WAITALL
     request, buffer = payload(task.request), memoryview(bytearray(response))
     set_timeout(connection, POLL_SECONDS)
-    end = task.begin()
+    end = task.prepare()
+    send(request)
+    _receive_rest(connection, buffer, end)
+    task.wait()
     while True:
         before = clock()
         if before >= end:
@@ -169,7 +176,7 @@ def serve_stream(task: TransactionTask, counts: Counts) -> None:
     send, receive, wait_all = connection.sendall, connection.recv_into, socket.MSG_WAITALL
     response, buffer = payload(task.response), memoryview(bytearray(min(request, MAX_READ_BYTES)))
     connection.settimeout(None)
-    task.begin()
+    task.prepare()
     while True:
         missing = request
         while missing:
@@ -193,7 +200,12 @@ def exchange_datagrams(task: TransactionTask, counts: Counts) -> None:
     send, receive, pack = connection.send, connection.recv_into, REQUEST_HEADER.pack_into
     timeout = int(REQUEST_TIMEOUT * 1e9)
     set_timeout(connection, REQUEST_TIMEOUT)
-    end = task.begin()
+    end = task.prepare()
+    pack(request, 0, cookie, number)
+    with contextlib.suppress(BlockingIOError):
+        send(request)
+        receive(buffer)
+    task.wait()
     while True:
         number = (number + 1) % LAST_REQUEST
         pack(request, 0, cookie, number)
@@ -248,7 +260,7 @@ def serve_datagrams(task: TransactionTask, counts: Counts) -> None:
     response, buffer = bytearray(payload(task.response)), bytearray(65536)
     cookie = int.from_bytes(task.cookie[:4], "big")
     set_timeout(connection, SERVER_TIMEOUT)
-    task.begin()
+    task.prepare()
     while True:
         try:
             count = receive(buffer)
@@ -286,31 +298,25 @@ class ConnectTask(TransactionTask):
 def connect_and_exchange(task: ConnectTask, counts: Counts) -> None:
     """The client of crr. Raises OSError when several transactions fail one after the other."""
     clock, fields = nanoseconds, counts.fields
-    family, address = task.connection.family, task.connection.getpeername()
-    source = (task.connection.getsockname()[0], 0, *task.connection.getsockname()[2:])
-    request, response = payload(task.request), task.response
-    buffer = memoryview(bytearray(response))
-    end, losses = task.begin(), 0
+    own, address = task.connection.getsockname(), task.connection.getpeername()
+    source = (own[0], 0, *own[2:])
+    request, buffer = payload(task.request), memoryview(bytearray(task.response))
+    end, losses, is_first = task.prepare(), 0, True
     while not task.files or fields[DONE] < task.files:
-        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection = socket.socket(task.connection.family, socket.SOCK_STREAM)
         try:
-            _prepare(connection, source, task.options)
+            _set_options(connection, source, task.options)
             before = clock()
             if before >= end:
                 break
             connection.connect(address)
             connected = clock()
-            connection.sendall(request)
-            received = 0
-            while received < response:
-                count = connection.recv_into(buffer[received:], response - received, socket.MSG_WAITALL)
-                if not count:
-                    raise OSError(errno.ECONNRESET, "the server closed the connection")
-                received += count
-            if connection.recv(1):
-                raise OSError(errno.EPROTO, "the server sent more than the response")
-            connection.close()
+            _exchange(connection, request, buffer)
             after = clock()
+            if is_first:
+                task.wait()
+                is_first = False
+                continue
             counts.add(after - before, connected - before)
             losses = 0
         except (BlockingIOError, ConnectionResetError, BrokenPipeError):  # a timeout, or no room at the server
@@ -327,7 +333,20 @@ def connect_and_exchange(task: ConnectTask, counts: Counts) -> None:
     fields[FINISHED] = clock()
 
 
-def _prepare(connection: socket.socket, source: tuple[Any, ...], options: BuiltinOptions) -> None:
+def _exchange(connection: socket.socket, request: bytes, buffer: memoryview) -> None:
+    """Send the request, fill the buffer with the response, wait for the end of the connection, and close it."""
+    connection.sendall(request)
+    while buffer:
+        count = connection.recv_into(buffer, len(buffer), socket.MSG_WAITALL)
+        if not count:
+            raise OSError(errno.ECONNRESET, "the server closed the connection")
+        buffer = buffer[count:]
+    if connection.recv(1):
+        raise OSError(errno.EPROTO, "the server sent more than the response")
+    connection.close()
+
+
+def _set_options(connection: socket.socket, source: tuple[Any, ...], options: BuiltinOptions) -> None:
     set_connect_options(connection, options)
     set_timeout(connection, CONNECT_TIMEOUT, sending=True)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
@@ -341,7 +360,7 @@ def accept_and_serve(task: TransactionTask, client: str, counts: Counts) -> None
     connections inherit; those that do not come from the address `client` are closed."""
     listener, request, fields = task.connection, task.request, counts.fields
     response, buffer = payload(task.response), memoryview(bytearray(min(request, MAX_READ_BYTES)))
-    task.begin()
+    task.prepare()
     while True:
         try:
             connection, peer = listener.accept()

@@ -1,8 +1,8 @@
-"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput, CPU cost, test.
+"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput or transactions, CPU cost, test.
 
-  WHEN        HOSTS     NIC  RUNS   GOODPUT cores/Gb/s TEST
-A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3
-B 11-21 08:04 vm1 ← vm2 ens3    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3
+  WHEN        HOSTS     NIC  RUNS    RESULT CPU COST TEST
+A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s     0.31 TCP ×1 20 s MTU 1500 iperf3
+B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s  40.1 µs rr TCP ×1 20 s 64 B MTU 1500 builtin
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _runs(row: ResultGroup) -> str:
     return f"{len(found.runs) - found.failed}/{len(found.runs)}" if found.failed else str(len(found.runs))
 
 
-def _goodput(row: ResultGroup) -> Cell:
+def _deciding(row: ResultGroup) -> Cell:
     found = row.point.main
     return (row.point.measures[0].text(found.median), "title") if found is not None else ("failed", "bad")
 
@@ -113,11 +113,12 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
         source="interfaces of client and server (test plan)"),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
-    Column("goodput", "GOODPUT", "b/s", MAX_CELLS, 1, "right", _goodput,
-        source="goodput; of several runs the median (receiver of iperf3 or the built-in generator)"),
-    Column("cost", "cores/Gb/s", "cores per Gb/s", MAX_CELLS, 1, "right", _cost,
-        source="busy CPU cores for each Gb/s: of the client or the server, whichever is higher; of several runs the "
-        "median (/proc/stat)"),
+    Column("goodput", "RESULT", "b/s or transactions/s", MAX_CELLS, 1, "right", _deciding,
+        source="goodput, of rr and crr transactions; of several runs the median (receiver of iperf3 or the built-in "
+        "generator)"),
+    Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
+        source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
+        "(/proc/stat)"),
     Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test,
         source="label, varied value, protocol, streams, seconds, MTU, tool (test plan)"),
 )  # fmt: skip
