@@ -42,6 +42,7 @@ from nictop.traffic.results.selection import StoredRun, StoredRuns
 from nictop.traffic.run.failures import Failure
 from tests.cli.commands.test_report import check as matches_schema
 from tests.test_borders import loaded_by
+from tests.traffic.analysis.test_transactions import floor, rr
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, flow, load, result
 
@@ -367,7 +368,7 @@ def test_markdown_of_a_sweep() -> None:
 
 def test_the_schemas_describe_the_documents() -> None:
     odd = stored(hostile(), 7, kind="compare", group="A")
-    runs = [*sweep(), odd]
+    runs = [*sweep(), odd, stored(rr(floors=(floor(20),)), 8)]
     versus = compare([one.result for one in sweep()[:3]], [result()] * 3)
     listed = StoredRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)
     for text, schema in (

@@ -30,6 +30,7 @@ KIND_LABELS: dict[str, str] = {
     "held back": "bottleneck",
     "seen by": "observed",
     "floor": "generator",
+    "transactions": "rate",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 

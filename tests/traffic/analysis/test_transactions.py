@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
+from nictop.traffic.results.store import encode_run, parse_run
 from nictop.traffic.results.transactions import Floor, TransactionFigures
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, load, result
@@ -237,3 +239,21 @@ def test_unknown_latencies() -> None:
     nothing = LatencyHistogram({}, 0)
     assert nothing.summary() == LatencySummary(0) and rr(latency=nothing).why_not_ranked == ("no transactions",)
     assert TransactionFigures(0.0, nothing).rate is None
+
+
+# ------------------------------------------------------------------------------------------- stored results
+
+
+def test_stored_results_of_both_kinds() -> None:
+    """Those of older versions lack the new fields; of a new kind of test the schema is higher."""
+    new = stored(rr(floors=(floor(20),)), 1)
+    assert parse_run(encode_run(new)) == new and json.loads(encode_run(new))["result"]["schema"] == 2
+    bulk = stored(result(), 2)
+    old = json.loads(encode_run(bulk))
+    assert old["result"]["schema"] == 1, "an older nictop can read it"
+    del old["result"]["transactions"]
+    for name in ("test", "request_size", "response_size", "files"):
+        del old["result"]["plan"][name]
+    for load_ in old["result"]["hosts"]:
+        del load_["per_transaction"]
+    assert parse_run(json.dumps(old).encode()) == bulk
