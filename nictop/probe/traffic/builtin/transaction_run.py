@@ -40,6 +40,8 @@ FORK_SECONDS = 0.004
 TRANSACTION_GRACE_SECONDS = 4.0
 """Seconds after the planned end until the run is aborted: longer than every timeout of a transaction."""
 ACCEPT_TIMEOUT_SECONDS = 1.0
+USAGE_CHECK_SECONDS = 1.0
+"""Between two checks of what a server with many connections uses of its host."""
 
 
 class BucketCounts:
@@ -211,12 +213,16 @@ class TransactionRun:
             if now >= limit:
                 self._error = "no more data from the other end"
                 return {}
-            events = poll.poll(max(0.0, limit - now) * 1000)
+            events = poll.poll(max(0.0, min(limit - now, USAGE_CHECK_SECONDS)) * 1000)
             if any(descriptor == workers.pipe for descriptor, _ in events):
                 break
             if events and not self._is_open(control):
                 workers.kill()
                 break
+            shortage = shortage_during(HostUsage(), self._usage) if self._connects else ""
+            if shortage:
+                self._error = f"stopped: {shortage}"
+                return {}
         served = sum(one.fields[transactions.DONE] for one in self._counts)
         cpu_times = workers.reap()
         return {"transactions": served, "seconds": round(max(0.0, time.monotonic() - start), 6), **cpu_times}
