@@ -20,7 +20,7 @@ from nictop.traffic.results.result import Flow, Result, SocketFigures
 
 Kind = Literal[
     "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
-    "note", "not ranked", "transactions", "latency", "connect", "floor",
+    "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
 ]  # fmt: skip
 """type: a command to run on the host that the sentence `failed` names."""
 
@@ -214,9 +214,11 @@ def _floors(result: Result) -> Iterator[ResultSentence]:
         connect = f", connect {units.duration(one.connect.p50)}" if one.connect is not None else ""
         text = f"{where}: alone over loopback p50 {units.duration(one.latency.p50)}{connect}"
         yield ResultSentence("floor", f"{text}, {units.per_second(one.rate)}")
-    rtt = next((one.rtt for one in result.sockets if one.rtt is not None), None)
-    if rtt is not None:
-        yield ResultSentence("sender", f"rtt {units.duration(rtt / 1e6)} (smoothed, by TCP of the client)")
+    for sockets in result.sockets:
+        if sockets.rtt is not None:
+            yield ResultSentence(
+                "rtt", f"{units.duration(sockets.rtt / 1e6)}, smoothed by TCP of {clean(sockets.host)}"
+            )
 
 
 def _limits(result: Result) -> Iterator[ResultSentence]:
