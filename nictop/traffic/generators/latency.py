@@ -69,12 +69,12 @@ class LatencyHistogram:
         if not total:
             return LatencySummary(0)
         values = self.quantiles(tuple(QUANTILES.values()))
-        known = [
+        p50, p90, p99, p999 = (
             value if total * (1 - share) >= MIN_SAMPLES_BEYOND - 1e-6 else None
             for share, value in zip(QUANTILES.values(), values, strict=True)
-        ]
+        )
         lowest, highest = (sum(bucket_range(items[end][0])) / 2 / NANOSECONDS for end in (0, -1))
-        return LatencySummary(total, lowest, self.sum / total / NANOSECONDS, *known, highest)
+        return LatencySummary(total, lowest, self.sum / total / NANOSECONDS, p50, p90, p99, p999, highest)
 
     def _items(self) -> list[tuple[int, int]]:
         """By bucket; a stored file may contain any numbers."""

@@ -90,7 +90,7 @@ def compared() -> list[StoredRun]:
 def test_list_has_transactions_and_their_cost() -> None:
     row = set_ups(compared())[0]
     cells = {column.key: column.value(row) for column in COLUMNS}
-    assert cells["hosts"] == "a ↔ b" and cells["goodput"] == ("12.4 k/s", "title") and cells["cost"] == "40.1 µs"
+    assert cells["hosts"] == "a ↔ b" and cells["goodput"] == ("12.5 k/s", "title") and cells["cost"] == "40.1 µs"
     assert str(cells["test"]).startswith("queues=1 rr TCP ×1 10 s")
 
 
@@ -105,5 +105,7 @@ def test_comparison_has_transactions_and_latencies() -> None:
     a, b = set_ups(compared())
     lines = text(draw_comparison(a, b, 100))
     whole = "\n".join(lines)
-    assert "× the transactions/s of" in whole and "trans/s A" in whole and " p50     A" in whole and "CPU/tr." in whole
+    assert (
+        "× the transactions/s of" in whole and "trans/s  A " in whole and " p50      A " in whole and "CPU/tr." in whole
+    )
     assert "b/s" not in whole and "goodput" not in whole
