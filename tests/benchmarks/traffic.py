@@ -117,9 +117,24 @@ def latency_compared_with_sockperf(quick: bool) -> Iterator[Result]:
         yield Result("traffic: … 95 % interval, upper end", high, None, "times")
 
 
+def latency_of_a_shaper(quick: bool) -> Iterator[Result]:
+    """Median latency of datagrams beside the time that a shaper of the kernel takes for each: it lets one pass every 1 or
+    10 ms."""
+    frame = 8 * (64 + 8 + 20 + 14)
+    with two_probes("--interval", "60") as (wire, client, server):
+        for milliseconds in (1, 10):
+            rate = f"{1000 * frame // milliseconds}bit"
+            shaper = ["tbf", "rate", rate, "burst", "1600", "limit", "100000"]
+            wire.left.run(["tc", "qdisc", "replace", "dev", "wire", "root", *shaper])
+            more = ["--udp", "--omit", "1", "--time", "2" if quick else "8"]
+            ratio = median_latency(client, server, more) * 1e3 / milliseconds
+            yield Result(f"traffic: median latency beside {milliseconds} ms of a shaper", ratio, 1.03, "times")
+            yield Result("traffic: … the inverse", 1 / ratio, 1.03, "times")
+
+
 def median_latency(client: Probe, server: Probe, options: list[str]) -> float:
-    """Seconds, of a second of requests."""
-    server.send(start_request("server", "builtin", *options, address=IPV4[1]))
+    """Seconds, of a second of requests unless the options say otherwise."""
+    server.send(start_request("server", "builtin", *options[:1], address=IPV4[1]))
     next_line(server, "listening")
     client.send(start_request("client", "builtin", "--test", "rr", "--time", "1", *options, address=IPV4[1]))
     report = ended(lines_until_exit(client, "client"))

@@ -458,6 +458,22 @@ def capture(name: str) -> socket.socket:
     return made
 
 
+def test_no_more_transactions_than_a_shaper_lets_through(wire: VethPair, probe_pair: ProbePair) -> None:
+    """One datagram every 5 ms after those of its burst; how close it comes depends on the load of the machine."""
+    frame, burst, period = 64 + 8 + 20 + 14, 1600, 0.005
+    shaper = ["tbf", "rate", f"{round(8 * frame / period)}bit", "burst", str(burst), "limit", "100000"]
+    wire.left.run(["tc", "qdisc", "add", "dev", "wire", "root", *shaper])
+    begin = time.monotonic()
+    try:
+        client, _ = run(probe_pair, "builtin", "--test", "rr", "--udp", "--time", "0.5")
+    finally:
+        took = time.monotonic() - begin
+        wire.left.run(["tc", "qdisc", "del", "dev", "wire", "root"])
+    [end] = events(client, "end")
+    assert 0 < end["transactions"] <= took / period + burst / frame + 1
+    assert end["latency"]["sum"] / 1e9 <= took
+
+
 def first_times(seen: list[tuple[int, int, float]], size: int) -> Iterator[float]:
     """Times of the packets with that payload, in order; those that were sent again are left out."""
     sequences = set()
