@@ -118,13 +118,13 @@ def latency_compared_with_sockperf(quick: bool) -> Iterator[Result]:
 
 
 def latency_of_a_shaper(quick: bool) -> Iterator[Result]:
-    """Median latency of datagrams beside the time that a shaper of the kernel takes for each: it lets one pass every 1 or
-    10 ms."""
+    """Median latency of datagrams beside the time that a shaper of the kernel takes for each: it lets one pass every 1
+    or 10 ms."""
     frame = 8 * (64 + 8 + 20 + 14)
     with two_probes("--interval", "60") as (wire, client, server):
         for milliseconds in (1, 10):
             rate = f"{1000 * frame // milliseconds}bit"
-            shaper = ["tbf", "rate", rate, "burst", "1600", "limit", "100000"]
+            shaper = ["tbf", "rate", rate, "burst", "130", "limit", "100000"]
             wire.left.run(["tc", "qdisc", "replace", "dev", "wire", "root", *shaper])
             more = ["--udp", "--omit", "1", "--time", "2" if quick else "8"]
             ratio = median_latency(client, server, more) * 1e3 / milliseconds

@@ -460,7 +460,7 @@ def capture(name: str) -> socket.socket:
 
 def test_no_more_transactions_than_a_shaper_lets_through(wire: VethPair, probe_pair: ProbePair) -> None:
     """One datagram every 5 ms after those of its burst; how close it comes depends on the load of the machine."""
-    frame, burst, period = 64 + 8 + 20 + 14, 1600, 0.005
+    frame, burst, period = 64 + 8 + 20 + 14, 130, 0.005
     shaper = ["tbf", "rate", f"{round(8 * frame / period)}bit", "burst", str(burst), "limit", "100000"]
     wire.left.run(["tc", "qdisc", "add", "dev", "wire", "root", *shaper])
     begin = time.monotonic()

@@ -105,7 +105,6 @@ def test_comparison_has_transactions_and_latencies() -> None:
     a, b = set_ups(compared())
     lines = text(draw_comparison(a, b, 100))
     whole = "\n".join(lines)
-    assert (
-        "× the transactions/s of" in whole and "trans/s  A " in whole and " p50      A " in whole and "CPU/tr." in whole
-    )
+    assert "× the transactions/s of" in whole and "CPU/tr." in whole
+    assert " trans/s  A " in whole and " p50      A " in whole
     assert "b/s" not in whole and "goodput" not in whole
