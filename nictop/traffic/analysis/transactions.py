@@ -35,8 +35,8 @@ CONTROL_PACKETS = {"rr": (0, 0), "crr": (2, 1)}
 SYN-ACK, and the SYN-ACK."""
 MAX_MORE_PACKETS = {"rr": (1, 1), "crr": (4, 4)}
 """Packets without payload beyond these: acknowledgements, FIN, RST."""
-MIN_PROVEN_BYTES = 64 * 1024
-"""Fewer are lost in the other packets of a network: they do not verify the path."""
+MIN_PROVEN_BYTES = 16 * 1024
+"""In either direction: fewer may be other packets of a network, and do not verify the path."""
 
 
 def transaction_figures(
