@@ -59,11 +59,13 @@ async def test_figures_of_a_run(module_pair: Pair, kind: str) -> None:
     plan = transaction_plan(module_pair, **options)
     live = LiveRun(plan, module_pair.hosts)
     run = Run(plan, module_pair.hosts)
-    events = []
+    events: list[RunEvent] = []
     async for event in run.events():
         live.process(event)
         events.append(event)
-    result = events[-1].result  # type: ignore[union-attr]
+    last = events[-1]
+    assert isinstance(last, RunFinished)
+    result = last.result
     figures = result.transactions
     assert result.failure is None and figures is not None and result.flows == () and result.goodput is None
     assert figures.latency.count > 0 == figures.lost and figures.rate == figures.latency.count / figures.seconds

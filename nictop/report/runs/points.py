@@ -91,7 +91,7 @@ def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
         value,
         tuple(runs),
         tuple(
-            spread([value for result in completed if (value := measure.value(result)) is not None])
+            spread([known for result in completed if (known := measure.value(result)) is not None])
             for measure in measures_of(runs[0].result)
         ),
         median(shares) if shares else None,

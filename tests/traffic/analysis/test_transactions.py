@@ -46,14 +46,12 @@ def latencies(median: float, count: int = 100_000) -> LatencyHistogram:
 def rr(median: float = 80.0, plan: RunPlan = RR, **more: object) -> Result:
     """A run of 10 s with one connection. `more`: fields of `Result` and of `TransactionFigures`."""
     own = {name: value for name, value in more.items() if name in TransactionFigures.__dataclass_fields__}
-    figures = TransactionFigures(10.0, latencies(median, round(1e7 / median)))
+    figures = replace(TransactionFigures(10.0, latencies(median, round(1e7 / median))), **own)  # type: ignore[arg-type]
     hosts = tuple(
         replace(load(host, role), per_gigabit=None, per_transaction=median / 2e6)
         for host, role in (("a", "client"), ("b", "server"))
     )
-    made = result(
-        plan=plan, flows=(), ceiling=None, hosts=hosts, facts=FACTS_RR, transactions=replace(figures, **own), schema=2
-    )  # type: ignore[arg-type]
+    made = result(plan=plan, flows=(), ceiling=None, hosts=hosts, facts=FACTS_RR, transactions=figures, schema=2)
     return replace(made, **{name: value for name, value in more.items() if name not in own})  # type: ignore[arg-type]
 
 

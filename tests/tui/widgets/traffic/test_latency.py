@@ -29,13 +29,13 @@ def text(lines: list[SpanLine]) -> list[str]:
     return ["".join(part for part, _ in line) for line in lines]
 
 
-def point(time: float, median: float, **more: float) -> TransactionPoint:
+def point(time: float, median: float) -> TransactionPoint:
     latency = LatencySummary(9000, median / 2, median, median, 1.2 * median, 2 * median, None, 9 * median)
-    return TransactionPoint(time, 1.0, 0, replace(latency, **more))
+    return TransactionPoint(time, 1.0, 0, latency)
 
 
-def measured(**more: object) -> Result:
-    return rr(points=tuple(point(float(second), 80e-6) for second in range(1, 11)), **more)
+def measured() -> Result:
+    return rr(points=tuple(point(float(second), 80e-6) for second in range(1, 11)))
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
