@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficRequest
-from nictop.traffic.plan.plan import Endpoint, RunPlan, plan_problems
+from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind, plan_problems
 
 MAX_GENERATOR_ARGUMENTS = 100
 
@@ -24,6 +24,7 @@ VALUE_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--length": ("length", int), "--mss": ("mss", int), "--window": ("window", int),
     "--congestion": ("congestion", str), "--interval": ("interval", float),
     "--tos": ("dscp", lambda text: int(text) >> 2),
+    "--test": ("test", str), "--response": ("response_size", int), "--files": ("files", int),
 }  # fmt: skip
 """Option with a value → field of `RunPlan`, and the function that parses the value."""
 FLAG_OPTIONS: dict[str, tuple[str, Any]] = {
@@ -41,6 +42,8 @@ def recorded_plan(
     which the NICs are found by their addresses. None: the requests are not those of a valid plan."""
     try:
         found = {**_parse_options(server.arguments), **_parse_options(client.arguments)}
+        if "test" in found:
+            found["request_size"] = found.pop("length", None)
         address = server.address or client.address or ""
         plan = replace(
             RunPlan(
@@ -55,7 +58,7 @@ def recorded_plan(
         )
         if plan.generator == "iperf3" and plan.protocol == "udp" and plan.bitrate == 0:
             plan = replace(plan, bitrate=None)  # iperf3: -b 0 means unlimited
-        return None if plan_problems(plan) else plan
+        return None if plan_problems(plan) or plan.test not in get_args(TestKind) else plan
     except (ValueError, OverflowError):
         return None
 

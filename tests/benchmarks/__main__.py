@@ -64,6 +64,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ssh-watching-many": ssh.watching_many,
     "ssh-probe": ssh.remote_probe_at_rest,
     "traffic-built-in": traffic.built_in_compared_with_iperf3,
+    "traffic-latency": traffic.latency_compared_with_sockperf,
+    "traffic-latency-shaper": traffic.latency_of_a_shaper,
     "traffic-nictop": traffic.through_nictop,
     "traffic-rate": traffic.requested_rate,
     "traffic-soon": traffic.start_and_stop_times,

@@ -1,10 +1,11 @@
-"""Traffic over veth: the built-in generator compared with iperf3 and with the requested rate, iperf3 through nictop
-compared with iperf3 alone, and start and stop times."""
+"""Traffic over veth: the built-in generator compared with iperf3, with sockperf and with the requested rate, iperf3
+through nictop compared with iperf3 alone, and start and stop times."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import statistics
 import subprocess
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from nictop.probe.records import TrafficLine
+from nictop.probe.traffic.builtin.latency_buckets import unpacked_counts
+from nictop.traffic.generators.latency import LatencyHistogram
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.support.probe import Probe
@@ -88,6 +91,72 @@ def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[flo
         used = sum(one["cpu_user"] + one["cpu_system"] for one in ends)
         moved, took = ends[1]["bytes"], ends[1]["seconds"]
     return moved * 8 / took, used / (moved * 8 / GIGABIT)
+
+
+def latency_compared_with_sockperf(quick: bool) -> Iterator[Result]:
+    """Median latency of requests and responses of 64 bytes, alternating with ``sockperf ping-pong``."""
+    sockperf = shutil.which("sockperf")
+    if sockperf is None:
+        sys.exit("this benchmark needs sockperf")
+    pairs = 3 if quick else 10
+    for protocol, options in (("TCP", ["--tcp"]), ("UDP", [])):
+        ratios = []
+        with two_probes("--interval", "60") as (wire, client, server):
+            for number in range(pairs):
+                found = {}
+                for way in ("ours", "sockperf") if number % 2 else ("sockperf", "ours"):
+                    if way == "ours":
+                        found[way] = median_latency(client, server, ["--udp"] if protocol == "UDP" else [])
+                    else:
+                        found[way] = sockperf_median(sockperf, wire, options)
+                ratios.append(found["ours"] / found["sockperf"])
+        low, high = interval(ratios)
+        what = f"traffic: median latency of rr beside sockperf, {protocol}, {pairs} pairs"
+        yield Result(what, statistics.median(ratios), 2.0, "times")
+        yield Result("traffic: … 95 % interval, lower end", low, None, "times")
+        yield Result("traffic: … 95 % interval, upper end", high, None, "times")
+
+
+def latency_of_a_shaper(quick: bool) -> Iterator[Result]:
+    """Median latency of datagrams beside the time that a shaper of the kernel takes for each: it lets one pass every 1
+    or 10 ms."""
+    frame = 8 * (64 + 8 + 20 + 14)
+    with two_probes("--interval", "60") as (wire, client, server):
+        for milliseconds in (1, 10):
+            rate = f"{1000 * frame // milliseconds}bit"
+            shaper = ["tbf", "rate", rate, "burst", "130", "limit", "100000"]
+            wire.left.run(["tc", "qdisc", "replace", "dev", "wire", "root", *shaper])
+            more = ["--udp", "--omit", "1", "--time", "2" if quick else "8"]
+            ratio = median_latency(client, server, more) * 1e3 / milliseconds
+            yield Result(f"traffic: median latency beside {milliseconds} ms of a shaper", ratio, 1.03, "times")
+            yield Result("traffic: … the inverse", 1 / ratio, 1.03, "times")
+
+
+def median_latency(client: Probe, server: Probe, options: list[str]) -> float:
+    """Seconds, of a second of requests unless the options say otherwise."""
+    server.send(start_request("server", "builtin", *options[:1], address=IPV4[1]))
+    next_line(server, "listening")
+    client.send(start_request("client", "builtin", "--test", "rr", "--time", "1", *options, address=IPV4[1]))
+    report = ended(lines_until_exit(client, "client"))
+    lines_until(server, "server", "exit")
+    counts = LatencyHistogram(unpacked_counts(report["latency"]["buckets"]), report["latency"]["sum"])
+    return counts.quantiles([0.5])[0]
+
+
+def sockperf_median(sockperf: str, wire: VethPair, options: list[str]) -> float:
+    """Seconds, of a second of ``ping-pong``."""
+    where = ["-i", IPV4[1], "-p", str(PORT), *options]
+    command = ["ip", "netns", "exec", wire.right.name, sockperf, "server", *where]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        table = ["cat", "/proc/net/tcp" if options else "/proc/net/udp"]
+        while f":{PORT:04X} 00000000:0000" not in wire.right.run(table):
+            pass
+        text = wire.left.run([sockperf, "ping-pong", *where, "-m", "64", "-t", "1", "--full-rtt"])
+        server.terminate()
+    found = re.search(r"percentile 50\.000 = +([0-9.]+)", text)
+    if found is None:
+        sys.exit(f"sockperf printed no median: {text[-300:]}")
+    return float(found[1]) / 1e6
 
 
 def requested_rate(quick: bool) -> Iterator[Result]:

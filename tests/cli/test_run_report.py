@@ -42,6 +42,7 @@ from nictop.traffic.results.selection import StoredRun, StoredRuns
 from nictop.traffic.run.failures import Failure
 from tests.cli.commands.test_report import check as matches_schema
 from tests.test_borders import loaded_by
+from tests.traffic.analysis.test_transactions import floor, rr
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, flow, load, result
 
@@ -239,7 +240,7 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
     first, second = set_up_points(sweep())
     assert (first.value, len(first.runs), first.failed) == ("4K", 3, 0)
     assert (second.value, len(second.runs), second.failed) == ("1M", 3, 1)
-    assert second.goodput == spread([5e9, 6e9])
+    assert second.main == spread([5e9, 6e9])
     assert any("failed: " in reason for reason in second.unranked)
 
 
@@ -335,7 +336,7 @@ def test_the_list_names_files_without_results() -> None:
     assert stored_runs_text(StoredRuns(), 80) == "no stored results\n"
     runs = StoredRuns(((Path("/r/1.json"), stored(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7)
     lines = stored_runs_text(runs, 120).splitlines()
-    assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
+    assert lines[0].split() == ["written", "run", "experiment", "what", "result"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
     assert lines[2:] == ["not listed: 7 older results", "2.json: not a nictop result"]
 
@@ -367,7 +368,7 @@ def test_markdown_of_a_sweep() -> None:
 
 def test_the_schemas_describe_the_documents() -> None:
     odd = stored(hostile(), 7, kind="compare", group="A")
-    runs = [*sweep(), odd]
+    runs = [*sweep(), odd, stored(rr(floors=(floor(20),)), 8)]
     versus = compare([one.result for one in sweep()[:3]], [result()] * 3)
     listed = StoredRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)
     for text, schema in (

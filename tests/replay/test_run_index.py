@@ -15,7 +15,7 @@ from nictop.recording.reader import Recording
 from nictop.replay.run_index import RunMarks, run_at, run_marks
 from nictop.replay.run_plan import recorded_plan
 from nictop.traffic.generators import generator_arguments
-from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, plan_problems
+from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, TestKind, plan_problems
 from tests.support.recordings import TimedItem, host_items, write_recording
 
 IPERF3 = TrafficTools(
@@ -59,6 +59,20 @@ def plans(draw: st.DrawFn) -> RunPlan:
     def maybe(low: int, high: int) -> int | None:
         return draw(st.none() | st.integers(low, high))
 
+    test: TestKind = "bulk" if generator == "iperf3" else draw(st.sampled_from(["bulk", "rr", "crr"]))
+    if test != "bulk":
+        sizes = st.integers(8, 60000)
+        return RunPlan(
+            Endpoint("a", None, "192.0.2.1"),
+            Endpoint("b", None, "192.0.2.2"),
+            generator=generator,
+            test=test,
+            protocol="udp" if udp else "tcp",
+            request_size=draw(sizes),
+            response_size=draw(sizes),
+            files=draw(st.none() | st.integers(1, 1000)),
+            streams=draw(st.integers(1, 64)),
+        )
     return RunPlan(
         Endpoint("a", None, "192.0.2.1"),
         Endpoint("b", None, "192.0.2.2"),

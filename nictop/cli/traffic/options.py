@@ -8,16 +8,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from nictop.cli.arguments import DEFAULT_READ_INTERVAL_SECONDS, HOST_FORMS, add_access_options
 from nictop.errors import NictopError
 from nictop.traffic.plan import quantities as amounts
-from nictop.traffic.plan.plan import Direction
+from nictop.traffic.plan.plan import Direction, TestKind
 from nictop.traffic.plan.request import RunRequest, Values, parse_values
 from nictop.traffic.plan.validation import validate_request
 from nictop.traffic.plan.variables import VARIABLES
 
+FILES_TIME_SECONDS = 60
+"""The longest that ``--files`` may take by default."""
 EPILOG = """\
 examples:
   nictop traffic vm1 vm2                       vm1 sends to vm2 for 10 s
@@ -25,6 +27,9 @@ examples:
   nictop traffic vm1 vm2 --reverse --streams 4
   nictop traffic vm1 vm2 --client-nic ens224 --server-nic ens224
   nictop traffic vm1 vm2 --repeat 5 --sweep length=512,4K,128K,1M
+  nictop traffic vm1 vm2 --test rr             request/response: latency
+  nictop traffic vm1 vm2 --test rr --size 1,64,4K --repeat 5
+  nictop traffic vm1 vm2 --test crr --files 1000 --size 4K
   nictop traffic vm1 vm2 --repeat 5 --compare queues=/1,/4 \\
       --between 'ssh root@vm2 ethtool -L ens3 combined "${NICTOP_VALUE#/}"'
   nictop traffic --self-test                   this machine only
@@ -40,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "nictop traffic [OPTIONS] CLIENT SERVER\n       nictop traffic [OPTIONS] --self-test | --list"
     parser.description = (
-        "Traffic test: CLIENT sends to SERVER. Prints goodput, bottleneck, CPU cost per\n"
-        "host and the NICs that carried the packets. Uses iperf3 if both hosts have it,\n"
-        "else a built-in generator. Installs nothing and changes no settings."
+        "Traffic test: CLIENT sends to SERVER. Prints goodput or latency, bottleneck, CPU\n"
+        "cost per host and the NICs that carried the packets. Uses iperf3 if both hosts\n"
+        "have it, else a built-in generator. Installs nothing and changes no settings."
     )
     parser.epilog = EPILOG
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=HOST_FORMS)
@@ -73,12 +78,26 @@ def _add_endpoints(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_load(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--test",
+        choices=get_args(TestKind),
+        default="bulk",
+        help="bulk (default): full speed; rr: request and response; crr: connect, request, response, close",
+    )
+    group.add_argument(
+        "--size",
+        metavar="SIZE,...",
+        help="rr, crr: bytes of request and response, 64:4K of each; several: one variant each (default 64)",
+    )
+    group.add_argument(
+        "--files", metavar="N", help="crr: ends after N transactions, like N small files (at most --time, default 60)"
+    )
     way = group.add_mutually_exclusive_group()
     way.add_argument("--reverse", action="store_true", help="the server sends, the client receives")
     way.add_argument("--bidirectional", action="store_true", help="both send and receive (iperf3 3.7 or newer)")
     group.add_argument("--time", metavar="SECONDS", help="measured seconds (default 10)")
     group.add_argument("--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)")
-    group.add_argument("--streams", metavar="N", help="parallel streams (default 1)")
+    group.add_argument("--streams", "--parallel", metavar="N", help="parallel streams, connections (default 1)")
     group.add_argument("--udp", action="store_true", help="use UDP rather than TCP")
     group.add_argument("--bitrate", metavar="RATE", help="target bitrate of each stream in bits per second: 500M, 2.5G")
     group.add_argument(
@@ -124,7 +143,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 _PARSERS: dict[str, Callable[[str, str], int | float]] = {
     "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number, "streams": amounts.parse_whole_number,
-    "repeat": amounts.parse_whole_number, "port": amounts.parse_whole_number, "bitrate": amounts.parse_bit_rate,
+    "repeat": amounts.parse_whole_number, "files": amounts.parse_whole_number,
+    "port": amounts.parse_whole_number, "bitrate": amounts.parse_bit_rate,
     "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count, "window": amounts.parse_byte_count,
     "dscp": amounts.parse_dscp,
     "client_cpu": amounts.parse_cpu, "server_cpu": amounts.parse_cpu, "rest": amounts.parse_seconds,
@@ -152,14 +172,29 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         if plain or options.interval != DEFAULT_READ_INTERVAL_SECONDS
         else RunRequest.interval,
         ip_version=options.ip_version,
+        test=options.test,
         sweep=None if options.sweep is None else parse_values(options.sweep),
         compare=None if options.compare is None else _two(parse_values(options.compare)),
         between=options.between,
         label=options.label,
     )
-    request = replace(request, **numbers)
+    if "files" in numbers:
+        numbers.setdefault("time", FILES_TIME_SECONDS)
+    request = _with_sizes(replace(request, **numbers), options.size)
     validate_request(request)
     return request
+
+
+def _with_sizes(request: RunRequest, typed: str | None) -> RunRequest:
+    """``--size``: several sizes are a sweep of them."""
+    if typed is None:
+        return request
+    if "," not in typed:
+        size, response = amounts.parse_sizes(typed, "--size")
+        return replace(request, request_size=size, response_size=response)
+    if request.sweep is not None or request.compare is not None:
+        raise NictopError("--size with several sizes is a sweep: it excludes --sweep and --compare", "use one of them")
+    return replace(request, sweep=parse_values(f"size={typed}"))
 
 
 def _option(name: str) -> str:

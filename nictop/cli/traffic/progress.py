@@ -22,7 +22,9 @@ from nictop.traffic.experiment.experiment import (
     StepEnded,
     StepStarted,
 )
+from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.measures import deciding_text, measures_of
 from nictop.traffic.run.events import IntervalMeasured, SocketSample, Stage
 
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
@@ -80,6 +82,9 @@ class ProgressLines:
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
         """Of the receiver only: the sender counts what went into its own buffers."""
         interval = event.interval
+        if isinstance(interval, TransactionInterval):
+            yield _transactions(interval)
+            return
         if interval.sends or self._plan is None:
             return
         parts = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
@@ -107,4 +112,15 @@ class ProgressLines:
         if result.failure is not None:
             return f"  failed: {clean(result.failure.sentence)}"
         share = f", {units.percentage(result.of_ceiling)} of line rate" if result.of_ceiling is not None else ""
-        return f"  {units.bits_per_second(result.goodput)}{share}"
+        figures = (f"{one.title} {one.text(one.value(result))}" for one in measures_of(result)[1:])
+        return "  " + ", ".join((f"{deciding_text(result)}{share}", *figures))
+
+
+def _transactions(interval: TransactionInterval) -> str:
+    """``    1.0 s   12.3 k/s  p50 78.1 µs  p99 120 µs  max 3.20 ms``"""
+    latency = interval.latency.summary()
+    parts = [f"  {interval.end:7.1f} s  {units.per_second(latency.count / interval.seconds):>9}"]
+    known = (("p50", latency.p50), ("p99", latency.p99), ("max", latency.maximum))
+    parts += [f"{name} {units.duration(value)}" for name, value in known if value is not None]
+    parts += [f"{units.count(interval.lost)} lost"] if interval.lost else []
+    return "  ".join((*parts, "(omitted)") if interval.omitted else parts)

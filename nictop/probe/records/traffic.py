@@ -16,22 +16,24 @@ class TrafficRequest:
 
     id: str
     """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path", "path_listen", "path_test"]
+    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor"]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
     route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
-    ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test")."""
+    ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test"). floor:
+    measure the latency of the built-in generator itself over loopback ("floor")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
     """Options of the generator without its name, role, port and address, which the probe adds. iperf3: only those
-    allowed by `traffic.iperf3`; builtin: those of `traffic.builtin.options`."""
+    allowed by `traffic.iperf3`; builtin, and floor: those of `traffic.builtin.options`."""
     port: int = 0
     """1 to 65535. server, path_listen: to listen at; client, path_test: to connect to. path_listen: 0: any."""
     address: str | None = None
     """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
     client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120): the child is ended then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor: 60): the child is ended
+    then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
@@ -165,6 +167,30 @@ class BusyThread:
 
 
 @dataclass(frozen=True)
+class LatencyCounts:
+    """Latencies of transactions, counted in the buckets of `traffic.builtin.latency_buckets`."""
+
+    sum: int
+    """ns"""
+    buckets: tuple[int, ...]
+    """As by `latency_buckets.packed_counts`."""
+
+
+@dataclass(frozen=True)
+class GeneratorFloor:
+    """The built-in generator alone: both ends on this host, over loopback."""
+
+    arguments: tuple[str, ...]
+    """Those of the request."""
+    seconds: float
+    transactions: int
+    lost: int
+    latency: LatencyCounts
+    connect: LatencyCounts | None = None
+    """--test crr: of connecting."""
+
+
+@dataclass(frozen=True)
 class TrafficLine:
     """A reply about the generator `id`. In this order for each child: "started", "listening" (of a server), then
     "output", "sockets" and "threads", finally one "exit"; or one "failed" instead of "started". "failed" after
@@ -178,6 +204,7 @@ class TrafficLine:
         "path",
         "path_listener",
         "path_test",
+        "floor",
         "started",
         "listening",
         "output",
@@ -212,3 +239,5 @@ class TrafficLine:
     """threads: since the last reading."""
     path_listener: PathListener | None = None
     path_test: PathTest | None = None
+    floor: GeneratorFloor | None = None
+    """floor: the reply to floor."""

@@ -41,6 +41,7 @@ LOOKUPS = {
     "path": ("path", "route lookup"),
     "path_listen": ("path_listener", "path test"),
     "path_test": ("path_test", "path test"),
+    "floor": ("floor", "measurement over loopback"),
 }
 """Action → (kind and field of the answer, text for messages)."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
@@ -193,6 +194,9 @@ class Generators:
         if len(self._lookups) >= MAX_GENERATORS:
             raise ValueError(f"{MAX_GENERATORS} lookups are already running")
 
+        if command.action == "floor":
+            check_floor_options(command.arguments)
+
         def look_up() -> None:
             if command.action == "check":
                 from nictop.probe.traffic.tools import read_tools
@@ -206,6 +210,11 @@ class Generators:
                 from nictop.probe.traffic.path_test.listener import listen
 
                 listen(command, write_answer, self._proc)
+            elif command.action == "floor":
+                from nictop.probe.traffic.builtin.floor import measure_floor
+                from nictop.probe.traffic.builtin.options import parse_options
+
+                write_answer({"arguments": command.arguments, **measure_floor(parse_options(command.arguments))})
             else:
                 from nictop.probe.traffic.path_test.tester import test_path
 
@@ -342,6 +351,14 @@ class Generators:
 
     def _send(self, name: str, kind: str, now: float, *, droppable: bool = False, **fields: object) -> None:
         self._report({"time": now, "id": name, "kind": kind, **fields}, droppable=droppable)
+
+
+def check_floor_options(arguments: list[str]) -> None:
+    """Raises ValueError for options that a measurement over loopback cannot have."""
+    from nictop.probe.traffic.builtin.options import parse_options
+
+    if not parse_options(arguments).test:
+        raise ValueError("a measurement over loopback needs --test")
 
 
 def write_answer(record: object) -> None:

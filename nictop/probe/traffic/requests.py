@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test")
+ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor")
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
+MAX_FLOOR_SECONDS = 60.0
 MAX_DEADLINE_SECONDS = 86400.0
 """Seconds that a child may run."""
 MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
@@ -43,6 +44,9 @@ class TrafficCommand:
             self._check_path(request)
             if self.action != "path":
                 self._check_path_test(request)
+        elif self.action == "floor":
+            self.arguments = _arguments(request)
+            self.deadline = _seconds(request, "deadline", MAX_FLOOR_SECONDS)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
@@ -65,10 +69,7 @@ class TrafficCommand:
     def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))
         self.generator = _one_of(request, "generator", ("iperf3", "builtin"))
-        arguments = request.get("arguments", [])
-        if not isinstance(arguments, list) or len(arguments) > MAX_ARGUMENTS or not all(map(is_argument, arguments)):
-            raise ValueError(f"arguments is not a list of at most {MAX_ARGUMENTS} short words")
-        self.arguments = arguments
+        self.arguments = _arguments(request)
         port = request.get("port")
         if type(port) is not int or not 0 < port < 65536:
             raise ValueError("port is not a number from 1 to 65535")
@@ -117,6 +118,13 @@ def is_address(value: object) -> bool:
             continue
         return not percent or bool(ZONE.fullmatch(zone))
     return False
+
+
+def _arguments(request: Mapping[str, object]) -> list[str]:
+    arguments = request.get("arguments", [])
+    if not isinstance(arguments, list) or len(arguments) > MAX_ARGUMENTS or not all(map(is_argument, arguments)):
+        raise ValueError(f"arguments is not a list of at most {MAX_ARGUMENTS} short words")
+    return arguments
 
 
 def _one_of(request: Mapping[str, object], field: str, choices: tuple[str, ...]) -> str:

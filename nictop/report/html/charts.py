@@ -36,11 +36,13 @@ class Bar:
 
     label: str
     value: float | None
-    """Bits per second; None: no run was completed."""
+    """Bits or transactions per second; None: no run was completed."""
     low: float | None = None
     high: float | None = None
     each: tuple[float, ...] = ()
     """The value of every run."""
+    text: str = ""
+    """The value with its unit; "": bits per second."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ def _bar(bar: Bar, number: int, max_value: float) -> Iterator[Html]:
         yield element("path", d=path, class_="spread")
     for value in filter(_is_number, bar.each if len(bar.each) > 1 else ()):
         yield element("circle", cx=_bar_end(value, max_value), cy=middle, r=2, class_="dot")
-    yield _label(units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
+    yield _label(bar.text or units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
 
 
 def shorten_label(label: str) -> str:

@@ -19,7 +19,7 @@ from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 
-SENTENCE_CLASSES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict"}
+SENTENCE_CLASSES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict", "transactions": "verdict"}
 
 
 def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
@@ -85,14 +85,16 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
     bars = [
         Bar(
             point.value or point.group or "all",
-            point.goodput.median if point.goodput is not None else None,
-            point.goodput.lowest if point.goodput is not None else None,
-            point.goodput.highest if point.goodput is not None else None,
-            point.goodput.values if point.goodput is not None else (),
+            point.main.median if point.main is not None else None,
+            point.main.lowest if point.main is not None else None,
+            point.main.highest if point.main is not None else None,
+            point.main.values if point.main is not None else (),
+            point.measures[0].text(point.main.median if point.main is not None else None),
         )
         for point in found
     ]
-    yield bar_chart(bars, f"goodput by {runs[0].variable}" if runs[0].variable else "goodput", _ceiling(runs))
+    title = found[0].measures[0].title
+    yield bar_chart(bars, f"{title} by {runs[0].variable}" if runs[0].variable else title, _ceiling(runs))
     yield table(column_titles(found, runs[0].variable), map(point_cells, found), numbers_from=1)
 
 

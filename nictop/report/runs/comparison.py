@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, wrap
-from nictop.report.runs.sentences import per_gigabit_text
+from nictop.report.runs.sentences import cost_value_text
 from nictop.report.runs.text import labelled
 from nictop.report.text_table import aligned_table, layout_width, max_line_width
-from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio, Spread, medians_text
+from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio, medians_text
 
 NO_VERDICT = VERDICT_LABELS["refused"]
 """Follows the mark of a warning."""
@@ -40,7 +40,7 @@ def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -
     if not reasons:
         yield from labelled("verdict", comparison.sentence, room)
         return
-    if known := medians_text(comparison.goodput_a, comparison.goodput_b):
+    if known := medians_text(comparison.figures[0]):
         yield from wrap(known, room)
     yield f"{glyphs.warning} {NO_VERDICT}"
     for reason in reasons:
@@ -58,22 +58,25 @@ def refusal_reasons(comparison: Comparison) -> tuple[str, ...]:
 
 
 def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
-    """(figure, A, B, B/A), titles first: goodput, and CPU cost of each host. B/A is in the rows of geometric means
-    only, as it is their ratio; that of the medians differs."""
+    """(figure, A, B, B/A), titles first: goodput, or transactions and latencies, and CPU cost of each host. B/A is in
+    the rows of geometric means only, as it is their ratio; that of the medians differs."""
     rows: list[tuple[str, ...]] = [("geometric mean", "A", "B", "B/A (95 % interval)")]
-    a, b = comparison.goodput_a, comparison.goodput_b
-    known = a is not None or b is not None
-    if known:
-        rows.append(("goodput", *map(_geometric_mean, (a, b)), ratio_text(comparison.ratio)))
+    figures = [one for one in comparison.figures if one.a is not None or one.b is not None]
+    for one in figures:
+        means = [None if spread is None else spread.geometric_mean for spread in (one.a, one.b)]
+        rows.append((one.measure.title, *map(one.measure.text, means), ratio_text(one.ratio)))
     for cost in comparison.costs:
-        means = [None if one is None else one.geometric_mean for one in (cost.a, cost.b)]
-        each = (units.UNKNOWN if one is None else per_gigabit_text(one) for one in means)
-        rows.append((f"CPU per Gb/s, {clean(cost.role)}", *each, ratio_text(cost.ratio)))
-    if known:
-        rows.append(("goodput, median", *map(_median, (a, b)), ""))
-        rows.append(("lowest", *map(_lowest, (a, b)), ""))
-        rows.append(("highest", *map(_highest, (a, b)), ""))
-        rows.append(("runs", *(str(len(one.values)) if one is not None else "0" for one in (a, b)), ""))
+        means = [None if spread is None else spread.geometric_mean for spread in (cost.a, cost.b)]
+        each = (units.UNKNOWN if mean is None else cost_value_text(mean, cost.per) for mean in means)
+        rows.append((f"CPU per {cost.per}, {clean(cost.role)}", *each, ratio_text(cost.ratio)))
+    for number, one in enumerate(figures):
+        spreads = one.a, one.b
+        for label, name in ((f"{one.measure.title}, median", "median"), ("lowest", "lowest"), ("highest", "highest")):
+            values = (None if spread is None else getattr(spread, name) for spread in spreads)
+            rows.append((label, *map(one.measure.text, values), ""))
+        if not number:
+            runs = (str(len(spread.values)) if spread is not None else "0" for spread in spreads)
+            rows.append(("runs", *runs, ""))
     return rows
 
 
@@ -86,22 +89,6 @@ def ratio_text(ratio: Ratio | None) -> str:
 
 def _factor(value: float) -> str:
     return units.significant(value) if value < 999.5 else units.quantity(value, "")
-
-
-def _geometric_mean(spread: Spread | None) -> str:
-    return units.bits_per_second(spread.geometric_mean if spread is not None else None)
-
-
-def _median(spread: Spread | None) -> str:
-    return units.bits_per_second(spread.median if spread is not None else None)
-
-
-def _lowest(spread: Spread | None) -> str:
-    return units.bits_per_second(spread.lowest if spread is not None else None)
-
-
-def _highest(spread: Spread | None) -> str:
-    return units.bits_per_second(spread.highest if spread is not None else None)
 
 
 def _narrow(comparison: Comparison, room: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ from nictop import __version__
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
+from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.results.selection import ExperimentKind, StoredRun, StoredRuns
 
 
@@ -45,6 +46,14 @@ class RunReport:
     sentences: tuple[RunSentence, ...]
     kept: StoredRun
     """The stored run."""
+    transactions_per_second: float | None = None
+    """null: not a test of requests and responses."""
+    latency: LatencySummary | None = None
+    """Seconds; null: not known, of a percentile too few samples."""
+    connect: LatencySummary | None = None
+    """Seconds, of connecting."""
+    limited_by_generator: bool = False
+    """The median latency is less than 1.2 times that of the generator alone."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,8 @@ class KeptDocument:
 
 def run_report(kept: StoredRun) -> RunReport:
     """A stored run as a record of the schema."""
-    result = kept.result
+    result, figures = kept.result, kept.result.transactions
+    connect = figures.connect if figures is not None else None
     return RunReport(
         result.goodput,
         result.of_ceiling,
@@ -124,6 +134,10 @@ def run_report(kept: StoredRun) -> RunReport:
         result.why_not_ranked,
         tuple(RunSentence(kind, text) for kind, text in result_sentences(result)),
         kept,
+        figures.rate if figures is not None else None,
+        figures.latency.summary() if figures is not None else None,
+        connect.summary() if connect is not None else None,
+        figures is not None and figures.limited_by_generator,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.text.terminal import clean
 from nictop.report.findings.markdown import escape_markdown, fenced_block
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
-from nictop.report.runs.points import CPU_COST_NOTE, column_titles, experiment_summary, point_cells, set_up_points
+from nictop.report.runs.points import column_titles, cost_note, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison, medians_text
 from nictop.traffic.results.result import Result
@@ -31,7 +31,7 @@ def experiment_markdown(kept: Sequence[StoredRun]) -> str:
     if not found:
         return ""
     lines = ["## nictop traffic", "", escape_markdown(experiment_summary(kept)), ""]
-    lines += [*_table([column_titles(found, kept[0].variable), *map(point_cells, found)]), "", CPU_COST_NOTE]
+    lines += [*_table([column_titles(found, kept[0].variable), *map(point_cells, found)]), "", cost_note(found)]
     for one in kept:
         name = " ".join(part for part in (one.group, one.variable, one.value) if part)
         lines += [
@@ -48,7 +48,7 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
     lines = ["## nictop compare", "", f"- A: {escape_markdown(names[0])}", f"- B: {escape_markdown(names[1])}", ""]
     why = refusal_reasons(comparison)
     if why:
-        known = medians_text(comparison.goodput_a, comparison.goodput_b)
+        known = medians_text(comparison.figures[0])
         lines += [escape_markdown(known), ""] if known else []
         lines += [f"**{NO_VERDICT}**", "", *(f"- {escape_markdown(reason)}" for reason in why)]
     else:

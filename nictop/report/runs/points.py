@@ -1,4 +1,4 @@
-"""The runs of an experiment by set-up: number of runs, spread of the goodput, CPU cost of each host.
+"""The runs of an experiment by set-up: number of runs, spread of their figures, CPU cost of each host.
 
 Reads nothing; takes stored runs. A point is one value of a sweep, one side of a comparison, or all repeats of the same
 run. Failed runs are counted, but excluded from all figures.
@@ -12,11 +12,22 @@ from statistics import median
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.report.runs.sentences import generator_text, host_role_text, hosts_text, per_gigabit_text
+from nictop.report.runs.sentences import (
+    TEST_TEXTS,
+    CostUnit,
+    cost_value_text,
+    generator_text,
+    host_role_text,
+    hosts_text,
+)
 from nictop.traffic.analysis.comparison import Spread, spread
+from nictop.traffic.results.measures import Measure, measures_of
 from nictop.traffic.results.selection import StoredRun
 
-CPU_COST_NOTE = "CPU: cores that were busy for each Gb/s"
+COST_NOTES: dict[CostUnit, str] = {
+    "Gb/s": "CPU: cores that were busy for each Gb/s",
+    "transaction": "CPU: CPU time of all cores per transaction",
+}
 
 
 @dataclass(frozen=True)
@@ -29,14 +40,28 @@ class SetUpPoint:
     """Value of the varied parameter; "": none was varied."""
     runs: tuple[StoredRun, ...]
     """In order, failed ones included."""
-    goodput: Spread | None
-    """Bits per second, of the completed runs; None: there are none."""
+    spreads: tuple[Spread | None, ...]
+    """Of each of `measures`, of the completed runs; None: there are none."""
     of_ceiling: float | None
     """Median of goodput / ceiling; None: no ceiling is known."""
     costs: tuple[tuple[str, str, Spread | None], ...]
-    """(role, host, CPU cores per Gb/s)"""
+    """(role, host, CPU cost in `cost_unit`)"""
     unranked: tuple[str, ...]
     """Why some of the runs may not be compared with others; each reason once."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The figures of its runs, the deciding one first."""
+        return measures_of(self.runs[0].result)
+
+    @property
+    def main(self) -> Spread | None:
+        """Of the deciding figure."""
+        return self.spreads[0]
+
+    @property
+    def cost_unit(self) -> CostUnit:
+        return "Gb/s" if self.runs[0].result.plan.test == "bulk" else "transaction"
 
     @property
     def failed(self) -> int:
@@ -59,12 +84,16 @@ def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
     costs = []
     for role, host in hosts:
         loads = [load for result in completed for load in result.hosts if (load.role, load.host) == (role, host)]
-        costs.append((role, host, spread([load.per_gigabit for load in loads if load.per_gigabit is not None])))
+        each = [load.per_gigabit if load.per_gigabit is not None else load.per_transaction for load in loads]
+        costs.append((role, host, spread([cost for cost in each if cost is not None])))
     return SetUpPoint(
         group,
         value,
         tuple(runs),
-        spread([result.goodput for result in completed if result.goodput is not None]),
+        tuple(
+            spread([known for result in completed if (known := measure.value(result)) is not None])
+            for measure in measures_of(runs[0].result)
+        ),
         median(shares) if shares else None,
         tuple(costs),
         tuple(dict.fromkeys(clean(reason) for one in runs for reason in one.result.why_not_ranked)),
@@ -72,30 +101,41 @@ def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
 
 
 def median_run(point: SetUpPoint) -> StoredRun | None:
-    """The run with the median goodput (of an even number the lower one). None: all failed."""
-    completed = [one for one in point.runs if one.result.failure is None and one.result.goodput is not None]
-    return (
-        sorted(completed, key=lambda one: one.result.goodput or 0.0)[(len(completed) - 1) // 2] if completed else None
-    )
+    """The run with the median of the deciding figure (of an even number the lower one). None: all failed."""
+    value = point.measures[0].value
+    completed = [one for one in point.runs if one.result.failure is None and value(one.result) is not None]
+    return sorted(completed, key=lambda one: value(one.result) or 0.0)[(len(completed) - 1) // 2] if completed else None
 
 
 def column_titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
-    """Titles of the columns of `point_cells`; `CPU_COST_NOTE` explains those of the CPUs."""
+    """Titles of the columns of `point_cells`; `cost_note` explains those of the CPUs."""
     costs = (f"CPU {host_role_text(role, host)}" for role, host, _ in found[0].costs)
-    return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", "ceiling", *costs)
+    more = [measure.title for measure in found[0].measures[1:]]
+    return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", *(more or ["ceiling"]), *costs)
+
+
+def cost_note(found: Sequence[SetUpPoint]) -> str:
+    return COST_NOTES[found[0].cost_unit]
 
 
 def point_cells(point: SetUpPoint) -> tuple[str, ...]:
-    """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``."""
+    """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``. Of latencies the
+    medians of all runs."""
     name = point.value or point.group or "all"
     if point.value and point.group and point.group != point.value:
         name = f"{point.group}: {point.value}"
     runs = f"{len(point.runs) - point.failed} of {len(point.runs)}" if point.failed else str(len(point.runs))
-    known = point.goodput
+    known, measures = point.main, point.measures
     middle, *extremes = (known.median, known.lowest, known.highest) if known is not None else (None, None, None)
-    costs = (units.UNKNOWN if cost is None else per_gigabit_text(cost.median) for _, _, cost in point.costs)
-    rates = (units.bits_per_second(middle), *(units.scaled(rate).strip() for rate in extremes))
-    return (clean(name), runs, *rates, units.percentage(point.of_ceiling), *costs)
+    costs = (
+        units.UNKNOWN if cost is None else cost_value_text(cost.median, point.cost_unit) for _, _, cost in point.costs
+    )
+    rates = (measures[0].text(middle), *(units.scaled(rate).strip() for rate in extremes))
+    more = [
+        measure.text(found.median if found is not None else None)
+        for measure, found in zip(measures[1:], point.spreads[1:], strict=True)
+    ]
+    return (clean(name), runs, *rates, *(more or [units.percentage(point.of_ceiling)]), *costs)
 
 
 def experiment_summary(kept: Sequence[StoredRun]) -> str:
@@ -116,4 +156,6 @@ def experiment_summary(kept: Sequence[StoredRun]) -> str:
     plan = first.result.plan
     ends = hosts_text(plan)
     label = f"{clean(first.label)}: " if first.label else ""
-    return f"{label}{text}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_text(plan)}"
+    test = f"{TEST_TEXTS[plan.test]}, " if plan.test != "bulk" else ""
+    length = f"{plan.files} transactions" if plan.files is not None else f"{plan.time} s"
+    return f"{label}{text}, {ends}, {test}{plan.protocol.upper()}, {length} each, {generator_text(plan)}"

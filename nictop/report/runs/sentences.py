@@ -14,12 +14,13 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import ProofVerdict
-from nictop.traffic.plan.plan import Endpoint, RunPlan
+from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples_needed
+from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 
 Kind = Literal[
     "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
-    "note", "not ranked",
+    "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
 ]  # fmt: skip
 """type: a command to run on the host that the sentence `failed` names."""
 
@@ -28,6 +29,8 @@ KIND_LABELS: dict[str, str] = {
     "ceiling": "line rate",
     "held back": "bottleneck",
     "seen by": "observed",
+    "floor": "generator",
+    "transactions": "rate",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 
@@ -35,6 +38,12 @@ DIRECTION_TEXTS = {
     "forward": "client → server",
     "reverse": "server → client",
     "bidirectional": "both directions",
+}
+CostUnit = Literal["Gb/s", "transaction"]
+TEST_TEXTS: dict[TestKind, str] = {
+    "bulk": "bulk",
+    "rr": "request/response",
+    "crr": "connect/request/response/close",
 }
 PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "not verified", "unknown": "not verified"}
 MAX_SECONDS_APART = 0.02
@@ -53,9 +62,11 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     return (
         *_failure(result),
         *_goodput(result),
+        *_transactions(result),
         *(ResultSentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
         *_path(result),
         *_limits(result),
+        *_floors(result),
         *(ResultSentence(load.role, cost_text(load)) for load in result.hosts if load.busy is not None),
         *(ResultSentence("note", clean(note)) for note in result.notes),
         *_why_not_ranked(result),
@@ -65,11 +76,19 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
 def plan_text(plan: RunPlan) -> str:
     """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
     parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper(), count_noun(plan.streams, "stream")]
-    return ", ".join([*parts, f"{plan.time} s", *plan_options(plan), generator_text(plan)])
+    if plan.test != "bulk":
+        parts = [TEST_TEXTS[plan.test], plan.protocol.upper(), count_noun(plan.streams, "connection")]
+    seconds = f"{plan.time} s" if plan.files is None else f"at most {plan.time} s"
+    return ", ".join([*parts, seconds, *plan_options(plan), generator_text(plan)])
 
 
 def plan_options(plan: RunPlan) -> Iterator[str]:
     """The options that are not default, without direction, protocol, streams and time: ``MSS 1000``."""
+    if plan.test != "bulk":
+        request, response = plan.sizes
+        yield units.bytes_(request) if request == response else f"{units.bytes_(request)}:{units.bytes_(response)}"
+    if plan.files is not None:
+        yield f"{plan.files} transactions"
     if plan.omit:
         yield f"omit {plan.omit} s"
     if plan.bitrate is not None:
@@ -149,6 +168,59 @@ def _goodput(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("goodput", f"{units.bits_per_second(result.goodput)} total of both directions")
 
 
+def _transactions(result: Result) -> Iterator[ResultSentence]:
+    figures, plan = result.transactions, result.plan
+    if figures is None:
+        return
+    rate, count = units.quantity(figures.rate, ""), units.count(figures.latency.count)
+    name = "connections" if plan.test == "crr" else "transactions"
+    text = f"{rate} {name}/s ({count} in {units.duration(figures.seconds)})"
+    if plan.files is not None:
+        text = f"{count} transactions in {units.duration(figures.seconds)} ({rate}/s)"
+    if figures.lost or plan.protocol == "udp":
+        sent = figures.latency.count + figures.lost
+        text += f"; {units.count(figures.lost)} of {count_noun(sent, 'request')} lost"
+        text += f" ({units.percentage(figures.lost_share)})" if figures.lost else ""
+    if figures.ended_early:
+        text += f"; ended early: {clean(figures.ended_early)}"
+    yield ResultSentence("transactions", text)
+    if figures.latency.count:
+        yield ResultSentence("latency", latency_text(figures.latency.summary()))
+    if figures.connect is not None and figures.connect.count:
+        yield ResultSentence("connect", latency_text(figures.connect.summary()))
+
+
+def latency_text(summary: LatencySummary) -> str:
+    """``p50 78.1 µs, p90 90.3 µs, p99 120 µs, p99.9 too few samples (10000 needed), min …, mean …, max 3.20 ms``"""
+    parts = []
+    for name, value in zip(QUANTILES, (summary.p50, summary.p90, summary.p99, summary.p999), strict=True):
+        few = f"too few samples ({samples_needed(name)} needed)"
+        parts.append(f"{name} {units.duration(value) if value is not None else few}")
+    for name, value in (("min", summary.minimum), ("mean", summary.mean), ("max", summary.maximum)):
+        parts.append(f"{name} {units.duration(value)}")
+    return ", ".join(parts)
+
+
+def _floors(result: Result) -> Iterator[ResultSentence]:
+    """The generator alone, and the round trips that TCP measured."""
+    figures = result.transactions
+    if figures is None:
+        return
+    for one in figures.floors:
+        where = clean(one.host)
+        if one.latency is None:
+            yield ResultSentence("floor", f"{where}: not measured alone ({clean(one.problem)})")
+            continue
+        connect = f", connect {units.duration(one.connect.p50)}" if one.connect is not None else ""
+        text = f"{where}: alone over loopback p50 {units.duration(one.latency.p50)}{connect}"
+        yield ResultSentence("floor", f"{text}, {units.per_second(one.rate)}")
+    for sockets in result.sockets:
+        if sockets.rtt is not None:
+            yield ResultSentence(
+                "rtt", f"{units.duration(sockets.rtt / 1e6)}, smoothed by TCP of {clean(sockets.host)}"
+            )
+
+
 def _limits(result: Result) -> Iterator[ResultSentence]:
     """The line rate, and what the senders counted."""
     if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
@@ -220,6 +292,8 @@ def cost_text(load: HostLoad) -> str:
     text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy on average"
     if load.per_gigabit is not None:
         text += f", {per_gigabit_text(load.per_gigabit)} core per Gb/s"
+    if load.per_transaction is not None:
+        text += f", {units.duration(load.per_transaction)} CPU per transaction"
     parts = (
         ("user", busy.user), ("system", busy.system), ("irq", busy.irq), ("softirq", busy.softirq),
         ("steal", busy.steal), ("guest", busy.guest),
@@ -244,6 +318,11 @@ def cost_text(load: HostLoad) -> str:
 def per_gigabit_text(cores: float) -> str:
     """CPU cores per Gb/s; may be large for slow runs."""
     return units.significant(cores) if cores < 999.5 else units.quantity(cores, "")
+
+
+def cost_value_text(cost: float, unit: CostUnit) -> str:
+    """CPU cost: cores per Gb/s, or seconds of CPU time per transaction."""
+    return per_gigabit_text(cost) if unit == "Gb/s" else units.duration(cost)
 
 
 def _why_not_ranked(result: Result) -> Iterator[ResultSentence]:

@@ -13,9 +13,9 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import wrap
 from nictop.model.text.words import count_noun
 from nictop.report.runs.points import (
-    CPU_COST_NOTE,
     SetUpPoint,
     column_titles,
+    cost_note,
     experiment_summary,
     median_run,
     point_cells,
@@ -26,10 +26,10 @@ from nictop.report.runs.sentences import (
     Kind,
     ResultSentence,
     cost_text,
+    cost_value_text,
     endpoints_text,
     host_role_text,
     hosts_text,
-    per_gigabit_text,
     plan_text,
     result_sentences,
     wall_time_text,
@@ -38,6 +38,7 @@ from nictop.report.text_table import aligned_table, labelled_lines, layout_width
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.results.measures import deciding_text
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
 
@@ -103,11 +104,13 @@ def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[t
         for part, always in CPU_PARTS.items()
         if part not in without and (always or any(getattr(load.busy, part) for load in hosts))
     ]
-    rows = [("CPU", "busy", "per Gb/s", *parts, "hottest")]
+    per_transaction = any(load.per_transaction is not None for load in hosts)
+    rows = [("CPU", "busy", "per transaction" if per_transaction else "per Gb/s", *parts, "hottest")]
     for load in hosts:
         busy = load.busy
         assert busy is not None
-        each = units.UNKNOWN if load.per_gigabit is None else per_gigabit_text(load.per_gigabit)
+        cost = load.per_transaction if per_transaction else load.per_gigabit
+        each = units.UNKNOWN if cost is None else cost_value_text(cost, "transaction" if per_transaction else "Gb/s")
         rows.append(
             (
                 host_role_text(load.role, load.host),
@@ -134,7 +137,7 @@ def experiment_text(runs: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
     room = layout_width(columns)
     lines = [*wrap(experiment_summary(runs), room), ""]
     lines += _point_lines(found, runs[0].variable, room)
-    lines += [*(wrap(CPU_COST_NOTE, room) if any(point.goodput for point in found) else ()), ""]
+    lines += [*(wrap(cost_note(found), room) if any(point.main for point in found) else ()), ""]
     for result in (one.result for one in runs):
         if result.ceiling is not None:
             lines += labelled(KIND_LABELS["ceiling"], result.ceiling.sentence, room)
@@ -187,13 +190,14 @@ def stored_runs_text(runs: StoredRuns, columns: int) -> str:
     room = layout_width(columns)
     if not runs.runs and not runs.unreadable:
         return "no stored results\n"
-    rows = [("written", "run", "experiment", "what", "goodput")]
+    rows = [("written", "run", "experiment", "what", "result")]
     for _, run in runs.runs:
         plan = run.result.plan
         varied = f"{run.variable} {run.value}".strip() if run.value else ""
         parts = (run.label, run.group if run.group != run.value else "", varied)
-        what = " ".join((hosts_text(plan), plan.protocol.upper(), *filter(None, parts)))
-        arrived = "failed" if run.result.failure is not None else units.bits_per_second(run.result.goodput)
+        test = plan.test if plan.test != "bulk" else ""
+        what = " ".join(filter(None, (hosts_text(plan), test, plan.protocol.upper(), *parts)))
+        arrived = "failed" if run.result.failure is not None else deciding_text(run.result)
         rows.append((wall_time_text(run.written), run.identity, run.experiment, what, arrived))
     lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
     if max_line_width(lines) > room:

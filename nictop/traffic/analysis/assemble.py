@@ -21,18 +21,28 @@ from nictop.model.devices.ceiling import (
 from nictop.model.devices.guests import guests
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import count_noun
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import DEFAULT_DATAGRAM_BYTES, is_above_ceiling
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
-from nictop.traffic.generators import Side
-from nictop.traffic.generators.intervals import Total
+from nictop.traffic.analysis.transactions import (
+    MIN_PROVEN_BYTES,
+    floor_of,
+    packet_bytes,
+    transaction_bottleneck,
+    transaction_figures,
+    with_transaction_costs,
+)
+from nictop.traffic.generators import Side, floor_arguments
+from nictop.traffic.generators.intervals import Total, TransactionInterval, TransactionTotal
 from nictop.traffic.live.flow_view import fill_from_sockets
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.tools import iperf3_differences
-from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
+from nictop.traffic.results.result import RESULT_SCHEMA, Flow, IntervalPoint, Result, SocketFigures
+from nictop.traffic.results.transactions import TransactionFigures
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
@@ -63,7 +73,11 @@ class RunLog:
     @property
     def seconds(self) -> float:
         """Measured seconds."""
-        return float(self.plan.time) if self.stopped is None else self.stopped
+        if self.stopped is not None:
+            return self.stopped
+        totals = (one for one in self.ends["client"].totals if isinstance(one, TransactionTotal))
+        total = next(totals, None) if self.plan.files is not None else None
+        return float(self.plan.time) if total is None else total.seconds
 
 
 def result_of(log: RunLog) -> Result:
@@ -73,26 +87,28 @@ def result_of(log: RunLog) -> Result:
     flows = tuple(_flow(log, side, axis) for side in plan.sending)
     if log.stopped is not None:
         flows = tuple(map(totals_of_intervals, flows))
+    transactions = _transactions(log, axis)
     tools = {side: end.tools for side, end in log.ends.items() if end.tools is not None}
     both = "client" in tools and "server" in tools
-    figures = _socket_figures(log, axis)
+    figures, loads = _socket_figures(log, axis), _loads(log, flows, axis)
     result = Result(
         plan=plan,
         wall=log.wall,
         flows=flows,
-        hosts=_loads(log, flows, axis),
+        hosts=with_transaction_costs(loads, transactions) if transactions is not None else loads,
         sockets=figures,
-        ceiling=run_ceiling(plan, snapshots),
-        proof=_proof(log, flows) if axis is not None else None,
-        failure=log.failure or no_measured_interval(log.stopped, flows),
+        ceiling=run_ceiling(plan, snapshots) if plan.test == "bulk" else None,
+        proof=_proof(log, flows, transactions) if axis is not None else None,
+        failure=log.failure or no_measured_interval(log.stopped, flows, measured=transactions is not None),
         stopped=log.stopped,
+        schema=1 if plan.test == "bulk" else RESULT_SCHEMA,
+        transactions=transactions,
         facts=setup_facts(plan, snapshots, tools),
         notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_clock_uncertainty(log),
     )
-    return replace(
-        result, bottleneck=bottleneck(result, _setups(log, snapshots)), notes=(*result.notes, *_notes(result))
-    )
+    limits = bottleneck if plan.test == "bulk" else transaction_bottleneck
+    return replace(result, bottleneck=limits(result, _setups(log, snapshots)), notes=(*result.notes, *_notes(result)))
 
 
 def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
@@ -170,6 +186,30 @@ def _flow(log: RunLog, sender: Side, axis: float | None) -> Flow:
     )
 
 
+def _transactions(log: RunLog, axis: float | None) -> TransactionFigures | None:
+    """As the client reported them; None: it did not, or it is another test."""
+    plan, client = log.plan, log.ends["client"]
+    run_start = client.run_start
+    if plan.test == "bulk" or run_start is None or axis is None:
+        return None
+    shift = run_start - log.hosts[client.host].offset.seconds - axis
+    floors = []
+    for name, side in {end.host: side for side, end in log.ends.items()}.items():
+        reply = log.hosts[name].floors.get(floor_arguments(plan, side))
+        floors += [floor_of(name, reply)] if reply is not None else []
+    return transaction_figures(
+        plan,
+        next((one for one in client.totals if isinstance(one, TransactionTotal)), None),
+        [
+            (shift + one.end + (0.0 if one.omitted else client.omitted), one)
+            for _, one in client.intervals
+            if isinstance(one, TransactionInterval)
+        ],
+        sorted(floors, key=lambda one: one.host != client.host),
+        stopped=log.stopped is not None,
+    )
+
+
 def _points(log: RunLog, end: RunEnd, sends: bool, axis: float | None) -> tuple[IntervalPoint, ...]:
     run_start = end.run_start
     if run_start is None or axis is None:
@@ -200,7 +240,7 @@ def _socket_figures(log: RunLog, axis: float | None) -> tuple[SocketFigures, ...
     if axis is None or log.plan.protocol == "udp":
         return ()
     found = []
-    for side in log.plan.sending:
+    for side in log.plan.sending if log.plan.test == "bulk" else ("client",):
         end = log.ends[side]
         figures = socket_figures(end, *_window(log, end, axis))
         found += [figures] if figures is not None else []
@@ -261,25 +301,42 @@ def host_roles(plan: RunPlan, hosts: Iterable[str]) -> list[tuple[str, HostRole,
     return ends + [(name, "observer", None) for name in hosts if name not in known]
 
 
-def _proof(log: RunLog, flows: Sequence[Flow]) -> PathProof:
+def _proof(log: RunLog, flows: Sequence[Flow], transactions: TransactionFigures | None) -> PathProof:
+    if transactions is not None:
+        return _transaction_proof(log, transactions)
     moved = {flow.sender: [0.0, 0.0] for flow in flows} | {flow.receiver: [0.0, 0.0] for flow in flows}
     for flow in flows:
         size = max(sum(point.interval.bytes for point in flow.points), _size(flow.received))
         moved[flow.receiver][0] += size
         moved[flow.sender][1] += size
     framing = run_framing(log.plan, {name: host.snapshot for name, host in log.hosts.items()})
-    observed_hosts = {
-        name: ObservedHost(log.before.get(name), log.after.get(name), host.snapshot) for name, host in log.hosts.items()
-    }
     expected = {host: (pair[0], pair[1]) for host, pair in moved.items()}
     return prove_path(
         log.plan,
-        observed_hosts,
+        _observed_hosts(log),
         expected,
         carried_per_byte(framing, flows),
         headers=carried_per_byte(framing, ()),
         failed=log.failure is not None,
     )
+
+
+def _transaction_proof(log: RunLog, transactions: TransactionFigures) -> PathProof:
+    """Also of the omitted transactions, which the counters contain."""
+    count = max(transactions.latency.count, sum(point.latency.count for point in transactions.points))
+    (sent, received), factor = packet_bytes(log.plan, count)
+    expected = {log.plan.server.host: (sent, received), log.plan.client.host: (received, sent)}
+    proof = prove_path(log.plan, _observed_hosts(log), expected, factor, headers=factor, failed=log.failure is not None)
+    if proof.one_machine or max(sent, received) >= MIN_PROVEN_BYTES:
+        return proof
+    few = f"{count_noun(count, 'transaction')}: too few to verify the path by the counters of the NICs"
+    return replace(proof, verdict="unknown", sentence=few, hosts=())
+
+
+def _observed_hosts(log: RunLog) -> dict[str, ObservedHost]:
+    return {
+        name: ObservedHost(log.before.get(name), log.after.get(name), host.snapshot) for name, host in log.hosts.items()
+    }
 
 
 def carried_per_byte(framing: Framing, flows: Sequence[Flow]) -> float:

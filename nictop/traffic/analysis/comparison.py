@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median, stdev
 from typing import Literal
 
@@ -17,6 +17,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.variables import VARIABLES
+from nictop.traffic.results.measures import MEASURES, Measure, MeasureName, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, set_ups
 
@@ -29,7 +30,8 @@ WIDE_INTERVAL = 0.5
 
 MUST_AGREE = (
     "generator", "client iperf3", "server iperf3", "protocol", "direction", "streams", "length", "mss", "window",
-    "congestion control", "zerocopy", "bitrate", "time", "mtu", "ip version", "dscp",
+    "congestion control", "zerocopy", "bitrate", "time", "mtu", "ip version", "dscp", "request size", "response size",
+    "files",
 )  # fmt: skip
 """Facts of a run that must not differ, as they would be compared instead of the set-up."""
 
@@ -81,12 +83,30 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU cost of one role, in cores per Gb/s."""
+    """CPU cost of one role: cores per Gb/s, or seconds of CPU time per transaction."""
 
     role: str
     a: Spread | None
     b: Spread | None
     ratio: Ratio | None
+    per: Literal["Gb/s", "transaction"] = "Gb/s"
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """One figure of both set-ups."""
+
+    name: MeasureName
+    a: Spread | None
+    b: Spread | None
+    """Bits per second, transactions per second, or seconds."""
+    ratio: Ratio | None
+    verdict: ComparisonVerdict
+    """refused: without a ratio."""
+
+    @property
+    def measure(self) -> Measure:
+        return MEASURES[self.name]
 
 
 @dataclass(frozen=True)
@@ -104,6 +124,8 @@ class Comparison:
     """Why there is no verdict."""
     differences: tuple[tuple[str, str, str], ...] = ()
     """(fact, value in A, value in B) of all differing facts, allowed or not."""
+    figures: tuple[ComparedFigure, ...] = ()
+    """The deciding one first, whose ratio is `ratio`."""
 
 
 def alternating_order(repeats: int) -> tuple[Literal["A", "B"], ...]:
@@ -129,17 +151,30 @@ def compare(
     )
     if len(a) != len(b):
         refusals += (f"unequal number of runs: {len(a)} of {names[0]}, {len(b)} of {names[1]}",)
-    rates_a, rates_b = _goodputs(a), _goodputs(b)
-    spreads = (spread(rates_a), spread(rates_b))
-    ratio = pair_ratio(rates_a, rates_b)
-    if ratio is None and not refusals:
-        refusals = ("a run has goodput 0",)
-    if ratio is None or refusals:
-        known = medians_text(*spreads)
+    figures = _figures(a, b)
+    if len({run.plan.test for run in (*a, *b)}) > 1:
+        refusals += (f"different tests: {', '.join(dict.fromkeys(run.plan.test for run in (*a, *b)))}",)
+    first = figures[0]
+    goodputs = (first.a, first.b) if first.name == "goodput" else (None, None)
+    if first.ratio is None and not refusals:
+        refusals = (f"a run has {first.measure.title} 0",)
+    if first.ratio is None or refusals:
+        figures = tuple(replace(one, ratio=None, verdict="refused") for one in figures)
+        known = medians_text(figures[0])
         sentence = f"{f'{known}. ' if known else ''}{VERDICT_LABELS['refused']}: {'; '.join(refusals)}"
-        return Comparison("refused", sentence, *spreads, None, (), refusals, differences)
-    verdict = _verdict(ratio)
-    return Comparison(verdict, _sentence(verdict, ratio, names), *spreads, ratio, _costs(a, b), (), differences)
+        return Comparison("refused", sentence, *goodputs, None, (), refusals, differences, figures)
+    sentence = _sentence(figures, names)
+    return Comparison(first.verdict, sentence, *goodputs, first.ratio, _costs(a, b), (), differences, figures)
+
+
+def _figures(a: Sequence[Result], b: Sequence[Result]) -> tuple[ComparedFigure, ...]:
+    found = []
+    for measure in measures_of(next(iter((*a, *b)))) if a or b else (MEASURES["goodput"],):
+        values = tuple([value for run in runs if (value := measure.value(run)) is not None] for runs in (a, b))
+        ratio = pair_ratio(*values)
+        verdict: ComparisonVerdict = "refused" if ratio is None else _verdict(ratio, less=measure.less_is_better)
+        found.append(ComparedFigure(measure.name, spread(values[0]), spread(values[1]), ratio, verdict))
+    return tuple(found)
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -147,12 +182,13 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(tuple(values), median(values), min(values), max(values)) if values else None
 
 
-def medians_text(a: Spread | None, b: Spread | None) -> str:
+def medians_text(figure: ComparedFigure) -> str:
     """``A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %)``: what is known without a verdict; "": nothing is."""
+    a, b = figure.a, figure.b
     if a is None and b is None:
         return ""
     each = ", ".join(
-        f"{name} {units.bits_per_second(one.median) if one is not None else 'no completed run'}"
+        f"{name} {figure.measure.text(one.median) if one is not None else 'no completed run'}"
         for name, one in (("A", a), ("B", b))
     )
     if a is None or b is None or not 0 < a.median < math.inf:
@@ -178,31 +214,41 @@ def _exp(exponent: float) -> float:
     return math.exp(exponent) if exponent < 700 else math.inf
 
 
-def _verdict(ratio: Ratio) -> ComparisonVerdict:
-    if ratio.low > 1:
-        return "same" if ratio.high <= 1 + SAME_TOLERANCE else "better"
-    if ratio.high < 1:
-        return "same" if ratio.low >= 1 - SAME_TOLERANCE else "worse"
+def _verdict(ratio: Ratio, *, less: bool = False) -> ComparisonVerdict:
+    """`less`: less is better."""
+    if ratio.low > 1 and ratio.high > 1 + SAME_TOLERANCE:
+        return "worse" if less else "better"
+    if ratio.high < 1 and ratio.low < 1 - SAME_TOLERANCE:
+        return "better" if less else "worse"
     return "same" if ratio.low >= 1 - SAME_TOLERANCE and ratio.high <= 1 + SAME_TOLERANCE else "not settled"
 
 
-def _sentence(verdict: ComparisonVerdict, ratio: Ratio, names: tuple[str, str]) -> str:
+def _sentence(figures: Sequence[ComparedFigure], names: tuple[str, str]) -> str:
+    first, *others = figures
+    ratio = first.ratio
+    assert ratio is not None
     a, b = map(clean, names)
     interval = f"{percent_text(ratio.estimate)}, 95 % CI {ratio.low:.2f}–{ratio.high:.2f}"
-    text = f"{VERDICT_LABELS[verdict]}: {b} = {ratio.estimate:.2f}× of {a} ({interval})"
-    if verdict != "not settled":
+    of = "of " if first.name == "goodput" else f"the {first.measure.title} of "
+    text = f"{VERDICT_LABELS[first.verdict]}: {b} = {ratio.estimate:.2f}× {of}{a} ({interval})"
+    text += "".join(f"; {one.measure.title} {_ratio_words(one)}" for one in others)
+    if first.verdict != "not settled":
         return text
     is_wide = ratio.high - ratio.low > WIDE_INTERVAL
     return f"{text}. {'High variance: add runs, check for other load.' if is_wide else 'Add runs.'}"
 
 
+def _ratio_words(figure: ComparedFigure) -> str:
+    """``0.77× (0.75–0.79, better)``"""
+    if figure.ratio is None:
+        return "unknown (too few samples)"
+    found = VERDICT_LABELS[figure.verdict].lower()
+    return f"{figure.ratio.estimate:.2f}× ({figure.ratio.low:.2f}–{figure.ratio.high:.2f}, {found})"
+
+
 def percent_text(ratio: float) -> str:
     """``+22 %`` of 1.22"""
     return f"{100 * (ratio - 1):+.0f} %"
-
-
-def _goodputs(runs: Sequence[Result]) -> list[float]:
-    return [run.goodput for run in runs if run.goodput is not None]
 
 
 def _count_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) -> tuple[str, ...]:
@@ -243,29 +289,32 @@ def _differences(a: Sequence[Result], b: Sequence[Result]) -> tuple[tuple[str, s
 
 
 def _costs(a: Sequence[Result], b: Sequence[Result]) -> tuple[Cost, ...]:
+    per: Literal["Gb/s", "transaction"] = "Gb/s" if a[0].plan.test == "bulk" else "transaction"
     found = []
     for role in ("client", "server", "observer"):
-        one, other = _per_gigabit(a, role), _per_gigabit(b, role)
+        one, other = _costs_of(a, role, per), _costs_of(b, role, per)
         if one or other:
-            found.append(Cost(role, spread(one), spread(other), pair_ratio(one, other)))
+            found.append(Cost(role, spread(one), spread(other), pair_ratio(one, other), per))
     return tuple(found)
 
 
-def _per_gigabit(runs: Sequence[Result], role: str) -> list[float]:
+def _costs_of(runs: Sequence[Result], role: str, per: Literal["Gb/s", "transaction"]) -> list[float]:
     """Sum of all hosts in that role, for each run in which it is known."""
     found = []
     for run in runs:
-        known = [load.per_gigabit for load in run.hosts if load.role == role and load.per_gigabit is not None]
+        each = [load.per_gigabit if per == "Gb/s" else load.per_transaction for load in run.hosts if load.role == role]
+        known = [cost for cost in each if cost is not None]
         if known:
             found.append(sum(known))
     return found
 
 
 def cost_text(cost: Cost) -> str:
-    """``server 0.31 → 0.12 core per Gb/s``"""
-    before = units.significant(cost.a.median) if cost.a is not None else units.UNKNOWN
-    after = units.significant(cost.b.median) if cost.b is not None else units.UNKNOWN
-    return f"{cost.role} {before} → {after} core per Gb/s"
+    """``server 0.31 → 0.12 core per Gb/s``, ``server 31.0 µs → 12.0 µs CPU per transaction``"""
+    unit, text = ("core per Gb/s", units.significant) if cost.per == "Gb/s" else ("CPU per transaction", units.duration)
+    before = text(cost.a.median) if cost.a is not None else units.UNKNOWN
+    after = text(cost.b.median) if cost.b is not None else units.UNKNOWN
+    return f"{cost.role} {before} → {after} {unit}"
 
 
 def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[str, str]]:

@@ -151,6 +151,8 @@ class HostLoad:
     """Packets that the chosen NIC dropped instead of sending them (tx_dropped)."""
     backlog_drops: int | None = None
     """Packets dropped because the backlog of a CPU was full (softnet_stat, dropped)."""
+    per_transaction: float | None = None
+    """Seconds of CPU time of all cores per transaction."""
 
     @property
     def busy_cpus(self) -> tuple[BusyCpu, ...]:

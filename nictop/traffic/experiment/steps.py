@@ -139,7 +139,8 @@ def _plans(
     for value in checked.values:
         selection = _with_nics(request, value, snapshots) if variable == "nic" else request
         pair = select_pair(selection, candidates, snapshots)
-        plan = plan_of(request, pair, "builtin" if request.generator == "builtin" else "iperf3")
+        is_builtin = request.generator == "builtin" or (request.generator == "auto" and request.test != "bulk")
+        plan = plan_of(request, pair, "builtin" if is_builtin else "iperf3")
         plans_by_value[value] = into_plan(plan, value) if into_plan is not None else plan
         first = first or pair
     assert first is not None

@@ -6,7 +6,12 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.generators.builtin import BuiltInOutput, builtin_client_arguments, builtin_server_arguments
+from nictop.traffic.generators.builtin import (
+    BuiltInOutput,
+    builtin_client_arguments,
+    builtin_floor_arguments,
+    builtin_server_arguments,
+)
 from nictop.traffic.generators.intervals import GeneratorOutput
 from nictop.traffic.generators.iperf3 import iperf3_client_arguments, iperf3_output, iperf3_server_arguments
 from nictop.traffic.plan.plan import RunPlan
@@ -29,6 +34,11 @@ def generator_arguments(plan: RunPlan, side: Side, tools: TrafficTools) -> tuple
     if plan.generator == "builtin":
         return builtin_client_arguments(plan) if side == "client" else builtin_server_arguments(plan)
     return iperf3_client_arguments(plan, tools) if side == "client" else iperf3_server_arguments(plan, tools)
+
+
+def floor_arguments(plan: RunPlan, side: Side) -> tuple[str, ...]:
+    """Arguments of a measurement of the built-in generator alone, on the host of one end."""
+    return builtin_floor_arguments(plan, plan.client_cpu if side == "client" else plan.server_cpu)
 
 
 def output_parser(plan: RunPlan, tools: TrafficTools) -> OutputParser:

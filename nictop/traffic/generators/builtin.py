@@ -17,10 +17,14 @@ from nictop.traffic.generators.intervals import (
     GeneratorOutput,
     Interval,
     Total,
+    TransactionInterval,
+    TransactionTotal,
 )
 from nictop.traffic.generators.iperf3_json import MAX_JSON_LINE_CHARACTERS, integer, number
+from nictop.traffic.generators.latency import parse_histogram
 from nictop.traffic.plan.plan import RunPlan
 
+MAX_STOPPED_CHARACTERS = 200
 BUILTIN_ACCEPT_SECONDS = 15
 """The server waits that long for its client."""
 
@@ -34,15 +38,30 @@ def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
     arguments = [*_common(plan), "--time", str(plan.time), "--streams", str(plan.streams)]
     arguments += ["--bind", plan.client.address]
     arguments += ["--reverse"] if plan.direction == "reverse" else []
+    arguments += _transaction_arguments(plan)
     for option, value in (
         ("--omit", plan.omit or None),
         ("--bitrate", plan.bitrate),
         ("--length", plan.length),
+        ("--files", plan.files),
         ("--congestion", plan.congestion),
         ("--tos", None if plan.dscp is None else plan.dscp << 2),
     ):
         arguments += [] if value is None else [option, str(value)]
     return (*arguments, *_affinity(plan.client_cpu))
+
+
+def builtin_floor_arguments(plan: RunPlan, cpu: int | None) -> tuple[str, ...]:
+    """Arguments of a measurement of the generator alone (action floor), on the CPU of that end."""
+    udp = ("--udp",) if plan.protocol == "udp" else ()
+    return (*_transaction_arguments(plan), "--streams", str(plan.streams), *udp, *_affinity(cpu))
+
+
+def _transaction_arguments(plan: RunPlan) -> tuple[str, ...]:
+    if plan.test == "bulk":
+        return ()
+    request, response = plan.sizes
+    return ("--test", plan.test, "--length", str(request), "--response", str(response))
 
 
 def _common(plan: RunPlan) -> list[str]:
@@ -62,6 +81,8 @@ class BuiltInOutput:
     def __init__(self, nominal: float) -> None:
         self._nominal = nominal
         self._sends = False
+        self._response = 0
+        """Bytes of a response."""
 
     def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
         """What a line reports; () if it is invalid."""
@@ -76,6 +97,7 @@ class BuiltInOutput:
         name = event.get("event")
         if name == "start":
             self._sends = event.get("sender") is True
+            self._response = integer(event.get("response")) or 0
             congestion = event.get("congestion_control")
             return (
                 GeneratorInfo(
@@ -86,9 +108,9 @@ class BuiltInOutput:
                 ),
             )
         if name == "interval":
-            return self._interval(event)
+            return self._transactions(event) if "latency" in event else self._interval(event)
         if name == "end":
-            return self._total(event)
+            return self._transaction_total(event) if "latency" in event else self._total(event)
         text = event.get("text")
         return (ErrorMessage(text[:MAX_ERROR_CHARACTERS]),) if name == "error" and isinstance(text, str) else ()
 
@@ -113,6 +135,41 @@ class BuiltInOutput:
                 packets=self._datagrams(event),
                 lost=integer(event.get("lost")),
                 jitter=None if jitter is None else jitter * 1e3,
+            ),
+        )
+
+    def _transactions(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
+        start, end, latency = number(event.get("start")), number(event.get("end")), parse_histogram(event["latency"])
+        if start is None or end is None or latency is None or not end > start:
+            return ()
+        return (
+            TransactionInterval(
+                start=start,
+                end=end,
+                bits_per_second=latency.count * self._response * 8 / (end - start),
+                sends=False,
+                omitted=event.get("omitted") is True,
+                lost=integer(event.get("lost")),
+                latency=latency,
+                connect=parse_histogram(event.get("connect")),
+            ),
+        )
+
+    def _transaction_total(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
+        seconds, latency = number(event.get("seconds")), parse_histogram(event["latency"])
+        if not seconds or latency is None:
+            return ()
+        stopped = event.get("stopped")
+        return (
+            TransactionTotal(
+                sends=False,
+                by_sender=False,
+                seconds=seconds,
+                bits_per_second=latency.count * self._response * 8 / seconds,
+                lost=integer(event.get("lost")),
+                latency=latency,
+                connect=parse_histogram(event.get("connect")),
+                stopped=stopped[:MAX_STOPPED_CHARACTERS] if isinstance(stopped, str) else "",
             ),
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nictop.model.rates.links import sum_known
+from nictop.traffic.generators.latency import LatencyHistogram
 
 MIN_INTERVAL_SHARE = 0.5
 """Share of the nominal interval. Shorter intervals, at the end of a run, have absurd rates and are ignored."""
@@ -68,6 +69,25 @@ class Total:
     """As in `Interval`."""
     lost: int | None = None
     jitter: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionInterval(Interval):
+    """Transactions that ended in one interval; `bits_per_second` are the responses, `lost` those without one."""
+
+    latency: LatencyHistogram
+    connect: LatencyHistogram | None = None
+    """crr: of connecting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionTotal(Total):
+    """All transactions of the measured seconds."""
+
+    latency: LatencyHistogram
+    connect: LatencyHistogram | None = None
+    stopped: str = ""
+    """Why the generator ended before its time; "": it did not."""
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,21 @@ from __future__ import annotations
 import time as clock
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.assemble import host_roles, run_ceiling
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.analysis.transactions import transaction_point
+from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.live.flow_view import (
     BY_TIME,
     FlowView,
     FlowWatch,
     ReceivedInterval,
+    SampleBuffer,
     SenderState,
     TimedT,
     result_flow_view,
@@ -28,6 +31,7 @@ from nictop.traffic.live.flow_view import (
 from nictop.traffic.live.host_view import HostLoadView, HostWatch, result_host_view
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
+from nictop.traffic.results.transactions import TransactionPoint
 from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, SocketSample, Stage
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ class RunView:
     ceiling: Ceiling | None = None
     result: Result | None = None
     """Once the run has ended."""
+    transactions: tuple[TransactionPoint, ...] = ()
+    """Of a test of requests and responses, in order of time; it has no `flows`."""
 
     @property
     def start(self) -> float:
@@ -63,8 +69,16 @@ class RunView:
     @property
     def end(self) -> float:
         """The planned end, or the end of the last interval if that is later."""
-        last = max((flow.arrivals[-1].time for flow in self.flows if flow.arrivals), default=0.0)
+        ends = [series[-1].time for series in self.series]
+        last = max(ends, default=0.0)
+        if self.plan.files is not None and last > 0:  # it ends before
+            return last
         return max(float(self.plan.time), last)
+
+    @property
+    def series(self) -> tuple[Sequence[ReceivedInterval | TransactionPoint], ...]:
+        """What was measured over time, without what is empty: arrivals of each direction, or transactions."""
+        return tuple(filter(None, (*(flow.arrivals for flow in self.flows), self.transactions)))
 
 
 @dataclass(frozen=True)
@@ -118,6 +132,7 @@ class LiveRun:
             for name, role, endpoint in host_roles(plan, hosts)
             if name in hosts
         ]
+        self._transactions = SampleBuffer[TransactionPoint]()
         self._ceiling: Ceiling | None = None
         self._result: Result | None = None
         self._ended: float | None = None
@@ -143,7 +158,7 @@ class LiveRun:
                 load.advance(self._axis)
         if self._result is not None:
             return self._final_view(self._result)
-        if self._ceiling is None:
+        if self._ceiling is None and self.plan.test == "bulk":
             self._ceiling = run_ceiling(self.plan, {name: host.snapshot for name, host in self._hosts.items()})
         return RunView(
             self.plan,
@@ -152,6 +167,7 @@ class LiveRun:
             tuple(flow.view() for flow in self._flow_watches),
             tuple(load.view() for load in self._host_watches),
             self._ceiling,
+            transactions=self._transactions.all,
         )
 
     def _final_view(self, result: Result) -> RunView:
@@ -167,6 +183,7 @@ class LiveRun:
             tuple(load.view(hosts.get(load.host.name)) for load in self._host_watches),
             final.ceiling,
             result,
+            final.transactions or self._transactions.all,
         )
 
     def _add_interval(self, event: IntervalMeasured, now: float) -> None:
@@ -176,6 +193,8 @@ class LiveRun:
             return
         one = event.interval
         time = one.end - (self.plan.omit if one.omitted else 0.0)
+        if isinstance(one, TransactionInterval):
+            self._transactions.add(transaction_point(time, one))
         for flow in self._flow_watches:
             if (flow.side == event.side) == one.sends:
                 flow.add_interval(time, one)
@@ -209,8 +228,9 @@ def result_view(result: Result) -> RunView:
     )
     facts = result.facts
     hosts = tuple(result_host_view(load, facts.get(f"{load.role} nic", "")) for load in result.hosts)
-    end = max((flow.arrivals[-1].time for flow in flows if flow.arrivals), default=0.0)
-    return RunView(plan, "", end, flows, hosts, result.ceiling, result)
+    transactions = result.transactions.points if result.transactions is not None else ()
+    view = RunView(plan, "", 0.0, flows, hosts, result.ceiling, result, transactions)
+    return replace(view, seconds=max((series[-1].time for series in view.series), default=0.0))
 
 
 def sample_at(view: RunView, time: float | None = None) -> RunSample:

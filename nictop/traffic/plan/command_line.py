@@ -30,11 +30,16 @@ def _options(request: RunRequest, arguments: Mapping[str, str]) -> Iterator[str]
         yield f"-{request.ip_version}"
     if request.direction != "forward":
         yield f"--{request.direction}"
+    if request.test != "bulk":
+        yield from _with_value("test", request.test)
+    if request.request_size is not None:
+        response = f":{_scaled(request.response_size, 1024)}" if request.response_size is not None else ""
+        yield from _with_value("size", f"{_scaled(request.request_size, 1024)}{response}")
     if request.protocol == "udp":
         yield "--udp"
-    for name in ("time", "omit", "streams", "mss", "dscp", "client_cpu", "server_cpu", "port", "repeat"):
+    for name in ("time", "omit", "streams", "mss", "dscp", "client_cpu", "server_cpu", "port", "repeat", "files"):
         value = getattr(request, name)
-        if value != getattr(DEFAULT, name):
+        if value != getattr(DEFAULT, name) or (name == "time" and request.files is not None):  # another default
             yield from _with_value(name, str(value))
     if request.bitrate is not None:
         yield from _with_value("bitrate", _scaled(request.bitrate, 1000))

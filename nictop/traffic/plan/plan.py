@@ -18,6 +18,8 @@ from nictop.model.snapshot import Snapshot
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Generator = Literal["iperf3", "builtin"]
+TestKind = Literal["bulk", "rr", "crr"]
+"""bulk: one direction at full speed. rr: request and response. crr: connect, request, response, close."""
 
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 MAX_BUILTIN_MESSAGE_BYTES = 8 << 20
@@ -25,6 +27,9 @@ MAX_UDP_PAYLOAD_BYTES = 65507
 """UDP over IPv4: 65535 less 20 bytes of IP header and 8 of UDP header."""
 MIN_IPERF3_DATAGRAM_BYTES = 16
 MAX_STREAMS = 128
+DEFAULT_REQUEST_BYTES = 64
+MIN_REQUEST_DATAGRAM_BYTES = 8
+MAX_FILES = 1_000_000
 MIN_MSS, MAX_MSS = 88, 32767
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
 MAX_BITRATE = 10**13
@@ -86,6 +91,20 @@ class RunOptions:
     port: int = 5201
     interval: float = 0.5
     """Seconds between two reports of the generator."""
+    test: TestKind = "bulk"
+    request_size: int | None = None
+    """rr, crr: bytes; None: `DEFAULT_REQUEST_BYTES`."""
+    response_size: int | None = None
+    """rr, crr: bytes; None: as the request."""
+    files: int | None = None
+    """crr: transactions after which the run ends; `time` is the longest that it may take then. None: ends after
+    `time`."""
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of a request and of a response."""
+        request = self.request_size or DEFAULT_REQUEST_BYTES
+        return request, self.response_size or request
 
 
 @dataclass(frozen=True)
@@ -102,7 +121,9 @@ class RunPlan(RunOptions):
 
     @property
     def sending(self) -> tuple[Literal["client", "server"], ...]:
-        """Sides that send payload."""
+        """Sides that send payload at full speed; () in tests of requests and responses."""
+        if self.test != "bulk":
+            return ()
         if self.direction == "bidirectional":
             return ("client", "server")
         return ("client",) if self.direction == "forward" else ("server",)
@@ -112,7 +133,7 @@ class RunPlan(RunOptions):
         """The end that sends, an arrow, and the end that receives; for both directions client first."""
         if self.direction == "reverse":
             return self.server, "→", self.client
-        return self.client, "→" if self.direction == "forward" else "↔", self.server
+        return self.client, "→" if self.direction == "forward" and self.test == "bulk" else "↔", self.server
 
     @property
     def senders(self) -> tuple[str, ...]:
@@ -185,7 +206,8 @@ def dscp_number(text: str) -> int | None:
 
 def plan_problems(plan: RunPlan) -> tuple[str, ...]:
     """What is invalid in a plan, whatever the hosts support; () if nothing is."""
-    return (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
+    found = (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
+    return (*found, *(_transaction_problems(plan) if plan.test != "bulk" else _bulk_problems(plan)))
 
 
 def _end_problems(plan: RunPlan) -> Sequence[str]:
@@ -243,6 +265,40 @@ def _length_problems(plan: RunPlan) -> Iterable[str]:
     elif length > most:
         generator = "the built-in generator" if builtin else "iperf3"
         yield f"block size of {generator} must be at most {most}, not {length}"
+
+
+def _bulk_problems(plan: RunPlan) -> Iterable[str]:
+    for name, value in (("size", plan.request_size or plan.response_size), ("files", plan.files)):
+        if value is not None:
+            yield f"{name} is an option of the tests rr and crr"
+
+
+def _transaction_problems(plan: RunPlan) -> Iterable[str]:
+    if plan.generator != "builtin":
+        yield "iperf3 has no request/response test"
+    for name, is_set in (
+        ("reverse and bidirectional", plan.direction != "forward"),
+        ("rate", plan.bitrate is not None),
+        ("zerocopy", plan.zerocopy),
+    ):
+        if is_set:
+            yield f"{name}: option of the bulk test, not of {plan.test}"
+    if plan.length is not None:
+        yield f"block size is an option of the bulk test: use size for {plan.test}"
+    if plan.test == "crr" and plan.protocol == "udp":
+        yield "crr needs TCP: UDP has no connections"
+    if plan.files is not None and plan.test != "crr":
+        yield "files is an option of the test crr"
+    if plan.files is not None and not 1 <= plan.files <= MAX_FILES:
+        yield f"files must be 1 to {MAX_FILES}, not {plan.files}"
+    if plan.files is not None and plan.omit:
+        yield "files excludes omit"
+    least, most = 1, MAX_BUILTIN_MESSAGE_BYTES
+    if plan.protocol == "udp":
+        least, most = MIN_REQUEST_DATAGRAM_BYTES, MAX_UDP_PAYLOAD_BYTES
+    for size in dict.fromkeys((plan.request_size, plan.response_size)):
+        if size is not None and not least <= size <= most:
+            yield f"size must be {least} to {most}, not {size}"
 
 
 def _protocol_problems(plan: RunPlan) -> Iterable[str]:

@@ -32,6 +32,13 @@ def parse_byte_count(text: str, what: str = "size") -> int:
     return value
 
 
+def parse_sizes(text: str, what: str = "size") -> tuple[int, int | None]:
+    """Bytes of request and response: ``4K`` both, ``64:4K`` each; the latter is None if it is the same. Raises
+    NictopError."""
+    request, colon, response = text.partition(":")
+    return parse_byte_count(request, what), parse_byte_count(response, what) if colon else None
+
+
 def parse_bit_rate(text: str, what: str = "bitrate") -> int:
     """Bits per second: ``1G``, ``500M``, ``2.5G``. Raises NictopError."""
     match = _RATE.fullmatch(text.strip()) if len(text) <= MAX_QUANTITY_CHARACTERS else None

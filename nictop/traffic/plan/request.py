@@ -79,6 +79,10 @@ def generator_of(
     of the plans are ignored. Raises NictopError if neither can run them all."""
     if request.generator != "auto":
         return request.generator, ""
+    if request.test != "bulk":  # iperf3 has none: no second choice
+        if reasons := _refusal_reasons("builtin", plans, client_tools, server_tools):
+            raise NictopError(f"not supported: {'; '.join(reasons)}")
+        return "builtin", ""
     with_iperf3 = _refusal_reasons("iperf3", plans, client_tools, server_tools)
     if not with_iperf3:
         return "iperf3", ""

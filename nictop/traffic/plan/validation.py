@@ -85,6 +85,8 @@ def _check_plans(validated: ValidatedRequest) -> None:
     """Raise NictopError for what is invalid in its plans, with every generator that may be used."""
     into_plan = variable_of(validated.variable).into_plan if validated.variable else None
     generators: tuple[Generator, ...] = ("iperf3", "builtin")
+    if validated.request.test != "bulk":
+        generators = ("builtin",)
     if validated.request.generator != "auto":
         generators = (validated.request.generator,)
     found = []

@@ -16,7 +16,14 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
-from nictop.traffic.plan.quantities import parse_bit_rate, parse_byte_count, parse_whole_number, parse_yes_or_no, quoted
+from nictop.traffic.plan.quantities import (
+    parse_bit_rate,
+    parse_byte_count,
+    parse_sizes,
+    parse_whole_number,
+    parse_yes_or_no,
+    quoted,
+)
 
 DEFAULT = "default"
 MAX_VALUES = 64
@@ -44,6 +51,11 @@ class Variable:
 
 def _length(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, length=None if value == DEFAULT else parse_byte_count(value, "length"))
+
+
+def _size(plan: RunPlan, value: str) -> RunPlan:
+    request, response = parse_sizes(value)
+    return replace(plan, request_size=request, response_size=response)
 
 
 def _mss(plan: RunPlan, value: str) -> RunPlan:
@@ -88,6 +100,7 @@ VARIABLES: dict[str, Variable] = {
     row.name: row
     for row in (
         Variable("length", "block size", "512,4K,128K,1M,8M", ("length",), _length),
+        Variable("size", "size", "1,64,4K,64:4K", ("request size", "response size"), _size),
         Variable("mss", "MSS", "default,100", ("mss",), _mss),
         Variable("streams", "streams", "1,2,4,8", ("streams",), _streams),
         Variable("window", "socket buffer", "default,256K,4M", ("window",), _window),

@@ -17,10 +17,12 @@ from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.transactions import TransactionFigures
 from nictop.traffic.run.failures import Failure
 
-RESULT_SCHEMA = 1
-"""Increased when the meaning of a field changes."""
+RESULT_SCHEMA = 2
+"""Increased when the meaning of a field changes. 2: tests of requests and responses, which an older nictop would take
+for runs without goodput; other results are still written as 1."""
 
 MAX_READY_SHARE = 0.05
 """Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with more, the run measures
@@ -116,7 +118,9 @@ class Result:
     """Maximum error in seconds between the hosts on the axis; None: not known."""
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
-    schema: int = RESULT_SCHEMA
+    schema: int = 1
+    transactions: TransactionFigures | None = None
+    """Of a test of requests and responses, which has no `flows`."""
 
     @property
     def goodput(self) -> float | None:
@@ -144,6 +148,8 @@ def _ranking_objections(result: Result) -> Sequence[str]:
         found.append(f"failed: {result.failure.sentence}")
     elif result.stopped is not None:
         found.append(f"stopped after {result.stopped:.1f} of {result.plan.time} s")
+    elif result.plan.test != "bulk":
+        found += _transaction_objections(result.transactions)
     elif result.goodput is None:
         found.append("goodput of the receiver unknown")
     if result.proof is None:
@@ -159,8 +165,15 @@ def _ranking_objections(result: Result) -> Sequence[str]:
         ]
         if load.role == "observer":
             continue
-        if load.busy is None:
+        if load.busy is None and result.plan.files is None:  # else it may be over within a fraction of a second
             found.append(f"{host}: CPU not measured")
-        elif load.busy.steal_share > MAX_STEAL_SHARE:
+        elif load.busy is not None and load.busy.steal_share > MAX_STEAL_SHARE:
             found.append(f"{host}: {percentage(load.busy.steal_share)} CPU steal")
     return found
+
+
+def _transaction_objections(figures: TransactionFigures | None) -> Sequence[str]:
+    if figures is None or not figures.latency.count:
+        return ["no transactions"]
+    found = [f"ended early: {figures.ended_early}"] if figures.ended_early else []
+    return [*found, "limited by the generator"] if figures.limited_by_generator else found

@@ -18,6 +18,8 @@ class RunTimeouts:
     check: float = 25.0
     """For the check of both generators: a guest without hardware acceleration needs several seconds to start a
     program."""
+    floor: float = 15.0
+    """For the measurement of the generator alone, on each host."""
     listen: float = 5.0
     first_byte: float = 8.0
     """From the start of the client."""

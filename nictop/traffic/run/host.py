@@ -15,7 +15,7 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.session import HostSession, Item
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Counters, Request, TrafficLine, TrafficRequest, TrafficTools
+from nictop.probe.records import Counters, GeneratorFloor, Request, TrafficLine, TrafficRequest, TrafficTools
 from nictop.wire.source import SourceState
 
 MAX_COUNTER_RECORDS = 60_000
@@ -47,6 +47,8 @@ class RunHost:
         self.name = session.name
         self.records: deque[Counters] = deque(maxlen=MAX_COUNTER_RECORDS)
         """Since `clear_records`."""
+        self.floors: dict[tuple[str, ...], GeneratorFloor | str] = {}
+        """Arguments of a measurement of the generator alone → its reply, or why there is none."""
         self._callbacks: list[TrafficCallback] = []
         self._largest_offset: float | None = None
         """Seconds; of all lines since the boot of the host, that of the one with the shortest delay."""
@@ -78,6 +80,8 @@ class RunHost:
             self._estimate_offset(item.counters.time)
         if item.traffic is not None:
             self._estimate_offset(item.traffic.time)
+            if item.traffic.floor is not None:
+                self.floors[item.traffic.floor.arguments] = item.traffic.floor
             self._publish(item.traffic)
 
     async def request(self, traffic: TrafficRequest) -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
-from nictop.traffic.generators import Side, generator_arguments, output_parser
+from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
 from nictop.traffic.plan.plan import RunPlan, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
@@ -100,8 +100,11 @@ class Run:
         )
         if wrong:
             raise RunFailed(Failure("option", "; ".join(wrong)))
-        yield Stage("checking", "checking iperf3 on both hosts")
+        yield Stage("checking", "checking iperf3 on both hosts" if self.plan.test == "bulk" else "checking both hosts")
         await self._check()
+        if self.plan.test != "bulk":
+            async for event in self._measure_floors():
+                yield event
         for host in self._hosts.values():
             host.clear_records()
         async for event in self._start_server():
@@ -142,6 +145,36 @@ class Run:
         if host.snapshot.state != "live":
             state = clean(host.snapshot.message) or f"it is {host.snapshot.state}"
             raise RunFailed(Failure("unreachable", f"{clean(host.name)}: {state}"))
+
+    async def _measure_floors(self) -> AsyncGenerator[RunEvent, None]:
+        """The generator alone, on one host after the other: both may be one machine. Each host is measured once for all
+        runs with the same options."""
+        for side in SIDES:
+            host = self._hosts[self._ends[side].host]
+            arguments = floor_arguments(self.plan, side)
+            if arguments in host.floors:
+                continue
+            yield Stage("checking", f"measuring the generator alone on {clean(host.name)} (loopback)")
+            request = TrafficRequest(
+                f"{self._identity}-floor-{side[0]}", "floor", arguments=arguments, deadline=self._limits.floor
+            )
+            await host.request(request)
+            line = None
+            try:
+                line = await self._reply(request.id, ("floor", "failed"), time.monotonic() + self._limits.floor)
+            finally:
+                if line is None and host.name not in self._inbox.lost:
+                    await host.request(TrafficRequest(request.id, "stop"))
+            if line is None or line.floor is None:
+                why = clean(line.text) if line is not None else f"no answer within {self._limits.floor:g} s"
+                host.floors[arguments] = why
+
+    async def _reply(self, identity: str, kinds: Sequence[str], deadline: float) -> TrafficLine | None:
+        """The next line with that id and of one of these kinds; None at the deadline. Others are ignored."""
+        while True:
+            line = await self._inbox.next(deadline)
+            if line is None or (line.id == identity and line.kind in kinds):
+                return line
 
     async def _start_server(self) -> AsyncGenerator[RunEvent, None]:
         first = self.plan.port
@@ -186,7 +219,7 @@ class Run:
                 port=self.plan.port,
                 address=self.plan.server.address,
                 deadline=self.plan.seconds + self._limits.grace + self._limits.listen,
-                sockets=self.plan.protocol == "tcp",
+                sockets=self.plan.protocol == "tcp" and self.plan.test != "crr",
                 threads=True,
                 interval=self.plan.interval,
             )

@@ -45,8 +45,9 @@ def _total(intervals: Sequence[Interval], *, sends: bool) -> Total | None:
     )
 
 
-def no_measured_interval(stopped: float | None, flows: Iterable[Flow]) -> Failure | None:
-    """The failure of a run that was stopped before the first measured interval; None for all others."""
-    if stopped is None or any(flow.received is not None for flow in flows):
+def no_measured_interval(stopped: float | None, flows: Iterable[Flow], *, measured: bool = False) -> Failure | None:
+    """The failure of a run that was stopped before the first measured interval; None for all others. `measured`: there
+    are transactions."""
+    if stopped is None or measured or any(flow.received is not None for flow in flows):
         return None
     return Failure("interrupted", "stopped before the first measured data")

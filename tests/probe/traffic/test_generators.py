@@ -7,13 +7,16 @@ and of the same clock.
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,8 +28,10 @@ import pytest
 from nictop.probe.records import TrafficLine
 from nictop.probe.traffic import generators as generator
 from nictop.probe.traffic import iperf3 as iperf3_module
-from nictop.probe.traffic.builtin import main as builtin_main
+from nictop.probe.traffic.builtin import reports
+from nictop.probe.traffic.builtin.latency_buckets import SUB_BUCKETS, unpacked_counts
 from nictop.probe.traffic.generators import Generators
+from nictop.traffic.generators.latency import LatencyHistogram
 from tests.support import namespaces
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
@@ -46,11 +51,14 @@ from tests.support.traffic import (
     veth_pair,
 )
 
+ETH_P_ALL, SO_TIMESTAMPNS, SO_RCVBUFFORCE = 3, 35, 33
 NO_NAMESPACES = namespaces.why_no_namespaces()
 GENERATORS = [
     pytest.param("iperf3", marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")),
     "builtin",
 ]
+TESTS = [*GENERATORS, "rr", "crr"]
+"""Generators with a bulk test, and the tests of requests and responses of the built-in one."""
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +164,17 @@ def run(
     assert before[-1].kind == "listening"
     client.send(start_request("client", generator, *arguments, address=addresses[1], **fields))
     return lines_until_exit(client, "client"), before + lines_until(server, "server", "exit")
+
+
+def client_request(name: str, *arguments: str, **fields: Any) -> dict[str, Any]:
+    """A request to start the client of one of `TESTS`."""
+    test = ["--test", name] if name in ("rr", "crr") else []
+    return start_request("client", "builtin" if test else name, *test, *arguments, address=IPV4[1], **fields)
+
+
+def server_request(name: str, **fields: Any) -> dict[str, Any]:
+    generator = "builtin" if name in ("rr", "crr") else name
+    return start_request("server", generator, address=IPV4[1], **fields)
 
 
 def output(lines: list[TrafficLine]) -> str:
@@ -316,7 +335,7 @@ def check_intervals(intervals: list[dict[str, Any]], end: dict[str, Any]) -> Non
     assert intervals[0]["start"] == 0.0
     assert [one["start"] for one in intervals[1:]] == [one["end"] for one in intervals[:-1]]
     counted, rest = sum(one["bytes"] for one in intervals), end["seconds"] - intervals[-1]["end"]
-    assert counted <= end["bytes"] and rest <= builtin_main.MIN_INTERVAL_SECONDS
+    assert counted <= end["bytes"] and rest <= reports.MIN_INTERVAL_SECONDS
     if abs(rest) < ROUNDING_SECONDS:
         assert counted == end["bytes"]
 
@@ -356,6 +375,187 @@ def datagrams_dropped(namespace: Namespace) -> int:
         line.split() for line in namespace.run(["cat", "/proc/net/snmp"]).splitlines() if line.startswith("Udp:")
     )
     return int(values[names.index("RcvbufErrors")])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "addresses"),
+    [
+        (("--test", "rr"), IPV4),
+        (("--test", "rr", "--length", "4K", "--response", "100K"), IPV6),
+        (("--test", "rr", "--streams", "4", "--length", "1"), IPV4),
+        (("--test", "rr", "--udp"), IPV4),
+        (("--test", "rr", "--udp", "--length", "8", "--response", "4000", "--streams", "3"), IPV6),
+        (("--test", "crr"), IPV4),
+        (("--test", "crr", "--streams", "3", "--length", "4K", "--response", "1"), IPV6),
+    ],
+    ids=["tcp", "large ipv6", "four connections", "udp", "udp ipv6", "connect", "three connect ipv6"],
+)
+def test_transactions(
+    wire: VethPair, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]
+) -> None:
+    """Both ends count the same transactions, each within the time of the run; the interface carried them, and no socket
+    is left."""
+    before = interface_bytes(wire, "tx"), interface_bytes(wire, "rx")
+    waiting = [time_wait_sockets(namespace) for namespace in (wire.left, wire.right)]
+    begin = time.monotonic()
+    client, server = run(probe_pair, "builtin", "--time", "0.4", "--interval", "0.1", *arguments, addresses=addresses)
+    took = time.monotonic() - begin
+    carried = interface_bytes(wire, "tx") - before[0], interface_bytes(wire, "rx") - before[1]
+    check_order(client)
+    check_order(server)
+    [start_event], [client_end], [server_end] = events(client, "start"), events(client, "end"), events(server, "end")
+    number = client_end["transactions"]
+    assert number == server_end["transactions"] - start_event["streams"] > 0 == client_end["lost"]
+    assert carried[0] > number * start_event["length"] and carried[1] > number * start_event["response"]
+    counts = unpacked_counts(client_end["latency"]["buckets"])
+    assert sum(counts.values()) == number and client_end["seconds"] == 0.4
+    # a closed loop: the latencies of each process follow one another
+    assert client_end["latency"]["sum"] <= took * 1e9 * start_event["streams"]
+    added: dict[int, int] = {}
+    for one in events(client, "interval"):
+        for bucket, count in unpacked_counts(one["latency"]["buckets"]).items():
+            added[bucket] = added.get(bucket, 0) + count
+    assert all(added[bucket] <= counts[bucket] for bucket in added)
+    if "crr" in arguments:
+        connects = unpacked_counts(client_end["connect"]["buckets"])
+        assert sum(connects.values()) == number and client_end["connect"]["sum"] < client_end["latency"]["sum"]
+        # the control connection only: no source port is held
+        assert time_wait_sockets(wire.left) <= waiting[0] + 1 and time_wait_sockets(wire.right) <= waiting[1]
+
+
+def time_wait_sockets(namespace: Namespace) -> int:
+    words = namespace.run(["cat", "/proc/net/sockstat"]).split()
+    return int(words[words.index("tw") + 1])
+
+
+def test_percentiles_beside_a_packet_capture(wire: VethPair, probe_pair: ProbePair) -> None:
+    """Every request and response is in the capture of the interface, and no percentile is below that of the times
+    between them: the generator adds its own time, and leaves nothing out."""
+    with wire.left.call(lambda: capture("wire")) as packets:
+        client, _ = run(probe_pair, "builtin", "--test", "rr", "--time", "0.3", "--length", "40", "--response", "41")
+        packets.setblocking(False)
+        seen = list(payload_times(packets))
+    [end] = events(client, "end")
+    requests, responses = (list(first_times(seen, size)) for size in (40, 41))
+    assert len(requests) == len(responses) == end["transactions"] + 1
+    raw = sorted(after - before for before, after in zip(requests[1:], responses[1:], strict=True))
+    found = LatencyHistogram(unpacked_counts(end["latency"]["buckets"]), end["latency"]["sum"])
+    shares = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+    for share, value in zip(shares, found.quantiles(shares), strict=True):
+        assert value * (1 + 1 / SUB_BUCKETS) >= raw[max(0, math.ceil(share * len(raw)) - 1)], share
+    assert found.sum / 1e9 >= sum(raw)
+
+
+def capture(name: str) -> socket.socket:
+    """All packets of an interface, with the kernel's time of each."""
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(ETH_P_ALL))
+    made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
+    made.bind((name, ETH_P_ALL))
+    return made
+
+
+def test_no_more_transactions_than_a_shaper_lets_through(wire: VethPair, probe_pair: ProbePair) -> None:
+    """One datagram every 5 ms after those of its burst; how close it comes depends on the load of the machine."""
+    frame, burst, period = 64 + 8 + 20 + 14, 130, 0.005
+    shaper = ["tbf", "rate", f"{round(8 * frame / period)}bit", "burst", str(burst), "limit", "100000"]
+    wire.left.run(["tc", "qdisc", "add", "dev", "wire", "root", *shaper])
+    begin = time.monotonic()
+    try:
+        client, _ = run(probe_pair, "builtin", "--test", "rr", "--udp", "--time", "0.5")
+    finally:
+        took = time.monotonic() - begin
+        wire.left.run(["tc", "qdisc", "del", "dev", "wire", "root"])
+    [end] = events(client, "end")
+    assert 0 < end["transactions"] <= took / period + burst / frame + 1
+    assert end["latency"]["sum"] / 1e9 <= took
+
+
+def first_times(seen: list[tuple[int, int, float]], size: int) -> Iterator[float]:
+    """Times of the packets with that payload, in order; those that were sent again are left out."""
+    sequences = set()
+    for sequence, length, when in seen:
+        if length == size and sequence not in sequences:
+            sequences.add(sequence)
+            yield when
+
+
+def payload_times(packets: socket.socket) -> Iterator[tuple[int, int, float]]:
+    """(TCP sequence number, bytes of payload, seconds) of each packet over IPv4 in a capture."""
+    while True:
+        try:
+            data, control, _, _ = packets.recvmsg(2048, 64)
+        except BlockingIOError:
+            return
+        if data[12:14] != b"\x08\x00" or data[23] != socket.IPPROTO_TCP:
+            continue
+        seconds, nanoseconds = struct.unpack("@ll", control[0][2])
+        header = 4 * (data[14] & 15)
+        size = int.from_bytes(data[16:18], "big") - header - 4 * (data[14 + header + 12] >> 4)
+        yield int.from_bytes(data[14 + header + 4 :][:4], "big"), size, seconds + nanoseconds / 1e9
+
+
+def test_a_thousand_small_files(probe_pair: ProbePair) -> None:
+    """The client ends after the last one, long before its time."""
+    arguments = ("--test", "crr", "--files", "200", "--length", "4K", "-P", "3", "--time", "20")
+    client, server = run(probe_pair, "builtin", *arguments)
+    [end], [served] = events(client, "end"), events(server, "end")
+    assert end["transactions"] == served["transactions"] - 3 == 200 and end["stopped"] == ""
+    assert 0 < end["seconds"] < 20
+
+
+def test_connections_of_others_are_closed(wire: VethPair, probe_pair: ProbePair) -> None:
+    """A port scan during a test with a connection for each transaction neither ends it nor counts."""
+    wire.left.run(["ip", "address", "add", "10.20.30.77/24", "dev", "wire"])
+    client, server = probe_pair
+    server.send(server_request("crr"))
+    next_line(server, "listening")
+    client.send(client_request("crr", "--time", "0.5", "--interval", "0.1"))
+    next_line(client, "output")
+
+    def connect_foreign() -> bytes:
+        with socket.create_connection((IPV4[1], PORT), 5, ("10.20.30.77", 0)) as foreign:
+            foreign.settimeout(5)
+            return foreign.recv(10)
+
+    assert wire.left.call(connect_foreign) == b""
+    wire.left.run(["ip", "address", "del", "10.20.30.77/24", "dev", "wire"])
+    mine, theirs = lines_until(client, "client", "exit"), lines_until(server, "server", "exit")
+    [end], [served] = events(mine, "end"), events(theirs, "end")
+    assert end["transactions"] == served["transactions"] - 1 > 0
+
+
+def test_transactions_do_not_start_without_free_ports(wire: VethPair, probe_pair: ProbePair) -> None:
+    ports = "/proc/sys/net/ipv4/ip_local_port_range"
+    before = wire.left.run(["cat", ports])
+    client, server = probe_pair
+    wire.left.run(["sh", "-c", f"echo 40000 40003 > {ports}"])
+    try:
+        server.send(server_request("crr"))
+        next_line(server, "listening")
+        client.send(client_request("crr", "-P", "4"))
+        lines = lines_until_exit(client, "client")
+    finally:
+        wire.left.run(["sh", "-c", f"echo {before.strip()} > {ports}"])
+    assert lines[-1].status == 1
+    assert "not started: only " in "".join(line.text for line in lines)
+    assert lines_until(server, "server", "exit")[-1].kind == "exit"
+
+
+def test_generator_alone(probe_pair: ProbePair) -> None:
+    client, _ = probe_pair
+    arguments = ["--test", "rr", "--length", "64", "--response", "64", "--streams", "1"]
+    client.send({"traffic": {"id": "f", "action": "floor", "arguments": arguments, "deadline": 10}})
+    line = next_line(client, "floor", "failed")
+    assert line.floor is not None and line.floor.arguments == tuple(arguments)
+    assert line.floor.transactions == sum(unpacked_counts(line.floor.latency.buckets).values()) > 0
+    for wrong in (["--time", "5"], ["--test", "crr", "--udp"]):
+        client.send({"traffic": {"id": "f", "action": "floor", "arguments": wrong, "deadline": 10}})
+        assert next_line(client, "floor", "failed").text
+    client.send({"traffic": {"id": "f", "action": "floor", "arguments": arguments, "deadline": 10}})
+    client.send({"traffic": {"id": "f", "action": "stop"}})
+    next_line(client, "failed")
+    wait_until(lambda: not holds_if_running(has_session_leader, client))
 
 
 def test_built_in_omit(probe_pair: ProbePair) -> None:
@@ -434,25 +634,25 @@ def test_port_in_use_is_reported(wire: VethPair, probe_pair: ProbePair, name: st
     assert "listening" not in [line.kind for line in lines]
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", TESTS)
 def test_client_without_server(probe_pair: ProbePair, name: str) -> None:
     client, _ = probe_pair
-    client.send(start_request("client", name, address=IPV4[1]))
+    client.send(client_request(name))
     lines = lines_until_exit(client, "client")
     assert lines[-1].status == 1
     assert "onnection refused" in "".join(line.text for line in lines)
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", TESTS)
 @kill_matrix(("running",))
 def test_stop_ends_a_generator_and_its_children(
     mark: str, marked_probe_pair: ProbePair, stage: str, kill: int, name: str
 ) -> None:
     client, server = marked_probe_pair
-    server.send(start_request("server", name, address=IPV4[1]))
+    server.send(server_request(name))
     assert next_line(server, "listening", "failed").kind == "listening"
-    client.send(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
-    assert len(next_line(client, "sockets", "exit", name="client").sockets) >= 2
+    client.send(client_request(name, "-P", "2", "-t", "20", sockets=True, interval=0.1))
+    assert len(next_line(client, "sockets", "exit", name="client").sockets) >= (1 if name == "crr" else 2)
     client.send({"traffic": {"id": "client", "action": "stop"}})
     server.send({"traffic": {"id": "server", "action": "stop"}})
     next_line(client, "exit", name="client")
@@ -472,13 +672,13 @@ def test_deadline_ends_a_generator(probe_pair: ProbePair, name: str) -> None:
     wait_until(lambda: not server.children())
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", [*GENERATORS, "rr"])
 def test_stop_and_deadline_with_the_link_down(wire: VethPair, probe_pair: ProbePair, name: str) -> None:
-    """Without them the traffic would never end."""
+    """Without them the traffic would never end. The next connection of crr fails at once."""
     client, server = probe_pair
-    server.send(start_request("server", name, address=IPV4[1], deadline=25))
+    server.send(server_request(name, deadline=25))
     next_line(server, "listening")
-    client.send(start_request("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
+    client.send(client_request(name, "-t", "20", deadline=1.5, sockets=True, interval=0.1))
     next_line(client, "sockets")
     wire.left.run(["ip", "link", "set", "wire", "down"])
     try:
@@ -531,7 +731,7 @@ def test_no_server_outlives_the_probe(
 
 
 @pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", TESTS)
 @kill_matrix(tuple(ENDS), ("server-first", "client-first"))
 def test_nothing_outlives_the_probes_during_a_run(
     wire: VethPair, mark: str, *, name: str, stage: str, kill: int, variant: str
@@ -541,9 +741,9 @@ def test_nothing_outlives_the_probes_during_a_run(
         Probe("--interval", "60", namespace=wire.left) as client,
         Probe("--interval", "60", namespace=wire.right) as server,
     ):
-        server.send(start_request("server", name, address=IPV4[1]))
+        server.send(server_request(name))
         next_line(server, "listening")
-        client.send(start_request("client", name, "-P", "4", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+        client.send(client_request(name, "-P", "4", "-t", "20", sockets=True, interval=0.1))
         next_line(client, "sockets")
         assert len(marked_processes(mark)) >= 4
         for probe in (client, server) if variant == "client-first" else (server, client):
@@ -552,13 +752,13 @@ def test_nothing_outlives_the_probes_during_a_run(
     wait_until(lambda: not marked_processes(mark))
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", TESTS)
 @kill_matrix(("running",))
 def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill: int, name: str) -> None:
     client, server = probe_pair
-    server.send(start_request("server", name, address=IPV4[1]))
+    server.send(server_request(name))
     next_line(server, "listening")
-    client.send(start_request("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    client.send(client_request(name, "-P", "2", "-t", "20", sockets=True, interval=0.1))
     pid = next_line(client, "started").pid
     assert pid is not None
     next_line(client, "sockets")

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from nictop.probe import records
 from nictop.probe.traffic.builtin.connections import Connections
 from nictop.probe.traffic.builtin.handshake import GREETING, Greeting, parse_greeting
-from nictop.probe.traffic.builtin.main import ReportSchedule
 from nictop.probe.traffic.builtin.options import MAX_STREAM_MESSAGE_BYTES, parse_options
+from nictop.probe.traffic.builtin.reports import ReportSchedule
 from nictop.probe.traffic.child import MAX_OUTPUT_LINE_BYTES, TrafficChild, terminate_all
 from nictop.probe.traffic.generators import Generator
 from nictop.probe.traffic.iperf3 import IPERF3_FLAGS, IPERF3_VALUES, checked_options, find_iperf3, iperf3_arguments

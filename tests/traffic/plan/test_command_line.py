@@ -52,13 +52,28 @@ REQUESTS = st.builds(
 )
 
 
+TRANSACTIONS = st.builds(
+    RunRequest,
+    client=st.just("web1"),
+    server=st.just("web2"),
+    test=st.sampled_from(("rr", "crr")),
+    protocol=st.sampled_from(("tcp", "udp")),
+    request_size=st.none() | st.sampled_from((8, 64, 4096)),
+    response_size=st.none() | st.sampled_from((8, 100_000)),
+    files=st.none() | st.sampled_from((1, 1000)),
+    time=st.sampled_from((2, 10, 60)),
+    streams=st.sampled_from((1, 16)),
+    sweep=st.none() | st.just(("size", ("1", "64:4K"))),
+)
+
+
 def parsed(command: str) -> RunRequest:
     program, *words = shlex.split(command)
     assert program == "nictop"
     return request_of(parse(words), plain=False)
 
 
-@given(REQUESTS)
+@given(REQUESTS | TRANSACTIONS.filter(lambda one: one.request_size is not None or one.response_size is None))
 def test_the_parser_makes_the_same_request_of_it(request: RunRequest) -> None:
     try:
         validate_request(request)
@@ -73,6 +88,11 @@ def test_the_parser_makes_the_same_request_of_it(request: RunRequest) -> None:
         ({}, "nictop traffic web1 web2"),
         ({"direction": "reverse", "streams": 4}, "nictop traffic web1 web2 --reverse --streams 4"),
         ({"direction": "bidirectional"}, "nictop traffic web1 web2 --bidirectional"),
+        ({"test": "rr", "request_size": 64}, "nictop traffic web1 web2 --test rr --size 64"),
+        (
+            {"test": "crr", "request_size": 64, "response_size": 4096, "files": 1000},
+            "nictop traffic web1 web2 --test crr --size 64:4K --time 10 --files 1000",
+        ),
         (
             {"protocol": "udp", "bitrate": 500_000_000, "length": 1400},
             "nictop traffic web1 web2 --udp --bitrate 500M --length 1400",
@@ -92,3 +112,34 @@ def test_options_that_are_default_are_left_out(change: dict[str, object], expect
 
 def test_a_self_test_has_no_hosts() -> None:
     assert command_line(RunRequest("", "", time=5), {}, self_test=True) == "nictop traffic --self-test --time 5"
+
+
+def test_sizes_of_requests_and_responses() -> None:
+    request = parsed("nictop traffic web1 web2 --test rr --size 64:4K --parallel 8")
+    assert (request.request_size, request.response_size, request.streams) == (64, 4096, 8)
+    request = parsed("nictop traffic web1 web2 --test rr --size 1,64,4K")
+    assert request.sweep == ("size", ("1", "64", "4K")) and request.request_size is None
+    assert parsed("nictop traffic web1 web2 --test crr --files 1000").time == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("--size 64", "size is an option of the tests rr and crr"),
+        ("--files 5", "files is an option of the tests rr and crr"),
+        ("--test rr --files 5", "files is an option of the test crr"),
+        ("--test crr --udp", "crr needs TCP"),
+        ("--test rr --reverse", "reverse and bidirectional: option of the bulk test"),
+        ("--test rr --bitrate 5M", "rate: option of the bulk test"),
+        ("--test rr --length 5", "use size for rr"),
+        ("--test rr --generator iperf3", "iperf3 has no request/response test"),
+        ("--test rr --udp --size 1", "size must be 8 to 65507, not 1"),
+        ("--test rr --size 1,2 --sweep streams=1,2", "--size with several sizes is a sweep"),
+        ("--sweep size=1,2", "size is an option of the tests rr and crr"),
+        ("--test crr --files 5 --omit 1", "files excludes omit"),
+    ],
+)
+def test_options_that_a_test_does_not_have(options: str, reason: str) -> None:
+    with pytest.raises(NictopError) as error:
+        parsed(f"nictop traffic web1 web2 {options}")
+    assert reason in error.value.message

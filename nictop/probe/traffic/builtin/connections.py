@@ -25,10 +25,14 @@ SO_MAX_PACING_RATE = 47
 class Connections:
     """The data sockets of a run, in stream order, and its parameters from the greeting."""
 
-    def __init__(self, sockets: list[socket.socket], greeting: Greeting) -> None:
+    def __init__(self, sockets: list[socket.socket], greeting: Greeting, listener: socket.socket | None = None) -> None:
         self.sockets = sockets
+        self.listener = listener
+        """Of a server with a connection for each transaction."""
         self.reverse, self.length = greeting.reverse, greeting.length
         self.seconds, self.omit, self.bitrate = greeting.seconds, greeting.omit, greeting.bitrate
+        self.test, self.response, self.workers = greeting.test, greeting.response, greeting.workers
+        self.cookie = greeting.cookie
 
 
 def connect(address: str, port: int, options: BuiltinOptions) -> Connections:
@@ -37,7 +41,8 @@ def connect(address: str, port: int, options: BuiltinOptions) -> Connections:
     sockets: list[socket.socket] = []
     end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
     target = socket_address(address, port, udp=options.udp)
-    while len(sockets) < options.streams:
+    streams = 1 if options.test == "crr" else options.streams
+    while len(sockets) < streams:
         connection = socket.socket(target[0], socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM)
         sockets.append(connection)
         set_connect_options(connection, options)
@@ -51,11 +56,12 @@ def connect(address: str, port: int, options: BuiltinOptions) -> Connections:
             raise OSError(error.errno or errno.ETIMEDOUT, message) from None
     greetings = [
         Greeting(
-            cookie, number, options.streams, options.length, options.time + options.omit,
+            cookie, number, streams, options.length, options.time + options.omit,
             omit=options.omit, reverse=options.reverse, no_delay=options.no_delay, bitrate=options.bitrate,
-            tos=options.tos, congestion=options.congestion,
+            tos=options.tos, congestion=options.congestion, test=options.test, response=options.response,
+            workers=options.streams,
         )
-        for number in range(options.streams)
+        for number in range(streams)
     ]  # fmt: skip
     if options.udp:
         _exchange_datagram_greetings(sockets, greetings)

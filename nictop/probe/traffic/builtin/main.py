@@ -14,23 +14,25 @@ with iperf3. The bytes of a sender are those acknowledged (TCP) or sent (UDP), o
 sender adds "retransmits" of the interval, or of the whole run including the omitted part; UDP adds "packets", and a UDP
 receiver "lost", "out_of_order" and "jitter" (seconds, of the first stream). Bytes within the last millisecond after an
 interval are in the total only.
+
+Requests and responses (``--test``) are run by `transaction_run`, with reports of their own.
 """
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import select
-import signal
 import socket
 import time
+from functools import partial
 
 from nictop.probe.traffic.builtin import streams
 from nictop.probe.traffic.builtin.connections import Connections, connect
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
+from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report
 from nictop.probe.traffic.builtin.server import accept_client
+from nictop.probe.traffic.builtin.workers import Workers
 from nictop.probe.traffic.sock_diag import parse_tcp_info
 
 TYPE_CHECKING = False
@@ -42,7 +44,6 @@ TCP_INFO_BYTES = 256
 """Bytes of struct tcp_info that are requested; the kernel may return fewer."""
 END_GRACE_SECONDS = 3.0
 """Seconds after the planned end until the run is aborted."""
-MIN_INTERVAL_SECONDS = 0.001
 
 
 def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
@@ -52,9 +53,13 @@ def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
         if options.affinity is not None:
             os.sched_setaffinity(0, {options.affinity})
         connections = accept_client(address, port, options) if role == "server" else connect(address, port, options)
+        if connections.test:
+            from nictop.probe.traffic.builtin.transaction_run import TransactionRun
+
+            return TransactionRun(role, connections, options).run()
         builtin_run = BuiltinRun(role, connections, options)
     except (OSError, ValueError) as error:
-        _report("error", text=getattr(error, "strerror", None) or str(error))
+        report("error", text=getattr(error, "strerror", None) or str(error))
         return 1
     return builtin_run.run()
 
@@ -66,7 +71,6 @@ class BuiltinRun:
         self._role, self._connections, self._options = role, connections, options
         self._sends = connections.reverse == (role == "server")
         self._slots = [memoryview(mmap.mmap(-1, streams.SLOT_FIELDS * 8)).cast("Q") for _ in connections.sockets]
-        self._pids: dict[int, int] = {}
         self._error = ""
         self._handshake_bytes = GREETING.size + self._sends if self._sends == (role == "client") else len(ANSWER_GO)
         """Bytes that the kernel has counted before the first byte of traffic, with the client's SYN once acknowledged.
@@ -75,14 +79,11 @@ class BuiltinRun:
     def run(self) -> int:
         """Start, report, end; returns the exit status."""
         first_counts = [self._read_counts(stream) for stream in range(len(self._slots))]
-        readable, writable = os.pipe()  # inherited by the streams: closed when the last one ends
-        error_pipe, error_writer = os.pipe()
-        os.dup2(error_writer, 2)
-        os.close(error_writer)
+        workers = Workers()
         start = time.monotonic()
         self._report_start(first_counts)
         try:
-            for stream, connection in enumerate(self._connections.sockets):
+            for connection, slot in zip(self._connections.sockets, self._slots):
                 task = streams.StreamTask(
                     connection,
                     sends=self._sends,
@@ -91,23 +92,20 @@ class BuiltinRun:
                     seconds=self._connections.seconds,
                     bitrate=self._connections.bitrate,
                 )
-                self._pids[streams.start_stream(task, self._slots[stream], start)] = stream
-            os.close(writable)
-            total_fields = self._watch(readable, start, first_counts)
+                workers.start(partial(streams.run_stream, task, slot, start))
+            total_fields = self._watch(workers, start, first_counts)
         finally:
-            self._kill()
-        if self._error:
-            os.set_blocking(error_pipe, False)
-            _report("error", text=_last_error(error_pipe) or self._error)
+            workers.kill()
+        if self._error or workers.failed:
+            report("error", text=workers.error or self._error or "a stream ended early")
             return 1
-        _report("end", **total_fields)
+        report("end", **total_fields)
         return 0
 
-    def _watch(self, readable: int, start: float, first_counts: list[dict[str, int]]) -> dict[str, Any]:
+    def _watch(self, workers: Workers, start: float, first_counts: list[dict[str, int]]) -> dict[str, Any]:
         """Report until all streams have ended; returns the fields of the last report."""
-        poll = select.poll()
-        poll.register(readable, 0)
-        report = ReportSchedule(self._options.interval, self._connections.omit)
+        poll = workers.all_started()
+        schedule = ReportSchedule(self._options.interval, self._connections.omit)
         before, last, counted = first_counts, start, [0] * len(first_counts)
         limit = start + self._connections.seconds + END_GRACE_SECONDS
         ended = False
@@ -116,18 +114,18 @@ class BuiltinRun:
             if now >= limit:
                 self._error = "no more data from the other end"
                 return {}
-            ended = bool(poll.poll(max(0.0, min(report.next(), limit - start) - (now - start)) * 1000))
+            ended = bool(poll.poll(max(0.0, min(schedule.next(), limit - start) - (now - start)) * 1000))
             now = self._finish_time(start) if ended else time.monotonic()
-            if not ended and now - start < report.next():
+            if not ended and now - start < schedule.next():
                 continue
             counts = [self._read_counts(stream) for stream in range(len(first_counts))]
             moved = [max(0, new["bytes"] - old["bytes"]) for new, old in zip(counts, before)]
-            counted = [0 if report.omitting else sum(pair) for pair in zip(counted, moved)]
+            counted = [0 if schedule.omitting else sum(pair) for pair in zip(counted, moved)]
             if now - last > MIN_INTERVAL_SECONDS:  # else the run ended right after an interval
-                omitted, begin, end = report.advance(now - start)
-                _report("interval", start=begin, end=end, omitted=omitted, **self._fields(moved, counts, before))
+                omitted, begin, end = schedule.advance(now - start)
+                report("interval", start=begin, end=end, omitted=omitted, **self._fields(moved, counts, before))
             before, last = counts, now
-        cpu_times = self._reap()
+        cpu_times = workers.reap()
         return {
             **self._fields(counted, before, first_counts),
             "seconds": round(max(0.0, now - start - self._connections.omit), 6),
@@ -177,7 +175,7 @@ class BuiltinRun:
         algorithm = b""
         if not self._options.udp:
             algorithm = self._connections.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-        _report(
+        report(
             "start",
             role=self._role,
             sender=self._sends,
@@ -190,61 +188,3 @@ class BuiltinRun:
             snd_mss=min(counts.get("snd_mss", 0) for counts in first_counts),
             congestion_control=algorithm.split(b"\0")[0].decode("ascii", "replace"),
         )
-
-    def _reap(self) -> dict[str, float]:
-        """Wait for the ended streams; CPU seconds of all of them."""
-        user = system = 0.0
-        for pid in list(self._pids):
-            _, status, usage = os.wait4(pid, 0)
-            del self._pids[pid]
-            user, system = user + usage.ru_utime, system + usage.ru_stime
-            if status:
-                self._error = "a stream ended early"
-        return {"cpu_user": round(user, 6), "cpu_system": round(system, 6)}
-
-    def _kill(self) -> None:
-        for pid in self._pids:
-            os.kill(pid, signal.SIGKILL)
-        for pid in self._pids:
-            os.waitpid(pid, 0)
-        self._pids.clear()
-
-
-class ReportSchedule:
-    """Ends of the intervals in seconds from the start, `interval` apart; the first ones are omitted, until `omit`."""
-
-    def __init__(self, interval: float, omit: float) -> None:
-        self._interval, self._omit = interval, omit
-        self._base, self._count, self._last = 0.0, 1, 0.0
-        self.omitting = omit > 0
-
-    def next(self) -> float:
-        """End of the current interval."""
-        end = self._base + self._count * self._interval
-        return min(end, self._omit) if self.omitting else end
-
-    def advance(self, elapsed: float) -> tuple[bool, float, float]:
-        """End the interval at `elapsed`; returns (omitted, start, end), the latter two from the start of the omitted or
-        counted part."""
-        omitted, start = self.omitting, self._last - self._base
-        end = elapsed - self._base
-        self._last = elapsed
-        if omitted and elapsed >= self._omit:
-            self.omitting, self._base, self._count = False, elapsed, 1
-        else:
-            self._count = int(end / self._interval + 1e-6) + 1
-        return omitted, round(start, 6), round(end, 6)
-
-
-def _last_error(descriptor: int) -> str:
-    try:
-        message = os.read(descriptor, 4096).decode("utf-8", "replace").strip().splitlines()
-    except BlockingIOError:
-        return ""
-    return message[-1] if message else ""
-
-
-def _report(event: str, **fields: object) -> None:
-    line = json.dumps({"event": event, **fields}, separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
-    while line:
-        line = line[os.write(1, line) :]

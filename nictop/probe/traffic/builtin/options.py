@@ -18,6 +18,10 @@ MAX_STREAM_MESSAGE_BYTES = 8 * 1024 * 1024
 MAX_DATAGRAM_BYTES = 65507
 MIN_DATAGRAM_BYTES = 16
 """Size of `streams.DATAGRAM_HEADER`."""
+MIN_REQUEST_DATAGRAM_BYTES = 8
+"""Size of `transactions.REQUEST_HEADER`."""
+DEFAULT_REQUEST_BYTES = 64
+MAX_FILES = 1000000
 INTEGER_WITH_SUFFIX = re.compile(r"([0-9]{1,15})([KMGkmg]?)", re.ASCII)
 SUFFIX_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3}
 DECIMAL_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
@@ -54,6 +58,12 @@ class BuiltinOptions:
         self.bind_device = ""
         self.accept = 30.0
         """Seconds that a server waits for its client."""
+        self.test = ""
+        """rr: requests and responses; crr: each on a connection of its own; "": bulk."""
+        self.response = 0
+        """Bytes of a response; those of a request are `length`."""
+        self.files = 0
+        """Transactions after which crr ends; 0: at the end of the time only."""
 
 
 def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
@@ -74,9 +84,31 @@ def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
             setattr(options, field, parse(value))
         except ValueError as error:
             raise ValueError(f"invalid value of {name}: {value[:40]!r} is {error}") from None
+    if options.test:
+        return _check_test(options)
+    if options.response or options.files:
+        raise ValueError("--response and --files need --test")
     if options.udp and options.length and not MIN_DATAGRAM_BYTES <= options.length <= MAX_DATAGRAM_BYTES:
         raise ValueError(f"datagram size must be {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
     options.length = options.length or (1448 if options.udp else 128 * 1024)
+    return options
+
+
+def _check_test(options: BuiltinOptions) -> BuiltinOptions:
+    """Options of rr and crr, with their defaults. Raises ValueError."""
+    options.no_delay = True
+    options.length = options.length or DEFAULT_REQUEST_BYTES
+    options.response = options.response or options.length
+    if options.udp:
+        if options.test == "crr":
+            raise ValueError("--test crr needs TCP")
+        for size in (options.length, options.response):
+            if not MIN_REQUEST_DATAGRAM_BYTES <= size <= MAX_DATAGRAM_BYTES:
+                raise ValueError(f"datagram size must be {MIN_REQUEST_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
+    if options.reverse or options.bitrate:
+        raise ValueError("--reverse and --bitrate are options of bulk tests")
+    if options.files and options.test != "crr":
+        raise ValueError("--files needs --test crr")
     return options
 
 
@@ -135,6 +167,9 @@ BUILTIN_VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
         ("--bind -B", "bind", matching(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?")),
         ("--bind-dev", "bind_device", matching(r"[^\s/:%\x00-\x20]{1,15}")),
         ("--accept", "accept", seconds(0.1, 600)),
+        ("--test", "test", matching(r"rr|crr")),
+        ("--response", "response", whole_number(1, MAX_STREAM_MESSAGE_BYTES)),
+        ("--files", "files", whole_number(1, MAX_FILES)),
     )
     for name in names.split()
 }

@@ -1,6 +1,6 @@
 """The processes of the built-in generator: one for each stream, which only sends or receives.
 
-Each counts in its slot of shared memory and dies with the process that started it. UDP streams send many datagrams in
+Each counts in its slot of shared memory. UDP streams send many datagrams in
 one call where the kernel can segment them (UDP_SEGMENT), and receive them coalesced (UDP_GRO).
 """
 
@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 import socket
 import struct
 import time
 
 from nictop.probe.kernel.netlink import TIMEVAL
-from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING, HANDSHAKE_MAGIC
 
 TYPE_CHECKING = False
@@ -54,29 +52,15 @@ class StreamTask:
         self.seconds, self.bitrate = seconds, bitrate
 
 
-def start_stream(task: StreamTask, slot: memoryview, start: float) -> int:
-    """Process id of a new process that runs the task from `start` (CLOCK_MONOTONIC) on."""
-    parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        set_parent_death_signal(parent)
-        work: Callable[[StreamTask, memoryview, float], None]
-        if task.udp:
-            work = send_datagrams if task.sends else receive_datagrams
-        else:
-            work = send_stream if task.sends else receive_stream
-        task.connection.settimeout(None)
-        work(task, slot, start)
-        status = 0
-    except BaseException as error:
-        message = getattr(error, "strerror", None) or f"{type(error).__name__} {error}"
-        os.write(2, f"{message}\n".encode("utf-8", "replace"))
-    finally:
-        os._exit(status)
+def run_stream(task: StreamTask, slot: memoryview, start: float) -> None:
+    """The work of a process: run the task from `start` (CLOCK_MONOTONIC) on."""
+    work: Callable[[StreamTask, memoryview, float], None]
+    if task.udp:
+        work = send_datagrams if task.sends else receive_datagrams
+    else:
+        work = send_stream if task.sends else receive_stream
+    task.connection.settimeout(None)
+    work(task, slot, start)
 
 
 def send_stream(task: StreamTask, slot: memoryview, start: float) -> None:

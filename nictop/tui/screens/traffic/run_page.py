@@ -43,7 +43,14 @@ TALL_ROWS, MEDIUM_ROWS = 34, 24
 HOST_ROWS = (4, 2, 1)
 """Rows of a host on a tall screen, on a medium one, and on a small one."""
 
-STYLES = {"failed": "bad", "goodput": "title", "held back": "accent", "not ranked": "warn", "type": "title"}
+STYLES = {
+    "failed": "bad",
+    "goodput": "title",
+    "transactions": "title",
+    "held back": "accent",
+    "not ranked": "warn",
+    "type": "title",
+}
 """Kind of a sentence → its style."""
 
 

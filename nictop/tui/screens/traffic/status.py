@@ -17,16 +17,30 @@ PROGRESS_CELLS = 10
 
 
 def goodput_text(run_view: RunView) -> str:
-    """``3.21 Gb/s``: of the result, or received now; all directions together; "" before anything was."""
+    """``3.21 Gb/s``: of the result, or received now; all directions together; ``12.3 k/s p50 78.1 µs`` of requests and
+    responses; "" before anything was."""
+    if run_view.plan.test != "bulk":
+        return _transactions_text(run_view)
     if run_view.result is not None:
         return units.bits_per_second(run_view.result.goodput) if run_view.result.goodput is not None else ""
     newest = [flow.arrivals[-1].bits_per_second for flow in run_view.flows if flow.arrivals]
     return units.bits_per_second(sum(newest)) if newest else ""
 
 
+def _transactions_text(run_view: RunView) -> str:
+    figures = run_view.result.transactions if run_view.result is not None else None
+    if figures is not None:
+        rate, median = figures.rate, figures.latency.summary().p50
+    elif run_view.transactions and run_view.result is None:
+        rate, median = run_view.transactions[-1].rate, run_view.transactions[-1].latency.p50
+    else:
+        return ""
+    return f"{units.per_second(rate)} p50 {units.duration(median)}"
+
+
 def time_text(run_view: RunView) -> str:
     """``7 of 20 s``; ``omitting 2 s`` before the measured seconds; "" before the first byte."""
-    if run_view.seconds <= run_view.start or not any(flow.arrivals for flow in run_view.flows):
+    if run_view.seconds <= run_view.start or not run_view.series:
         return ""
     if run_view.seconds < 0:
         return f"omitting, {-run_view.seconds:.0f} s"
@@ -88,4 +102,5 @@ def ends_text(run_view: RunView) -> str:
 def options_text(run_view: RunView) -> str:
     """``TCP ×4 · 10 s``, and the options that are not default."""
     plan = run_view.plan
-    return " · ".join((f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)))
+    test = (plan.test,) if plan.test != "bulk" else ()
+    return " · ".join((*test, f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)))

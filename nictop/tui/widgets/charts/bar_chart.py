@@ -20,7 +20,9 @@ from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.runs.points import SetUpPoint, point_cells
+from nictop.report.runs.sentences import CostUnit, cost_value_text
 from nictop.traffic.analysis.comparison import Spread
+from nictop.traffic.results.measures import Measure
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
@@ -44,8 +46,11 @@ class BarLayout:
     words: int
     """Cells of name, bar and text."""
     top: float
-    """Bits per second where the bars end."""
+    """Value where the bars end."""
     glyphs: Glyphs
+    measure: Measure
+    """What the bars show."""
+    cost_unit: CostUnit
 
     @property
     def margin(self) -> Span:
@@ -61,7 +66,7 @@ def draw_points(
     if width < 1 or not points:
         return []
     called = [clean(name) for name in names] or [point_cells(point)[0] for point in points]
-    most = max((known.highest for known in (point.goodput for point in points) if known is not None), default=0.0)
+    most = max((known.highest for known in (point.main for point in points) if known is not None), default=0.0)
     ceilings = [_ceiling(point) for point in points]
     highest = max((one for one in ceilings if one is not None), default=0.0)
     shown = highest > 0 and (most <= 0 or most >= MIN_CEILING_SHARE * highest)
@@ -104,29 +109,29 @@ def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: 
     bar = width - name - words - 3
     if bar < MIN_BAR_CELLS:
         words, bar = 0, max(1, width - name - 3)
-    return BarLayout(name, bar, words, top, glyphs)
+    return BarLayout(name, bar, words, top, glyphs, points[0].measures[0], points[0].cost_unit)
 
 
 def _head(frame: BarLayout, *, has_ceiling: bool, has_costs: bool) -> SpanLine:
     low, middle, high = frame.glyphs.spread
-    spans: list[Span] = [frame.margin, ("goodput", "dim")]
+    spans: list[Span] = [frame.margin, (frame.measure.title, "dim")]
     for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
         spans += [(f" {mark}", GOODPUT_STYLE), (f" {words}", "dim")]
     spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")] if has_ceiling else []
-    spans += [(f"  {frame.glyphs.cost}", COST_STYLE), (" CPU per Gb/s", "dim")] if has_costs else []
+    spans += [(f"  {frame.glyphs.cost}", COST_STYLE), (f" CPU per {frame.cost_unit}", "dim")] if has_costs else []
     return tuple(spans)
 
 
 def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float | None) -> SpanLine:
     label: Span = (f" {drawn(name, frame.name, frame.glyphs, 'right')} ", "title")
-    known = point.goodput
+    known = point.main
     if known is None:
         words = f"no result: {point.failed} of {len(point.runs)} runs failed"
         return label, (drawn(words, frame.bar + frame.words, frame.glyphs), "bad")
     marks = bar_cells(known, frame.top, frame.bar, glyphs=frame.glyphs)
     spans: list[Span] = [label, *_with_ceiling(marks, ceiling, frame)]
     if frame.words:
-        words = f" {units.bits_per_second(known.median):>9}"
+        words = f" {frame.measure.text(known.median):>9}"
         words += f" {units.percentage(point.of_ceiling):>6}" if point.of_ceiling is not None else ""
         spans.append((words, "title"))
         spans += [(f" {point.failed} failed", "warn")] if point.failed else []
@@ -160,7 +165,7 @@ def bar_cells(known: Spread, top: float, width: int, *, glyphs: Glyphs = UNICODE
 
 
 def _cost_line(words: str, known: Spread | None, frame: BarLayout, top: float) -> SpanLine:
-    """`top`: cores per Gb/s where the bar ends."""
+    """`top`: cost where the bar ends."""
     if known is None:
         return (
             frame.margin,
@@ -169,13 +174,15 @@ def _cost_line(words: str, known: Spread | None, frame: BarLayout, top: float) -
         )
     marks = max(1, min(frame.bar, round(known.median / top * frame.bar))) if known.median > 0 else 0
     bar: Span = ((frame.glyphs.cost * marks).ljust(frame.bar), COST_STYLE)
-    text = f"{units.significant(known.median)} cores" if known.median < 999 else units.quantity(known.median, "cores")
+    text = cost_value_text(known.median, frame.cost_unit)
+    text += " cores" if frame.cost_unit == "Gb/s" else ""
     return frame.margin, bar, (drawn(f" {text:>10} {words}", frame.words, frame.glyphs), "dim")
 
 
 def _axis(frame: BarLayout, width: int) -> SpanLine:
     """Round values below the bars, the last one with its unit."""
-    scale, left = Scale(frame.top, None), frame.name + 2
+    base = "b/s" if frame.measure.name == "goodput" else "/s"
+    scale, left = Scale(frame.top, None, base), frame.name + 2
     canvas = Canvas(width, 1)
     free = 0
     for value in value_ticks(frame.top, max(3, frame.bar // 5)):

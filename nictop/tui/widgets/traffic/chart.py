@@ -66,7 +66,7 @@ class RunChart(LineView):
     def move(self, columns: int) -> None:
         """Move the cursor by so many columns; without a cursor, set it to the newest value."""
         run_view = self.shown
-        arrivals = [flow.arrivals for flow in run_view.flows if flow.arrivals] if run_view is not None else []
+        arrivals = run_view.series if run_view is not None else ()
         if run_view is None or not arrivals:
             return
         first = min(some[0].time - some[0].seconds for some in arrivals)

@@ -33,6 +33,7 @@ from nictop.tui.widgets.charts.plot import (
     time_ticks,
     value_ticks,
 )
+from nictop.tui.widgets.traffic.latency_drawing import draw_bands, highest_latency, latency_columns
 from nictop.tui.widgets.traffic.legend import (
     CEILING_STYLE,
     CPU_STYLE,
@@ -113,14 +114,18 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     layout = layout_of(run_view, width, height)
     sight = sight_of(run_view, view)
     columns = columns_of(run_view, sight, layout)
-    peaks = [peak_of(flow, sight) for flow in run_view.flows]
+    bands = latency_columns(run_view.transactions, sight, layout.columns)
+    peaks = [peak_of(flow, sight) for flow in run_view.flows] or [highest_latency(bands)]
     scale = scale_of(run_view, columns, peaks)
     drawing = Drawing(run_view, view, layout, sight, scale, peaks, Canvas(width, height), glyphs=glyphs)
-    for number, values in enumerate(columns):
-        drawing.draw_plot(number, values)
+    if run_view.plan.test == "bulk":
+        for number, values in enumerate(columns):
+            drawing.draw_plot(number, values)
+    else:
+        draw_bands(drawing.canvas, bands, layout.box(layout.plots[0]), left=layout.left, glyphs=glyphs)
     drawing.draw_cpu()
     drawing.draw_cursor()
-    if not any(flow.arrivals for flow in run_view.flows):
+    if not run_view.series:
         drawing.draw_waiting()
     if layout.foot:
         drawing.draw_times()
@@ -134,11 +139,12 @@ def ingredients(run_view: RunView, view: View) -> tuple[object, ...]:
         view,
         sight_of(run_view, view),
         run_view.plan,
-        run_view.stage if not any(flow.arrivals for flow in run_view.flows) else "",
+        run_view.stage if not run_view.series else "",
         run_view.ceiling,
         run_view.result,
         (host.host, host.series) if host is not None else None,
         *((flow.sender, flow.receiver, flow.arrivals) for flow in run_view.flows),
+        run_view.transactions,
     )
 
 
@@ -167,7 +173,7 @@ class Drawing:
     sight: VisibleRange
     scale: Scale
     peaks: Sequence[float]
-    """Bits per second of the highest interval of each direction in sight."""
+    """Bits per second of the highest interval of each direction in sight; or the highest latency, in seconds."""
     canvas: Canvas
     glyphs: Glyphs
 

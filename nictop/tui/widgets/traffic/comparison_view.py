@@ -22,8 +22,10 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import count_noun
 from nictop.report.runs.comparison import ratio_text, refusal_reasons
+from nictop.report.runs.sentences import cost_value_text
 from nictop.traffic.analysis.comparison import (
     VERDICT_LABELS,
+    ComparedFigure,
     Comparison,
     ComparisonVerdict,
     Cost,
@@ -46,6 +48,7 @@ STYLES: dict[ComparisonVerdict, str] = {
     "not settled": "warn",
     "refused": "warn",
 }
+FIGURE_LABELS = {"goodput": "goodput", "transactions": "trans/s", "p50": "p50", "p99": "p99"}
 LABEL_CELLS, VALUE_CELLS = 11, 19
 """Cells of ``goodput A``, and of the figures behind a bar."""
 MIN_BAR_CELLS = 10
@@ -72,8 +75,8 @@ def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyph
     """All lines, none wider than `width`."""
     comparison = compare_stored_runs(a.point.runs, b.point.runs, _names(a, b))
     lines = _verdict_lines(comparison, width, glyphs)
-    spreads = (comparison.goodput_a, comparison.goodput_b)
-    lines += _dot_lines(spreads, width, glyphs)
+    for figure in comparison.figures:
+        lines += _dot_lines(figure, width, glyphs)
     for cost in comparison.costs:
         lines += _cost_lines(cost, width, glyphs)
     for number, (what, one, other) in enumerate(comparison.differences):
@@ -90,7 +93,7 @@ def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[S
     sentences = [(comparison.sentence, style)]
     reasons = _refusals(comparison)
     if reasons:
-        sentences = [(medians_text(comparison.goodput_a, comparison.goodput_b), "title")]
+        sentences = [(medians_text(comparison.figures[0]), "title")]
         label = VERDICT_LABELS[comparison.verdict]
         sentences += [(f"{label}: {reason}" if not number else reason, style) for number, reason in enumerate(reasons)]
     return [
@@ -111,8 +114,9 @@ def _refusals(comparison: Comparison) -> list[str]:
     return [*reasons, f"different {', '.join(differing)}"] if differing else reasons
 
 
-def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs: Glyphs) -> list[SpanLine]:
+def _dot_lines(figure: ComparedFigure, width: int, glyphs: Glyphs) -> list[SpanLine]:
     """Every run of both set-ups as a dot on one axis, which does not begin at 0."""
+    spreads, text = (figure.a, figure.b), figure.measure.text
     known = [spread for spread in spreads if spread is not None]
     bar = width - LABEL_CELLS - VALUE_CELLS - 1
     if not known or bar < MIN_BAR_CELLS:
@@ -120,16 +124,17 @@ def _dot_lines(spreads: tuple[Spread | None, Spread | None], width: int, glyphs:
     ticks = axis_ticks(min(one.lowest for one in known), max(one.highest for one in known), bar)
     lines: list[SpanLine] = []
     for number, (letter, spread, style) in enumerate(zip("AB", spreads, ("in", "out"), strict=True)):
-        label = f" {'goodput' if not number else '':<{LABEL_CELLS - 3}} {letter} "
+        label = f" {FIGURE_LABELS[figure.name] if not number else '':<{LABEL_CELLS - 3}} {letter} "
         if spread is None:
             lines.append(((label, "dim"), ("no completed run", "bad")))
             continue
-        figures = f" {units.bits_per_second(spread.median):>9} {count_noun(len(spread.values), 'run')}"
+        figures = f" {text(spread.median):>9} {count_noun(len(spread.values), 'run')}"
         lines.append(((label, "title"), *_dots(spread, ticks, bar, style, glyphs), (figures, "title")))
     canvas = Canvas(width, 1)
-    scale, free = Scale(ticks[-1], None), 0
+    scale, free = Scale(ticks[-1], None, "b/s" if figure.name == "goodput" else "/s"), 0
     for value in ticks:
         words = scale.label(value) + (f" {scale.unit}" if value == ticks[-1] else "")
+        words = text(value) if figure.measure.less_is_better else words
         x = min(LABEL_CELLS + _cell(value, ticks, bar), width - len(words))
         if x >= free:
             canvas.write(x, 0, words, "dim")
@@ -176,14 +181,16 @@ def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
     """Median CPU cost of both set-ups in one role, as bars from 0."""
     most = max((one.median for one in (cost.a, cost.b) if one is not None), default=0.0)
     bar = max(0, int(MAX_COST_SHARE * (width - LABEL_CELLS - VALUE_CELLS - 1)))
+    title = "core/Gb" if cost.per == "Gb/s" else "CPU/tr."
     lines: list[SpanLine] = []
     for number, (letter, spread) in enumerate((("A", cost.a), ("B", cost.b))):
-        label = f" {'core/Gb' if not number else '':<{LABEL_CELLS - 3}} {letter} "
+        label = f" {title if not number else '':<{LABEL_CELLS - 3}} {letter} "
         if spread is None:
             lines.append(((label, "title"), (f"{units.UNKNOWN} {cost.role}", "dim")))
             continue
         marks = max(1, round(bar * spread.median / most)) if most > 0 and spread.median > 0 and bar else 0
-        text = f" {units.significant(spread.median)} {cost.role}" if spread.median < 999.5 else f" >999 {cost.role}"
+        value = ">999" if spread.median >= 999.5 else cost_value_text(spread.median, cost.per)
+        text = f" {value} {cost.role}"
         line: SpanLine = ((label, "title"), (glyphs.cost * marks, "system"), (text, ""))
         if number and cost.ratio is not None:
             ratio = f"   B/A {ratio_text(cost.ratio)}"

@@ -34,10 +34,11 @@ FULL_CORE_SHARE = 0.95
 
 
 def host_label(one: HostLoadView, plan: RunPlan) -> str:
-    """``RX b:ens4``, ``observer pve``: the direction of the payload, host and NIC, clean."""
+    """``RX b:ens4``, ``observer pve``: the direction of the payload, host and NIC, clean; ``server b:ens4`` if both
+    directions carry little."""
     name = f"{clean(one.host)}:{one.nic}" if one.nic else clean(one.host)
-    if one.role == "observer":
-        return f"observer {name}"
+    if one.role == "observer" or not plan.sending:
+        return f"{one.role} {name}"
     if len(plan.sending) > 1:
         return f"RX+TX {name}"
     return f"{'TX' if one.role in plan.sending else 'RX'} {name}"

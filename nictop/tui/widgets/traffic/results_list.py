@@ -1,8 +1,8 @@
-"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput, CPU cost, test.
+"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput or transactions, CPU cost, test.
 
-  WHEN        HOSTS     NIC  RUNS   GOODPUT cores/Gb/s TEST
-A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s       0.31 TCP ×1 20 s MTU 1500 iperf3
-B 11-21 08:04 vm1 ← vm2 ens3    5 9.41 Gb/s       0.33 TCP ×4 20 s MTU 1500 iperf3
+  WHEN        HOSTS     NIC  RUNS    RESULT CPU COST TEST
+A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s     0.31 TCP ×1 20 s MTU 1500 iperf3
+B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s  40.1 µs rr TCP ×1 20 s 64 B MTU 1500 builtin
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_col
 from nictop.model.text import units
 from nictop.model.text.terminal import clean, width
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import DIRECTION_TEXTS, per_gigabit_text, plan_options, wall_time_text
+from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options, wall_time_text
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import SpanLine
@@ -57,14 +57,16 @@ def _runs(row: ResultGroup) -> str:
     return f"{len(found.runs) - found.failed}/{len(found.runs)}" if found.failed else str(len(found.runs))
 
 
-def _goodput(row: ResultGroup) -> Cell:
-    goodput = row.point.goodput
-    return (units.bits_per_second(goodput.median), "title") if goodput is not None else ("failed", "bad")
+def _deciding(row: ResultGroup) -> Cell:
+    found = row.point.main
+    return (row.point.measures[0].text(found.median), "title") if found is not None else ("failed", "bad")
 
 
 def _hosts(row: ResultGroup) -> str:
     """``vm1 → vm2``: client and server, with an arrow in the direction of the payload."""
     plan = row.first.result.plan
+    if plan.test != "bulk":
+        return f"{plan.client.host} ↔ {plan.server.host}"
     arrow = {"forward": "→", "reverse": "←", "bidirectional": "↔"}[plan.direction]
     return f"{plan.client.host} {arrow} {plan.server.host}"
 
@@ -82,6 +84,7 @@ def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
     words = (
         run.label,
         f"{run.variable}={run.value}" if run.value else "",
+        plan.test if plan.test != "bulk" else "",
         f"{plan.protocol.upper()} ×{plan.streams}",
         f"{plan.time} s",
         f"MTU {facts['mtu']}" if facts.get("mtu") else "",
@@ -98,7 +101,7 @@ def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
 
 def _cost(row: ResultGroup) -> str:
     known = [spread.median for role, _, spread in row.point.costs if spread is not None and role != "observer"]
-    return per_gigabit_text(max(known)) if known else units.UNKNOWN
+    return cost_value_text(max(known), row.point.cost_unit) if known else units.UNKNOWN
 
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
@@ -110,11 +113,12 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
         source="interfaces of client and server (test plan)"),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
-    Column("goodput", "GOODPUT", "b/s", MAX_CELLS, 1, "right", _goodput,
-        source="goodput; of several runs the median (receiver of iperf3 or the built-in generator)"),
-    Column("cost", "cores/Gb/s", "cores per Gb/s", MAX_CELLS, 1, "right", _cost,
-        source="busy CPU cores for each Gb/s: of the client or the server, whichever is higher; of several runs the "
-        "median (/proc/stat)"),
+    Column("goodput", "RESULT", "b/s or transactions/s", MAX_CELLS, 1, "right", _deciding,
+        source="goodput, of rr and crr transactions; of several runs the median (receiver of iperf3 or the built-in "
+        "generator)"),
+    Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
+        source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
+        "(/proc/stat)"),
     Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test,
         source="label, varied value, protocol, streams, seconds, MTU, tool (test plan)"),
 )  # fmt: skip

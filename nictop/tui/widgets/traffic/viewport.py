@@ -63,7 +63,7 @@ def sight_of(run_view: RunView, view: View) -> VisibleRange:
     end = min(max(run_view.end, begin + 1.0), begin + MAX_SPAN_SECONDS)
     if view.span is None or view.span >= end - begin:
         return VisibleRange(begin, end - begin)
-    newest = max((flow.arrivals[-1].time for flow in run_view.flows if flow.arrivals), default=begin)
+    newest = max((series[-1].time for series in run_view.series), default=begin)
     last = max(newest, begin + view.span)
     if view.cursor is not None and view.cursor < last - view.span:
         last = max(view.cursor, begin) + 0.75 * view.span
@@ -87,6 +87,8 @@ class Scale:
     """Bits per second."""
     ceiling: float | None
     """Bits per second, when it is on this scale."""
+    base: str = "b/s"
+    """Unit of the values."""
 
     @property
     def power(self) -> int:
@@ -95,7 +97,7 @@ class Scale:
 
     @property
     def unit(self) -> str:
-        return f"{SI_PREFIXES[self.power]}b/s"
+        return f"{SI_PREFIXES[self.power]}{self.base}"
 
     def label(self, value: float) -> str:
         """``7.5`` of 7.5e9."""

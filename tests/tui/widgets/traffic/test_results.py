@@ -78,8 +78,8 @@ def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
         "HOSTS": "a ← b",
         "NIC": "ens4/ens5",
         "RUNS": "3",
-        "GOODPUT": "5.20 Gb/s",
-        "cores/Gb/s": "0.10",
+        "RESULT": "5.20 Gb/s",
+        "CPU COST": "0.10",
         "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3",
     }
     (both,) = set_ups(stored("e2", [5.0], direction="bidirectional"))
@@ -90,9 +90,9 @@ def test_failed_runs_are_counted() -> None:
     runs = stored("e1", [5.0, 5.2])
     failed = replace(runs[0], result=replace(runs[0].result, failure=Failure("refused", "no")))
     (row,) = set_ups([failed, runs[1]])
-    assert (line_of(row)["RUNS"], line_of(row)["GOODPUT"]) == ("1/2", "5.20 Gb/s")
+    assert (line_of(row)["RUNS"], line_of(row)["RESULT"]) == ("1/2", "5.20 Gb/s")
     (row,) = set_ups([failed])
-    assert (line_of(row)["RUNS"], line_of(row)["GOODPUT"], line_of(row)["cores/Gb/s"]) == ("0/1", "failed", "–")
+    assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == ("0/1", "failed", "–")
 
 
 def test_every_run_is_a_dot_on_one_axis_and_the_median_is_marked() -> None:

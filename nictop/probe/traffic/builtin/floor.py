@@ -1,0 +1,115 @@
+"""The latency of the built-in generator itself: a short test over loopback with both ends on this host.
+
+A result near it says more about the generator than about the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from functools import partial
+
+from nictop.probe.traffic.builtin import transactions
+from nictop.probe.traffic.builtin.connections import set_connect_options
+from nictop.probe.traffic.builtin.transaction_run import ACCEPT_TIMEOUT_SECONDS, FORK_SECONDS, TransactionMeter
+from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
+from nictop.probe.traffic.builtin.workers import fork_worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nictop.probe.traffic.builtin.options import BuiltinOptions
+
+    Pair = tuple[socket.socket, socket.socket]
+
+FLOOR_SECONDS = 0.3, 1.2, 4.8
+"""Of the first measurement; the next one is made if that had fewer than `MIN_FLOOR_TRANSACTIONS`."""
+MIN_FLOOR_TRANSACTIONS = 200
+LOOPBACK = "127.0.0.1"
+
+
+def measure_floor(options: BuiltinOptions) -> dict[str, Any]:
+    """The figures of `TransactionMeter.total`, and "seconds". Raises OSError if loopback cannot be used."""
+    if options.affinity is not None:
+        os.sched_setaffinity(0, {options.affinity})
+    for seconds in FLOOR_SECONDS[:-1]:
+        with contextlib.suppress(OSError):  # a process that got no CPU time
+            found = _measure(options, seconds)
+            if found["transactions"] >= MIN_FLOOR_TRANSACTIONS:
+                return found
+    return _measure(options, FLOOR_SECONDS[-1])
+
+
+def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
+    connects, cookie = options.test == "crr", os.urandom(16)
+    counts = [Counts() for _ in range(options.streams)]
+    pids: list[int] = []
+    with contextlib.ExitStack() as stack:
+        listener, pairs = _loopback_pairs(options, stack)
+        start = time.monotonic() + 2 * FORK_SECONDS * options.streams
+        end, sizes = start + seconds, (options.length, options.response)
+        try:
+            for _, server in pairs:
+                if connects:
+                    task = TransactionTask(listener, sizes, (0.0, end), cookie)
+                    pids.append(fork_worker(partial(transactions.accept_and_serve, task, LOOPBACK, Counts())))
+                else:
+                    serve = transactions.serve_datagrams if options.udp else transactions.serve_stream
+                    task = TransactionTask(server, sizes, (start, end), cookie)
+                    pids.append(fork_worker(partial(serve, task, Counts())))
+            clients = []
+            for (client, _), own in zip(pairs, counts):
+                work: Any
+                if connects:
+                    connect = ConnectTask(client, sizes, (start, end), cookie, options=options, files=0)
+                    work = partial(transactions.connect_and_exchange, connect, own)
+                else:
+                    exchange = transactions.exchange_datagrams if options.udp else transactions.exchange_stream
+                    work = partial(exchange, TransactionTask(client, sizes, (start, end), cookie), own)
+                clients.append(fork_worker(work))
+                pids.append(clients[-1])
+            for pid in clients:
+                _, status = os.waitpid(pid, 0)
+                pids.remove(pid)
+                if status:
+                    raise OSError("the generator ended early")
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            for pid in pids:
+                os.waitpid(pid, 0)
+    meter = TransactionMeter(counts, connects=connects)
+    meter.interval(counted=True)
+    return {**meter.total(), "seconds": seconds}
+
+
+def _loopback_pairs(options: BuiltinOptions, stack: contextlib.ExitStack) -> tuple[socket.socket, list[Pair]]:
+    """(listener, client and server sockets of each process)"""
+    kind = socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM
+
+    def new_socket() -> socket.socket:
+        made = stack.enter_context(socket.socket(socket.AF_INET, kind))
+        set_connect_options(made, options)
+        return made
+
+    listener, pairs = new_socket(), []
+    listener.bind((LOOPBACK, 0))
+    if not options.udp:
+        listener.listen(options.streams)
+    for _ in range(options.streams):
+        client = new_socket()
+        if options.udp:
+            server = new_socket()
+            server.bind((LOOPBACK, 0))
+            client.connect(server.getsockname())
+            server.connect(client.getsockname())
+        else:
+            client.connect(listener.getsockname())
+            server = stack.enter_context(listener.accept()[0])
+        pairs.append((client, server))
+    transactions.set_timeout(listener, ACCEPT_TIMEOUT_SECONDS)
+    return listener, pairs

@@ -1,0 +1,260 @@
+"""One end of a test of requests and responses: its processes (`transactions`), their counts, and the reports.
+
+Each line of the client's stdout is one object:
+
+``{"event": "start", "role", "protocol", "test", "streams", "length", "response", "time", "omit", "connections",
+"congestion_control"}``
+``{"event": "interval", "start", "end", "omitted", "transactions", "lost", "latency": {"sum", "buckets"}, …}``
+``{"event": "end", "seconds", "transactions", "lost", "latency", "stopped", "cpu_user", "cpu_system", …}``
+``{"event": "error", "text"}``, and exit status 1.
+
+"sum" is in nanoseconds, "buckets" as by `latency_buckets.packed_counts`; crr adds "connect" of the same form. Intervals
+have the transactions that ended in them. "stopped": why the client ended before its time; "": it did not. The server
+reports "start" and "end", with the number of transactions that it served, the first of each process among them.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from functools import partial
+
+from nictop.probe.traffic.builtin import transactions
+from nictop.probe.traffic.builtin.connections import set_socket_options
+from nictop.probe.traffic.builtin.host_limits import HostUsage, shortage_before, shortage_during
+from nictop.probe.traffic.builtin.latency_buckets import SUB_BUCKETS, packed_counts
+from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report
+from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
+from nictop.probe.traffic.builtin.workers import Workers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nictop.probe.traffic.builtin.connections import Connections
+    from nictop.probe.traffic.builtin.options import BuiltinOptions
+
+FORK_SECONDS = 0.004
+"""For each process and its first transaction, until all of them begin together."""
+TRANSACTION_GRACE_SECONDS = 4.0
+"""Seconds after the planned end until the run is aborted: longer than every timeout of a transaction."""
+ACCEPT_TIMEOUT_SECONDS = 1.0
+USAGE_CHECK_SECONDS = 1.0
+"""Between two checks of what a server with many connections uses of its host."""
+
+
+class BucketCounts:
+    """The counts of all processes in the same buckets, read again and again from when they were 0."""
+
+    def __init__(self, parts: list[memoryview]) -> None:
+        self._parts = parts
+        self._last = [bytes(part.nbytes) for part in parts]
+
+    def added(self) -> list[int]:
+        """Transactions by bucket since the last call. Only what has changed is read one by one."""
+        added = [0] * len(self._parts[0])
+        for number, part in enumerate(self._parts):
+            before, now = self._last[number], bytes(part)
+            self._last[number] = now
+            for first in range(0, len(added), SUB_BUCKETS):
+                chunk = slice(8 * first, 8 * (first + SUB_BUCKETS))
+                if now[chunk] != before[chunk]:
+                    pairs = zip(memoryview(now[chunk]).cast("Q"), memoryview(before[chunk]).cast("Q"))
+                    for bucket, (new, old) in enumerate(pairs, first):
+                        added[bucket] += new - old
+        return added
+
+
+class TransactionMeter:
+    """The figures of all processes: of an interval, and of all intervals that are not omitted."""
+
+    def __init__(self, counts: list[Counts], *, connects: bool) -> None:
+        self._counts = counts
+        self._buckets = {"latency": BucketCounts([one.latency for one in counts])}
+        self._sums = {"latency": transactions.LATENCY_SUM}
+        if connects:
+            self._buckets["connect"] = BucketCounts([one.connect for one in counts])
+            self._sums["connect"] = transactions.CONNECT_SUM
+        self._last: dict[int, int] = {}
+        self._total: dict[str, list[int]] = {}
+        self._total_fields: dict[int, int] = {}
+
+    def interval(self, *, counted: bool) -> dict[str, Any]:
+        """Figures since the last call."""
+        fields = {
+            field: sum(one.fields[field] for one in self._counts) for field in (transactions.LOST, *self._sums.values())
+        }
+        moved = {field: value - self._last.get(field, 0) for field, value in fields.items()}
+        self._last = fields
+        added = {name: buckets.added() for name, buckets in self._buckets.items()}
+        if counted:
+            for name, values in added.items():
+                self._total[name] = [sum(pair) for pair in zip(self._total.get(name, [0] * len(values)), values)]
+            for field, value in moved.items():
+                self._total_fields[field] = self._total_fields.get(field, 0) + value
+        return self._figures(added, moved)
+
+    def total(self) -> dict[str, Any]:
+        """Figures of all counted intervals."""
+        return self._figures({name: self._total.get(name, []) for name in self._buckets}, self._total_fields)
+
+    def _figures(self, counts: dict[str, list[int]], fields: dict[int, int]) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            name: {"sum": max(0, fields.get(self._sums[name], 0)), "buckets": packed_counts(values)}
+            for name, values in counts.items()
+        }
+        return {"transactions": sum(counts["latency"]), "lost": fields.get(transactions.LOST, 0), **found}
+
+
+class TransactionRun:
+    """One end of a run."""
+
+    def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
+        self._is_client, self._connections, self._options = role == "client", connections, options
+        self._connects = connections.test == "crr"
+        number = connections.workers if self._connects else len(connections.sockets)
+        self._counts = [Counts() for _ in range(number)]
+        self._usage = HostUsage()
+        self._error = self._stopped = ""
+
+    def run(self) -> int:
+        """Start, report, end; returns the exit status."""
+        if self._connects:
+            shortage = shortage_before(self._usage, len(self._counts))
+            if shortage:
+                report("error", text=f"not started: {shortage}")
+                return 1
+        self._report_start()
+        workers = Workers()
+        start = time.monotonic() + FORK_SECONDS * len(self._counts)
+        try:
+            for number, counts in enumerate(self._counts):
+                workers.start(self._work(number, counts, start))
+            total = self._watch(workers, start) if self._is_client else self._serve(workers, start)
+        finally:
+            workers.kill()
+        if self._error or workers.failed:
+            report("error", text=workers.error or self._error or "a process ended early")
+            return 1
+        report("end", **total)
+        return 0
+
+    def _work(self, number: int, counts: Counts, start: float) -> Any:
+        """The function of one process."""
+        about = self._connections
+        sizes = about.length, about.response
+        end = start + about.seconds
+        if not self._connects:
+            task = TransactionTask(about.sockets[number], sizes, (start, end), about.cookie)
+            if self._options.udp:
+                work = transactions.exchange_datagrams if self._is_client else transactions.serve_datagrams
+            else:
+                work = transactions.exchange_stream if self._is_client else transactions.serve_stream
+            return partial(work, task, counts)
+        if self._is_client:
+            share = self._options.files // len(self._counts) + (number < self._options.files % len(self._counts))
+            if self._options.files and not share:
+                return lambda: None
+            connect = ConnectTask(
+                about.sockets[0], sizes, (start, end), about.cookie, options=self._options, files=share
+            )
+            return partial(transactions.connect_and_exchange, connect, counts)
+        assert about.listener is not None
+        set_socket_options(about.listener, self._options)
+        transactions.set_timeout(about.listener, ACCEPT_TIMEOUT_SECONDS)
+        accept = TransactionTask(about.listener, sizes, (0.0, end), about.cookie)
+        client = about.sockets[0].getpeername()[0]
+        return partial(transactions.accept_and_serve, accept, client, counts)
+
+    def _watch(self, workers: Workers, start: float) -> dict[str, Any]:
+        """The client: report until all processes have ended; returns the fields of the last report."""
+        poll, meter = workers.all_started(), TransactionMeter(self._counts, connects=self._connects)
+        schedule = ReportSchedule(self._options.interval, self._connections.omit)
+        limit, last = start + self._connections.seconds + TRANSACTION_GRACE_SECONDS, start
+        ended = False
+        while not ended:
+            now = time.monotonic()
+            if now >= limit:
+                self._error = "no answer from the server"
+                return {}
+            ended = bool(poll.poll(max(0.0, min(schedule.next(), limit - start) - (now - start)) * 1000))
+            now = self._finish_time(start) if ended else time.monotonic()
+            if not ended and now - start < schedule.next():
+                continue
+            figures = meter.interval(counted=not schedule.omitting)
+            if now - last > MIN_INTERVAL_SECONDS:
+                omitted, begin, end = schedule.advance(now - start)
+                report("interval", start=begin, end=end, omitted=omitted, **figures)
+            last = now
+            if self._connects and not ended:
+                self._stopped = shortage_during(HostUsage(), self._usage)
+                ended = bool(self._stopped)
+        now = self._finish_time(start) if not self._stopped else time.monotonic()
+        if self._stopped:
+            workers.kill()
+        cpu_times = workers.reap()
+        seconds = now - start - self._connections.omit
+        planned = self._connections.seconds - self._connections.omit
+        # the last transactions began in time, and were waited for
+        seconds = seconds if self._options.files or self._stopped else min(seconds, planned)
+        return {**meter.total(), "seconds": round(max(0.0, seconds), 6), "stopped": self._stopped, **cpu_times}
+
+    def _serve(self, workers: Workers, start: float) -> dict[str, Any]:
+        """The server: until its processes have ended, or its client has; returns the fields of the last report."""
+        poll = workers.all_started()
+        control = self._connections.sockets[0]
+        if self._connects:
+            control.setblocking(False)
+            poll.register(control, select.POLLIN)
+        limit = start + self._connections.seconds + 2 * TRANSACTION_GRACE_SECONDS
+        while True:
+            now = time.monotonic()
+            if now >= limit:
+                self._error = "no more data from the other end"
+                return {}
+            events = poll.poll(max(0.0, min(limit - now, USAGE_CHECK_SECONDS)) * 1000)
+            if any(descriptor == workers.pipe for descriptor, _ in events):
+                break
+            if events and not self._is_open(control):
+                workers.kill()
+                break
+            shortage = shortage_during(HostUsage(), self._usage) if self._connects else ""
+            if shortage:
+                self._error = f"stopped: {shortage}"
+                return {}
+        served = sum(one.fields[transactions.DONE] for one in self._counts)
+        cpu_times = workers.reap()
+        return {"transactions": served, "seconds": round(max(0.0, time.monotonic() - start), 6), **cpu_times}
+
+    def _is_open(self, control: socket.socket) -> bool:
+        """Whether the client still has its control connection, on which it sends nothing."""
+        try:
+            return bool(control.recv(4096))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def _finish_time(self, start: float) -> float:
+        """When the last transaction ended (CLOCK_MONOTONIC)."""
+        latest = max(one.fields[transactions.FINISHED] for one in self._counts) / 1e9
+        return latest if latest > start else time.monotonic()
+
+    def _report_start(self) -> None:
+        about, algorithm = self._connections, b""
+        if not self._options.udp:
+            algorithm = about.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        report(
+            "start",
+            role="client" if self._is_client else "server",
+            protocol="udp" if self._options.udp else "tcp",
+            test=about.test,
+            streams=len(self._counts),
+            length=about.length,
+            response=about.response,
+            time=round(about.seconds - about.omit, 6),
+            omit=about.omit,
+            connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in about.sockets],
+            congestion_control=algorithm.split(b"\0")[0].decode("ascii", "replace"),
+        )

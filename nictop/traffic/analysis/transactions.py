@@ -1,0 +1,189 @@
+"""Transactions of a run: figures from the reports of its client, and what limited them.
+
+Reads nothing. A test of requests and responses is a closed loop: with n connections, transactions per second are n
+divided by the mean latency, and a slow response delays the next request. Causes are examined in the order in which one
+hides the next; otherwise the bottleneck is "not determined".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from nictop.model.devices.traffic_control import qdisc_text
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
+from nictop.probe.records import GeneratorFloor
+from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
+from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.analysis.setup_facts import NicSetup
+from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
+from nictop.traffic.generators.latency import histogram_of, merged
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.result import MAX_STEAL_SHARE, Result
+from nictop.traffic.results.transactions import Floor, TransactionFigures, TransactionPoint
+
+EXPLAINED_SHARE = 0.8
+"""Of the median latency: a delay of that size is its cause."""
+MANY_LOST_SHARE = 0.01
+ETHERNET_BYTES = 18
+"""Ethernet header and FCS, which not every netdev counts."""
+TCP_HEADER_BYTES, UDP_HEADER_BYTES = 32, 8
+"""TCP with timestamps."""
+CONTROL_PACKETS = {"rr": (0, 0), "crr": (2, 1)}
+"""Packets without payload that client and server send at least for each transaction: SYN and the acknowledgement of the
+SYN-ACK, and the SYN-ACK."""
+MAX_MORE_PACKETS = {"rr": (1, 1), "crr": (4, 4)}
+"""Packets without payload beyond these: acknowledgements, FIN, RST."""
+MIN_PROVEN_BYTES = 16 * 1024
+"""In either direction: fewer may be other packets of a network, and do not verify the path."""
+
+
+def transaction_figures(
+    plan: RunPlan,
+    total: TransactionTotal | None,
+    intervals: Iterable[tuple[float, TransactionInterval]],
+    floors: Iterable[Floor],
+    *,
+    stopped: bool,
+) -> TransactionFigures | None:
+    """`intervals`: with their ends on the axis of the run. `stopped`: by the user; then the intervals are the result,
+    as the generator was ended before its total. None: nothing was measured."""
+    reported = list(intervals)
+    points = tuple(transaction_point(time, one) for time, one in reported)
+    if total is not None and not stopped:
+        return TransactionFigures(
+            total.seconds,
+            total.latency,
+            total.connect,
+            total.lost or 0,
+            points,
+            tuple(floors),
+            total.stopped or _missing_files(plan, total),
+        )
+    measured = [one for _, one in reported if not one.omitted]
+    seconds = sum(one.seconds for one in measured)
+    if not stopped or not seconds:
+        return None
+    connects = [one.connect for one in measured if one.connect is not None]
+    return TransactionFigures(
+        seconds,
+        merged(one.latency for one in measured),
+        merged(connects) if connects else None,
+        sum(one.lost or 0 for one in measured),
+        points,
+        tuple(floors),
+    )
+
+
+def _missing_files(plan: RunPlan, total: TransactionTotal) -> str:
+    done = total.latency.count
+    if plan.files is None or done >= plan.files:
+        return ""
+    return f"{done} of {plan.files} transactions within {plan.time} s"
+
+
+def transaction_point(time: float, one: TransactionInterval) -> TransactionPoint:
+    connect = one.connect.summary() if one.connect is not None else None
+    return TransactionPoint(time, one.seconds, one.lost or 0, one.latency.summary(), connect)
+
+
+def floor_of(host: str, reply: GeneratorFloor | str) -> Floor:
+    """`reply`: of its probe, or why there is none."""
+    if isinstance(reply, str):
+        return Floor(host, None, problem=reply)
+    latency = histogram_of(reply.latency)
+    connect = histogram_of(reply.connect) if reply.connect is not None else None
+    if latency is None or not latency.count or not reply.seconds > 0:
+        return Floor(host, None, problem="no transactions over loopback")
+    return Floor(
+        host,
+        latency.summary(),
+        connect.summary() if connect is not None else None,
+        latency.count / reply.seconds,
+    )
+
+
+def with_transaction_costs(hosts: Iterable[HostLoad], figures: TransactionFigures) -> tuple[HostLoad, ...]:
+    """The loads with CPU time per transaction."""
+    rate = figures.rate
+    return tuple(
+        replace(load, per_transaction=load.busy.total / rate if load.busy is not None and rate else None)
+        for load in hosts
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- the path
+
+
+def packet_bytes(plan: RunPlan, count: int) -> tuple[tuple[float, float], float]:
+    """((bytes that the client sends at least for so many transactions, that the server sends), factor by which a netdev
+    counts at most more): with the headers of IP and TCP or UDP, as small messages are mostly headers."""
+    header = (20 if plan.ip_version == 4 else 40) + (UDP_HEADER_BYTES if plan.protocol == "udp" else TCP_HEADER_BYTES)
+    least, most = [], []
+    control, more = CONTROL_PACKETS[plan.test], MAX_MORE_PACKETS[plan.test]
+    segment = plan.mss or 1400
+    for own, other, packets, extra in zip(plan.sizes, plan.sizes[::-1], control, more, strict=True):
+        least.append(own + header * (1 + packets))
+        segments = -(-own // segment) + -(-other // segment)
+        most.append(own + (header + ETHERNET_BYTES) * (segments + packets + extra))
+    factor = max(high / low for low, high in zip(least, most, strict=True))
+    return (least[0] * count, least[1] * count), factor
+
+
+# ---------------------------------------------------------------------------------------------------- bottleneck
+
+
+def transaction_bottleneck(result: Result, setups: Mapping[str, NicSetup]) -> str:
+    """The sentence; "" for a run without transactions or a failed one. `setups`: host → its chosen NIC."""
+    figures = result.transactions
+    if figures is None or not figures.latency.count or result.failure is not None:
+        return ""
+    return (
+        _delay(figures, setups)
+        or _losses(figures)
+        or _generator(figures)
+        or _cpus(result.hosts)
+        or "not determined; possible: network between the hosts, interrupt coalescing, CPU sleep states, hypervisor"
+    )
+
+
+def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> str:
+    """Queueing disciplines that delay packets."""
+    found = [
+        (qdisc, sending.link, setup.host)
+        for setup in setups.values()
+        for sending in setup.qdiscs
+        for qdisc in sending.acting
+        if qdisc.delay
+    ]
+    median = figures.latency.summary().p50
+    delay = sum(qdisc.delay or 0.0 for qdisc, _, _ in found)
+    if median is None or delay < EXPLAINED_SHARE * median:
+        return ""
+    listed = ", ".join(f"qdisc {clean(qdisc_text(one))} of {clean(link)} on {clean(host)}" for one, link, host in found)
+    return f"{listed}: {units.duration(delay)} of the median latency of {units.duration(median)}"
+
+
+def _losses(figures: TransactionFigures) -> str:
+    if figures.lost_share < MANY_LOST_SHARE:
+        return ""
+    return f"{units.percentage(figures.lost_share)} of the requests lost: each stops its connection until the timeout"
+
+
+def _generator(figures: TransactionFigures) -> str:
+    if not figures.limited_by_generator:
+        return ""
+    median, floor = units.duration(figures.latency.summary().p50), units.duration(figures.floor)
+    return f"limited by the generator: median latency {median}, of which the generator alone needs {floor}"
+
+
+def _cpus(hosts: Iterable[HostLoad]) -> str:
+    for load in hosts:
+        where = clean(load.host)
+        if load.busy is not None and load.busy.steal_share > MAX_STEAL_SHARE:
+            return f"hypervisor of {where}: {units.percentage(load.busy.steal_share)} CPU steal"
+        full = [one for one in load.busy_cpus if one.busy >= BUSY_CPU_SHARE]
+        if load.role != "observer" and full:
+            return f"CPU {full[0].cpu} on {where}, {units.percentage(full[0].busy)} busy"
+    return ""

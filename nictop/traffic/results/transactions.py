@@ -1,0 +1,83 @@
+"""Figures of a test of requests and responses, as stored with its result. Reads nothing; times are in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import mean
+
+from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
+
+NEAR_FLOOR = 1.2
+"""A median latency up to that factor above the generator's own says little about the network."""
+
+
+@dataclass(frozen=True)
+class TransactionPoint:
+    """The transactions that ended in one interval."""
+
+    time: float
+    """End of the interval on the axis of the run; of omitted intervals 0 or before."""
+    seconds: float
+    lost: int
+    """Without a response in time."""
+    latency: LatencySummary
+    connect: LatencySummary | None = None
+
+    @property
+    def rate(self) -> float:
+        """Transactions per second."""
+        return self.latency.count / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The generator alone: the same test with both ends on one host, over loopback."""
+
+    host: str
+    latency: LatencySummary | None
+    """None: not measured."""
+    connect: LatencySummary | None = None
+    rate: float | None = None
+    """Transactions per second."""
+    problem: str = ""
+    """Why it was not measured."""
+
+
+@dataclass(frozen=True)
+class TransactionFigures:
+    """All measured seconds of a run."""
+
+    seconds: float
+    latency: LatencyHistogram
+    """Of whole transactions; crr: from the start of the connection to its end."""
+    connect: LatencyHistogram | None = None
+    """crr: of connecting."""
+    lost: int = 0
+    points: tuple[TransactionPoint, ...] = ()
+    floors: tuple[Floor, ...] = ()
+    """Of client and server; of one host if it is both."""
+    ended_early: str = ""
+    """Why there are fewer transactions than planned; "": there are not."""
+
+    @property
+    def rate(self) -> float | None:
+        """Transactions per second."""
+        return self.latency.count / self.seconds if self.seconds > 0 else None
+
+    @property
+    def lost_share(self) -> float:
+        """Share of 1 of the requests."""
+        sent = self.latency.count + self.lost
+        return self.lost / sent if sent else 0.0
+
+    @property
+    def floor(self) -> float | None:
+        """Median latency of the generator alone: a run needs one half of it on each host. None: not measured."""
+        known = [one.latency.p50 for one in self.floors if one.latency is not None and one.latency.p50 is not None]
+        return mean(known) if known else None
+
+    @property
+    def limited_by_generator(self) -> bool:
+        """The median latency is not far above the generator's own."""
+        floor, latency = self.floor, self.latency.summary()
+        return floor is not None and latency.p50 is not None and latency.p50 <= NEAR_FLOOR * floor
