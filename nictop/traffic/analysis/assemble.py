@@ -23,15 +23,17 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
-from nictop.traffic.analysis.judgement import DEFAULT_DATAGRAM_BYTES, is_above_ceiling
+from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.live.flow_view import fill_from_sockets
+from nictop.traffic.path.result import PathReport
+from nictop.traffic.path.stored import stored_path_test
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.tools import iperf3_differences
-from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
+from nictop.traffic.results.result import DEFAULT_DATAGRAM_BYTES, Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
@@ -58,6 +60,7 @@ class RunLog:
     failure: Failure | None = None
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
+    path_test: PathReport | None = None
 
     @property
     def seconds(self) -> float:
@@ -88,6 +91,7 @@ def result_of(log: RunLog) -> Result:
         facts=setup_facts(plan, snapshots, tools),
         notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_clock_uncertainty(log),
+        path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
     )
     return replace(
         result, bottleneck=bottleneck(result, _setups(log, snapshots)), notes=(*result.notes, *_notes(result))

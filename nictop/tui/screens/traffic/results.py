@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nictop.replay.results import RecordedResults
     from nictop.tui.controllers.replay import Replay
 
-SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "ceiling", "note", "not ranked")
+SUMMARY_KINDS = ("failed", "type", "goodput", "held back", "path", "path finding", "ceiling", "note", "not ranked")
 """Kinds of sentences that are shown below the list."""
 FILTER_HINT = "filter: host, NIC, tcp, reverse, iperf3, MTU or words of the label"
 MARK_HINT = "m marks this result as A, and another one as B"
