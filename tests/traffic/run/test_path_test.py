@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -22,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),
 ]
-UDP = {"protocol": "udp", "bitrate": 5_000_000, "generator": "builtin"}
+UDP: dict[str, Any] = {"protocol": "udp", "bitrate": 5_000_000, "generator": "builtin"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -62,7 +63,8 @@ async def test_smaller_mtu_of_the_other_nic(both: Pair) -> None:
     try:
         for host in both.hosts.values():
             assert await host.refresh(LIMIT)
-        for options, is_misleading in (({}, False), (UDP, True), ({**UDP, "length": 1000}, False)):
+        cases: list[tuple[dict[str, Any], bool]] = [({}, False), (UDP, True), ({**UDP, "length": 1000}, False)]
+        for options, is_misleading in cases:
             result, _ = await complete_run(both, **options)
             assert [one.rule for one in report_of(result).findings] == ["path_mtu_black_hole"]
             assert (

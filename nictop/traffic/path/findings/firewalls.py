@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from nictop.model.text.words import count_noun
@@ -33,7 +33,7 @@ def firewall_findings(way: Way) -> Iterator[Finding]:
         yield _firewall_finding(way, protocols, blocked[protocols[0]], kind, source)
 
 
-def _lost_answers(way: Way, protocols: list[str]) -> Iterator[Finding]:
+def _lost_answers(way: Way, protocols: Sequence[str]) -> Iterator[Finding]:
     """The datagrams reached the other probe, so its answers are lost; not reported where the other direction shows what
     drops them."""
     back = way.back.test
@@ -57,8 +57,8 @@ def _delivered(direction: PathDirection) -> tuple[ReceivedPackets, ...]:
     return direction.listener.delivered if direction.listener is not None else ()
 
 
-def _firewall_finding(way: Way, protocols: list[str], outcome: Outcome, kind: str, source: str) -> Finding:
-    is_icmp = protocols == ["icmp"]
+def _firewall_finding(way: Way, protocols: Sequence[str], outcome: Outcome, kind: str, source: str) -> Finding:
+    is_icmp = list(protocols) == ["icmp"]
     port = "" if is_icmp else f" port {way.test.port}"
     what = f"{' and '.join(PROTOCOL_NAMES[name] for name in protocols)}{port}"
     arrived = way.arrived if way.direction.listener is not None and way.direction.listener.arrived is not None else None

@@ -200,7 +200,7 @@ class HostsScreen(FramedScreen):
         snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
         found = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
         why_not = "a test is running" if self.nictop.traffic.running else ""
-        entries = []
+        entries: list[MenuEntry] = []
         for pair in found:
             if (pair.client.host, pair.client.ifindex) == (end.host, end.ifindex) and len(entries) < MAX_PATH_ENTRIES:
                 link = snapshots[pair.server.host].links.get(pair.server.ifindex or 0)
