@@ -7,6 +7,7 @@ import pytest
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.screens.traffic.path_test import PathReportScreen, PathTestScreen
 from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.overview_table import OverviewTable
 from tests.support.namespaces import why_no_namespaces
 from tests.support.screen import NARROW
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
@@ -74,8 +75,10 @@ async def test_path_test_before_a_run() -> None:
 
 async def test_from_an_interface_of_the_overview() -> None:
     async with two_hosts(NARROW) as screen:
-        await screen.press("5", "tab")
+        await screen.press("5")
         await screen.until(lambda: screen.app.screen.query_one(OverviewView).chosen is not None)
+        screen.app.screen.query_one(OverviewTable).focus()
+        await screen.settle()
         await screen.press("e")
         assert f"Test the path to b {WIRE}" in "\n".join(screen.drawn())
         await screen.press("end", "enter")
