@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nictop import __version__
 from nictop.cli import SUMMARIES
@@ -143,6 +143,16 @@ def add_hosts(parser: argparse.ArgumentParser) -> None:
 
 def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("hosts", nargs="*", metavar="HOST", help=HOSTS_HELP)
+
+
+def add_endpoint_options(group: argparse._ArgumentGroup, ends: Mapping[str, str]) -> None:
+    """NIC and address of both ends, and the IP version. `ends`: beginning of the option → name of the end."""
+    for prefix, end in ends.items():
+        group.add_argument(f"--{prefix}nic", default="", metavar="NIC", help=f"interface of the {end}")
+        group.add_argument(f"--{prefix}address", default="", metavar="IP", help=f"IP address of the {end}")
+    version = group.add_mutually_exclusive_group()
+    version.add_argument("-4", "--ipv4", dest="ip_version", action="store_const", const=4, help="IPv4 only")
+    version.add_argument("-6", "--ipv6", dest="ip_version", action="store_const", const=6, help="IPv6 only")
 
 
 def add_access_options(parser: argparse.ArgumentParser) -> None:

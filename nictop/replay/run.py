@@ -21,10 +21,12 @@ from nictop.replay.run_plan import recorded_plan
 from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
 from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.live.run_view import LiveRun, RunView
+from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import IntervalMeasured, RunFinished, SocketSample, Stage
 from nictop.traffic.run.host import RunHost
+from nictop.traffic.run.path_test import run_path_report, run_path_test
 
 RUN_LEAD_SECONDS = 20.0
 """Seconds before the start of the first generator in which both probes were requested to check their generators."""
@@ -49,6 +51,9 @@ class RecordedRun:
         self._ends: dict[Side, RunEnd] = {}
         self._live_run: LiveRun | None = None
         self._result_time: float | None = None
+        self._path_lines: list[TrafficLine] = []
+        """Of its path test, before the plan was known."""
+        self._path_test: PathReport | None = None
         self._early_lines: dict[str, TrafficLine] = {}
         """Generator id → its last line of the kinds tools and started, received before the plan was known."""
         since = self.marks.begin - RUN_LEAD_SECONDS
@@ -132,6 +137,7 @@ class RecordedRun:
             started = self._early_lines.get(end.identity)
             if started is not None:
                 end.add_line(started)
+        self._path_test = self._path_report(plan)
         for host in self._hosts.values():
             host.clear_records()
         self._live_run = LiveRun(plan, self._hosts)
@@ -142,12 +148,24 @@ class RecordedRun:
         if end is None or self._live_run is None:
             if line.kind in ("tools", "started"):
                 self._early_lines[line.id] = line
+            elif line.id.startswith(f"{self.marks.identity}-path_"):
+                self._path_lines.append(line)
             return
         intervals = end.add_line(line)
         for one in intervals:
             self._live_run.process(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
         if line.kind == "sockets":
             self._live_run.process(SocketSample(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
+
+    def _path_report(self, plan: RunPlan) -> PathReport | None:
+        """None: the run had no path test."""
+        if not self._path_lines:
+            return None
+        test = run_path_test(plan, self._hosts, self.marks.identity)
+        for line in self._path_lines:
+            test.record(line)
+        tools = {end.host: end.tools for end in self._ends.values() if end.tools is not None}
+        return run_path_report(plan, test, self._hosts, tools)
 
     def _time(self, end: RunEnd, host_time: float) -> float | None:
         axis = axis_start(self._log())
@@ -156,7 +174,8 @@ class RecordedRun:
     def _log(self) -> RunLog:
         assert self._plan is not None
         before = {name: host.records[0] if host.records else None for name, host in self._hosts.items()}
-        return RunLog(self._plan, self._ends, self._hosts, self._recording.wall_time(self.marks.begin), before, {})
+        wall = self._recording.wall_time(self.marks.begin)
+        return RunLog(self._plan, self._ends, self._hosts, wall, before, {}, path_test=self._path_test)
 
     # ------------------------------------------------------------------------------------------------------ the end
 

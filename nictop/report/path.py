@@ -19,7 +19,8 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import count_noun
 from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
-from nictop.report.findings.check import finding_lines, json_value
+from nictop.report.findings.check import json_value
+from nictop.report.findings.text import finding_lines
 from nictop.report.text_table import labelled_lines, layout_width
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.wording import severity_counts, severity_counts_text

@@ -20,7 +20,7 @@ from nictop.traffic.experiment.self_test import self_test_pair
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory, save_run
 from nictop.traffic.run.events import Stage
-from nictop.traffic.run.host import RunHost
+from nictop.traffic.run.host import RunHost, subscribed_hosts
 from nictop.traffic.run.readings import wait_for_readings
 
 
@@ -80,9 +80,7 @@ class RunSession:
                 yield Note(pair.description)
                 sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in pair.sources]
                 await stack.enter_async_context(running(*sessions))
-            self.hosts = hosts = {session.name: RunHost(session) for session in sessions}
-            for host in hosts.values():
-                stack.callback(host.close)
+            self.hosts = hosts = stack.enter_context(subscribed_hosts(sessions))
             ends = (self.request.client, self.request.server)
             needed = [host for name, host in hosts.items() if self._timeout is not None or name in ends]
             async with aclosing(wait_for_readings(needed, self._timeout)) as waiting:

@@ -176,6 +176,13 @@ WITHOUT_TEST = (
         "traffic",
     ),
     GeneralCommand(
+        "Traffic: Test the path",
+        "options",
+        "ARP, RTT, largest packet, routes and firewalls between two hosts",
+        TrafficScreen.test_path,
+        "traffic",
+    ),
+    GeneralCommand(
         "Traffic: Start self-test",
         "options",
         "test the generator on this machine alone",

@@ -44,7 +44,7 @@ from tests.cli.commands.test_report import check as matches_schema
 from tests.test_borders import loaded_by
 from tests.traffic.analysis.test_transactions import floor, rr
 from tests.traffic.plans import PLAN
-from tests.traffic.runs import FACTS, flow, load, result
+from tests.traffic.runs import BLACK_HOLE, FACTS, flow, load, path_test, result
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 ASKED = Experiment("experiment", (), "sweep", "length", label="first", notes=("built-in generator used",))
@@ -84,6 +84,7 @@ def hostile() -> Result:
         bottleneck=HOSTILE,
         facts={"client nic": HOSTILE, "server nic": HOSTILE, HOSTILE: HOSTILE},
         notes=(HOSTILE,),
+        path_test=path_test(replace(BLACK_HOLE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE)),
     )
 
 
@@ -201,6 +202,40 @@ def test_text_of_a_run_at_80_columns() -> None:
         "client a  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
         "server b  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
     ]
+
+
+def test_text_with_a_path_test() -> None:
+    """What it measured, what it found, and at the end the findings with their commands."""
+    made = result(path_test=path_test(BLACK_HOLE, largest=1400))
+    lines = run_text(made, 80).splitlines()
+    at = lines.index("path test    warning: a ens4: MTU black hole to b: packets above 1400 bytes")
+    assert lines[at + 1 : at + 5] == [
+        "             vanish (MTU of this NIC: 1500)",
+        "path test    a → b: RTT median 200 µs; largest packet 1400 of 1500 bytes",
+        "             b → a: not tested: b: no answer",
+        "path         verified: a: ens4 carried it; b: ens5 carried it",
+    ]
+    assert "▲ not ranked path test: MTU black hole to b: packets above 1400 bytes vanish" in "\n".join(lines)
+    last = lines[lines.index("▲ warning a ens4: MTU black hole to b: packets above 1400 bytes vanish (MTU of") :]
+    assert "             ip link set dev ens4 mtu 1400" in last and last[-1] == "  rule     path_mtu_black_hole"
+    markdown = experiment_markdown([stored(made)])
+    assert (
+        "- **path test** a → b: RTT median 200 µs" in markdown and "### ▲ warning: a ens4: MTU black hole" in markdown
+    )
+    assert "```\nip link set dev ens4 mtu 1400\n```" in markdown
+
+
+def test_findings_of_path_tests_are_listed_once_for_several_runs() -> None:
+    runs = [replace(one, result=replace(one.result, path_test=path_test(BLACK_HOLE))) for one in sweep()]
+    text = experiment_text(runs, 200)
+    assert text.count("warning: a ens4: MTU black hole to b") == 1 and "RTT median" not in text
+
+
+def test_json_has_the_path_test() -> None:
+    document = json.loads(traffic_json(ASKED, [stored(result(path_test=path_test(BLACK_HOLE)))]))
+    (run,) = document["runs"]
+    assert [one["kind"] for one in run["sentences"]].count("path test") == 2
+    assert run["kept"]["result"]["path_test"]["findings"][0]["rule"] == "path_mtu_black_hole"
 
 
 def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
@@ -367,7 +402,7 @@ def test_markdown_of_a_sweep() -> None:
 
 
 def test_the_schemas_describe_the_documents() -> None:
-    odd = stored(hostile(), 7, kind="compare", group="A")
+    odd = stored(replace(hostile(), path_test=path_test(BLACK_HOLE)), 7, kind="compare", group="A")
     runs = [*sweep(), odd, stored(rr(floors=(floor(20),)), 8)]
     versus = compare([one.result for one in sweep()[:3]], [result()] * 3)
     listed = StoredRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)

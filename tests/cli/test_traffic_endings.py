@@ -59,6 +59,7 @@ STAGES = {
     "before the first line": "",
     "ends made": "from client",
     "checking iperf3": "checking iperf3",
+    "path tested": "path test: ",
     "starting the server": "starting the server",
     "server listening": "the server listens",
     "waiting for the first byte": "waiting for the first byte",

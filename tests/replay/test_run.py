@@ -6,10 +6,14 @@ import asyncio
 from pathlib import Path
 
 import nictop
+from nictop.probe.records import Line, PathListener, TrafficLine
 from nictop.recording.reader import Recording
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_marks
 from nictop.traffic.live.run_view import RunView
+from nictop.traffic.path.stored import StoredPathTest
+from tests.support.recordings import read_all, write_recording
+from tests.traffic.runs import path_test
 
 DEMO = Path(nictop.__file__).parent / "recording" / "demo.nictop"
 INTO_THE_RUN = 12.0
@@ -37,3 +41,34 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
         assert views > 3
         assert times(watched.view()) == times(quiet.view())
         assert all(times(watched.view()))
+
+
+def test_path_test_before_the_run(tmp_path: Path) -> None:
+    """Its lines are in the recording; a recording of a version without path tests has none."""
+    with Recording.open(str(DEMO)) as recording:
+        (marks, *_) = run_marks(recording)
+        assert recorded_path_test(recording) is None
+        items = [(name, one.item, one.time) for name in recording.hosts for one in read_all(recording, name)]
+    test = path_test().result.directions[0].test
+    assert test is not None
+    time = marks.begin - 0.1
+    for side, name in enumerate((marks.client, marks.server)):
+        tested = TrafficLine(time, f"{marks.identity}-path_test-{side}", "path_test", path_test=test)
+        listener = PathListener(5201, ended=True)
+        listened = TrafficLine(time, f"{marks.identity}-path_listen-{side}", "path_listener", path_listener=listener)
+        items += [(name, Line(traffic=one), time) for one in (tested, listened)]
+    write_recording(tmp_path / "run.nictop", sorted(items, key=lambda one: one[2]))
+    with Recording.open(str(tmp_path / "run.nictop")) as recording:
+        found = recorded_path_test(recording)
+    assert found is not None and [one.failure for one in found.result.directions] == ["", ""]
+    assert [one.sender.host for one in found.result.directions] == [marks.client, marks.server]
+
+
+def recorded_path_test(recording: Recording) -> StoredPathTest | None:
+    """That of the first run."""
+    (marks, *_) = run_marks(recording)
+    run = RecordedRun(recording, marks)
+    asyncio.run(run.advance(recording.end))
+    view = run.view()
+    assert view is not None and view.result is not None
+    return view.result.path_test

@@ -8,9 +8,21 @@ from dataclasses import replace
 import pytest
 
 from nictop.hosts.session import running
-from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, TrafficTools
+from nictop.probe.records import (
+    Line,
+    PathListener,
+    PathReplies,
+    PathSize,
+    PathTest,
+    Request,
+    TrafficLine,
+    TrafficPath,
+    TrafficRequest,
+    TrafficTools,
+)
+from nictop.traffic.path.stored import stored_path_test
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts
+from nictop.traffic.run.events import IntervalMeasured, PathTested, RunEvent, RunFinished, RunTimeouts
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
 from nictop.wire.source import SourceState
@@ -19,19 +31,24 @@ from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN, captured, error_text, tools
 
 SHORT_TIMEOUTS = RunTimeouts(
-    check=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2, counters=0.05, ports=3
+    check=0.2, path_test=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2, counters=0.05,
+    ports=3,
 )  # fmt: skip
 """Seconds; these tests exceed the time limits."""
 
 
 class ScriptedProbe(ScriptedSource):
-    """Answers traffic requests with scripted lines: the n-th start request with the n-th script."""
+    """Answers traffic requests with scripted lines: the n-th start request with the n-th script. `path_answers`: action
+    of a path test → its lines; without one it fails."""
 
     def __init__(self, name: str, known: TrafficTools | None, *scripts: list[TrafficLine]) -> None:
         super().__init__(name)
         self.known = known
         self.scripts = list(scripts)
         self.traffic: list[TrafficRequest] = []
+        """Without those of path tests."""
+        self.path_requests: list[TrafficRequest] = []
+        self.path_answers: dict[str, list[TrafficLine]] = {}
         self.lost_at_start: SourceState | None = None
         self.send(Line(hello=replace(HELLO, boot_id=name)), Line(inventory=inventory()), Line(counters=counters(1.0)))
 
@@ -40,14 +57,19 @@ class ScriptedProbe(ScriptedSource):
         traffic = request.traffic
         if traffic is None:
             return
+        if traffic.action.startswith("path_") or "-path_" in traffic.id:
+            self.path_requests.append(traffic)
+            for answer in self.path_answers.get(traffic.action, [line("failed", "no path test")]):
+                self.send(Line(traffic=replace(answer, id=traffic.id)))
+            return
         self.traffic.append(traffic)
         if traffic.action == "check" and self.known is not None:
             self.send(Line(traffic=TrafficLine(1.0, traffic.id, "tools", tools=self.known)))
         elif traffic.action == "start" and self.lost_at_start is not None:
             self.send(self.lost_at_start)
         elif traffic.action == "start" and self.scripts:
-            for line in self.scripts.pop(0):
-                self.send(Line(traffic=replace(line, id=traffic.id)))
+            for one in self.scripts.pop(0):
+                self.send(Line(traffic=replace(one, id=traffic.id)))
         elif traffic.action == "stop":
             self.send(Line(traffic=TrafficLine(99.0, traffic.id, "exit", signal=15)))
 
@@ -100,6 +122,76 @@ async def test_successful_run() -> None:
     assert PLAN.seconds < start.deadline < PLAN.seconds + 30
     # no counters came after the run
     assert result.proof is not None and result.proof.verdict == "unknown" and result.why_not_ranked
+
+
+# ------------------------------------------------------------------------------------------- the path test before it
+
+LISTENER = [line("path_listener", path_listener=PathListener(5201))]
+ENDED = [line("path_listener", path_listener=PathListener(5201, ended=True)), line("exit", signal=15)]
+
+
+def path_test(largest: int = 1500) -> list[TrafficLine]:
+    path = TrafficPath("192.0.2.2", "192.0.2.1", "unicast", 4, None, "reachable", "52:54:00:00:00:01")
+    replies = (PathReplies("udp", "", 10, (0.0002,) * 10), PathReplies("tcp", "", 1, (0.0003,)))
+    sizes = (PathSize("udp", 1500, largest),)
+    test = PathTest("192.0.2.2", "192.0.2.1", 5201, 1500, path=path, replies=replies, sizes=sizes)
+    return [line("path_test", path_test=test)]
+
+
+def answers(largest: int = 1500) -> dict[str, list[TrafficLine]]:
+    return {"path_listen": LISTENER, "path_test": path_test(largest), "stop": ENDED}
+
+
+async def test_path_is_tested_before_the_run() -> None:
+    client, server = probes(CLIENT, SERVER)
+    client.path_answers, server.path_answers = answers(), answers()
+    result, events = await complete_run(client, server)
+    assert [one.action for one in client.path_requests] == ["path_listen", "path_test", "stop"]
+    # on the server the port of the run is tested
+    assert [one.port for one in client.path_requests] == [0, 5201, 0] and server.path_requests[0].port == 5201
+    assert all(one.short and one.cookie and 0 < one.deadline < 120 for one in client.path_requests[:2])
+    (tested,) = [event for event in events if isinstance(event, PathTested)]
+    assert result.path_test == stored_path_test(tested.report) and tested.report.findings == ()
+    assert [one.failure for one in tested.report.result.directions] == ["", ""]
+    assert events.index(tested) < next(at for at, one in enumerate(events) if isinstance(one, IntervalMeasured))
+
+
+async def test_run_whose_path_test_shows_a_black_hole_is_not_ranked() -> None:
+    client, server = probes(CLIENT, SERVER)
+    client.path_answers, server.path_answers = answers(1400), answers()
+    result, _ = await complete_run(client, server)
+    assert result.failure is None and result.path_test is not None
+    (finding,) = result.path_test.findings
+    why = "path test: MTU black hole to b: packets above 1400 bytes vanish (MTU of this NIC: 1500)"
+    assert finding.rule == "path_mtu_black_hole" and why in result.why_not_ranked
+
+
+async def test_run_goes_on_without_a_path_test() -> None:
+    """The probes cannot test, do not answer, or have answered nothing when the time is over."""
+    client, server = probes(CLIENT, SERVER)
+    result, events = await complete_run(client, server)
+    assert result.failure is None and result.path_test is not None
+    assert [one.failure for one in result.path_test.result.directions] == ["b: no path test", "a: no path test"]
+    assert any(isinstance(event, PathTested) for event in events)
+    for given in ({"path_listen": [], "stop": ENDED}, {"path_listen": LISTENER, "path_test": [], "stop": []}):
+        client, server = probes(CLIENT, SERVER)
+        client.path_answers = server.path_answers = given
+        result, _ = await complete_run(client, server)
+        assert result.failure is None and result.path_test is not None
+        assert [one.failure for one in result.path_test.result.directions] == ["a: no answer", "b: no answer"]
+        assert {one.action for one in client.path_requests} >= {"path_listen", "stop"}
+
+
+async def test_path_test_is_stopped_with_the_run() -> None:
+    """The options are refused while it runs."""
+    client, server = probes(CLIENT, SERVER)
+    client.known = server.known = TrafficTools()
+    client.path_answers = server.path_answers = {"path_listen": LISTENER, "path_test": [], "stop": ENDED}
+    result, _ = await complete_run(client, server)
+    assert result.failure is not None and "iperf3 is not installed" in result.failure.sentence
+    for probe in (client, server):
+        begun = {one.id for one in probe.path_requests if one.action != "stop"}
+        assert begun == {one.id for one in probe.path_requests if one.action == "stop"}
 
 
 async def test_iperf3_with_json_output() -> None:

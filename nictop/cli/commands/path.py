@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import HOST_FORMS, add_access_options
+from nictop.cli.arguments import HOST_FORMS, add_access_options, add_endpoint_options
 from nictop.errors import NictopError
 
 if TYPE_CHECKING:
@@ -41,12 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("peer", nargs="?", metavar="HOST", help="the other end")
     add_access_options(parser)
     ends = parser.add_argument_group("endpoints")
-    for prefix, end in (("", "first host"), ("peer-", "second host")):
-        ends.add_argument(f"--{prefix}nic", default="", metavar="NIC", help=f"interface of the {end}")
-        ends.add_argument(f"--{prefix}address", default="", metavar="IP", help=f"IP address of the {end}")
-    version = ends.add_mutually_exclusive_group()
-    version.add_argument("-4", "--ipv4", dest="ip_version", action="store_const", const=4, help="IPv4 only")
-    version.add_argument("-6", "--ipv6", dest="ip_version", action="store_const", const=6, help="IPv6 only")
+    add_endpoint_options(ends, {"": "first host", "peer-": "second host"})
     ends.add_argument("--port", metavar="PORT", help="UDP and TCP port of the test (default: any free one)")
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
-from nictop.cli.arguments import DEFAULT_READ_INTERVAL_SECONDS, HOST_FORMS, add_access_options
+from nictop.cli.arguments import (
+    DEFAULT_READ_INTERVAL_SECONDS,
+    HOST_FORMS,
+    add_access_options,
+    add_endpoint_options,
+)
 from nictop.errors import NictopError
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.plan import Direction, TestKind
@@ -63,12 +68,7 @@ def _add_endpoints(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--observe", action="append", default=[], metavar="HOST", help="also monitor this host (repeatable)"
     )
-    for side in ("client", "server"):
-        group.add_argument(f"--{side}-nic", default="", metavar="NIC", help=f"interface of the {side}")
-        group.add_argument(f"--{side}-address", default="", metavar="IP", help=f"IP address of the {side}")
-    version = group.add_mutually_exclusive_group()
-    version.add_argument("-4", "--ipv4", dest="ip_version", action="store_const", const=4, help="IPv4 only")
-    version.add_argument("-6", "--ipv6", dest="ip_version", action="store_const", const=6, help="IPv6 only")
+    add_endpoint_options(group, {"client-": "client", "server-": "server"})
     group.add_argument("--port", metavar="PORT", help="first port to try (default 5201)")
     group.add_argument(
         "--self-test",

@@ -11,7 +11,7 @@ from nictop.hosts.session import whole_seconds
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
-from nictop.report.runs.sentences import endpoint_text
+from nictop.report.runs.sentences import endpoint_text, path_test_sentences
 from nictop.traffic.experiment.experiment import (
     ChangeRequired,
     Experiment,
@@ -25,7 +25,7 @@ from nictop.traffic.experiment.experiment import (
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.measures import deciding_text, measures_of
-from nictop.traffic.run.events import IntervalMeasured, SocketSample, Stage
+from nictop.traffic.run.events import IntervalMeasured, PathTested, SocketSample, Stage
 
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
 """Stages that are printed for the first run only."""
@@ -50,6 +50,10 @@ class ProgressLines:
         elif isinstance(event, Stage):
             if self._number == 1 or event.name not in REPEATED_STAGES:
                 yield f"  {clean(event.sentence)}"
+        elif isinstance(event, PathTested):
+            for kind, text in path_test_sentences(event.report):
+                if self._number == 1 or kind == "path finding":
+                    yield f"  path test: {text}"
         elif isinstance(event, SocketSample):
             if self._plan is not None and event.side in self._plan.sending:
                 self._newest |= {one.inode: (one.retransmits, one.rtt) for one in event.sockets}

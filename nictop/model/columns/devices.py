@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.model.columns.column import Column, SortKey, Value, fit_columns
+from nictop.model.devices.bonds import port_text
 from nictop.model.devices.tree import Row
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS, driver_text, pcie_text
 from nictop.model.facts.links import link_name
@@ -225,7 +226,21 @@ def _ip_rank(shown: DeviceRow) -> SortKey | None:
 
 
 def _master(link: Link, snapshot: Snapshot) -> Value:
-    return "" if link.master is None else link_name(link.master, snapshot)
+    return master_text(link, snapshot)[0]
+
+
+def master_text(link: Link, snapshot: Snapshot) -> tuple[str, bool]:
+    """``br0``, ``bond0 active``, ``bond0 agg 1``, and whether its bond or team can use it."""
+    if link.master is None:
+        return "", True
+    master, name = snapshot.links.get(link.master), link_name(link.master, snapshot)
+    state, is_usable = port_text(link, master) if master is not None else ("", True)
+    return f"{name} {state}".rstrip(), is_usable
+
+
+def _master_tone(shown: DeviceRow, value: Value) -> Tone:
+    link = shown.row.link
+    return "warn" if value and link is not None and not master_text(link, shown.snapshot)[1] else "normal"
 
 
 def _pcie(shown: DeviceRow) -> Value:
@@ -283,8 +298,9 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
         source="the most useful address, with prefix length (RTM_GETADDR)"),
     Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: mtu_of(link)),
         source="MTU (IFLA_MTU)"),
-    Column("master", "MASTER", "", 8, 12, "left", _of_link(_master),
-        source="bridge, bond, team or VRF of which it is a port (IFLA_MASTER)"),
+    Column("master", "MASTER", "", 18, 12, "left", _of_link(_master), _master_tone,
+        source="bridge, bond, team or VRF of which it is a port, and its state there (IFLA_MASTER; "
+        "IFLA_BOND_SLAVE_STATE, IFLA_BOND_SLAVE_AD_AGGREGATOR_ID; TEAM_ATTR_PORT_LINKUP)"),
     Column("numa", "NUMA", "", 4, 13, "right", _numa,
         source="NUMA node of the PCI function (sysfs numa_node)"),
     Column("pcie", "PCIE", "", 12, 14, "left", _pcie, _pcie_tone,

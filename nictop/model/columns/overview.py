@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
-from nictop.model.columns.devices import address_rank, link_rank
+from nictop.model.columns.devices import address_rank, link_rank, master_text
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.text import units
@@ -66,6 +66,14 @@ def _peer(row: NicRow) -> Value:
     if not row.peers:
         return ""
     return row.peers[0] if len(row.peers) == 1 else f"{row.peers[0]} +{len(row.peers) - 1}"
+
+
+def _master(row: NicRow) -> Value:
+    return "" if row.link is None else master_text(row.link, row.snapshot)[0]
+
+
+def _master_tone(row: NicRow, value: Value) -> Tone:
+    return "warn" if row.link is not None and not master_text(row.link, row.snapshot)[1] else "normal"
 
 
 def _severity(row: NicRow) -> Value:
@@ -127,17 +135,20 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
         source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND)"),
     Column("peer", "PEER", "", 18, 10, "left", _peer,
         source="interface of another host at the other end (VF and tap pairs by MAC and PCI address)"),
-    Column("errors", "errors/s", "1/s", 8, 11, "right", _rate("rx_errors", "tx_errors"), _bad, True,
+    Column("master", "MASTER", "", 18, 11, "left", _master, _master_tone,
+        source="bridge, bond, team or VRF of which it is a port, and its state there (IFLA_MASTER; "
+        "IFLA_BOND_SLAVE_STATE, IFLA_BOND_SLAVE_AD_AGGREGATOR_ID; TEAM_ATTR_PORT_LINKUP)"),
+    Column("errors", "errors/s", "1/s", 8, 12, "right", _rate("rx_errors", "tx_errors"), _bad, True,
         source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
-    Column("in_packets", "RX pps", "packets/s", _SCALED, 12, "right", _rate("rx_packets"), is_live=True,
+    Column("in_packets", "RX pps", "packets/s", _SCALED, 13, "right", _rate("rx_packets"), is_live=True,
         source="packets received (IFLA_STATS_LINK_64 rx_packets)"),
-    Column("out_packets", "TX pps", "packets/s", _SCALED, 12, "right", _rate("tx_packets"), is_live=True,
+    Column("out_packets", "TX pps", "packets/s", _SCALED, 13, "right", _rate("tx_packets"), is_live=True,
         source="packets sent (IFLA_STATS_LINK_64 tx_packets)"),
-    Column("mtu", "MTU", "bytes", 5, 13, "right", _of_link(mtu_of),
+    Column("mtu", "MTU", "bytes", 5, 14, "right", _of_link(mtu_of),
         source="MTU (IFLA_MTU)"),
-    Column("pci", "PCI", "", 12, 14, "left", _of_link(lambda link: link.pci_address or ""),
+    Column("pci", "PCI", "", 12, 15, "left", _of_link(lambda link: link.pci_address or ""),
         source="address of its PCI function (sysfs device link)"),
-    Column("mac", "MAC", "", 17, 15, "left", _of_link(lambda link: link.address or ""),
+    Column("mac", "MAC", "", 17, 16, "left", _of_link(lambda link: link.address or ""),
         source="MAC address (IFLA_ADDRESS)"),
 )  # fmt: skip
 """``drops``: since the link was created; ``drops/s``: now."""

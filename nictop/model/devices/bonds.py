@@ -106,3 +106,24 @@ def bond_text(link: Link, links: Mapping[int, Link]) -> tuple[str, bool]:
         name = active.name if active is not None else "none"
         return f"{bond.mode} · active {name} ({up})", len(usable) == len(ports) and active is not None
     return f"{bond.mode} · {up}", len(usable) == len(ports)
+
+
+def port_text(port: Link, master: Link) -> tuple[str, bool]:
+    """State of a port of a bond or team (agg: aggregator): ``active``, ``backup``, ``down``, ``agg 2``, ``agg 2
+    unused``; "": unknown; and whether it is usable and, with LACP, used."""
+    state = port.bond_port
+    if state is None:
+        ports = master.team.ports if master.team is not None else ()
+        of_team = next((one for one in ports if one.ifindex == port.ifindex), None)
+        if of_team is None:
+            return "", True
+        if not of_team.has_link:
+            return "down", False
+        is_used = of_team.enabled if of_team.enabled is not None else True
+        return ("active" if is_used else "backup"), True
+    if state.mii_status != "up":
+        return state.mii_status, False
+    if master.bond is not None and master.bond.mode == LACP_MODE and speaks_lacp(state):
+        is_used = is_in_use(state)
+        return f"agg {state.aggregator}{'' if is_used else ' unused'}", is_used
+    return ("active" if state.active else "backup"), True

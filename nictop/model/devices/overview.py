@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.summary import ranked_addresses
 from nictop.model.managers.link_managers import profile_name
@@ -141,6 +142,7 @@ def overview(
         functions = {function.address: function for function in snapshot.pci}
         links = [link for _, link in sorted(snapshot.links.items())]
         shown = [link for link in links if virtual or not is_virtual(link)]
+        shown = [link for link in links if link in shown or is_aggregate(link)] if shown and not virtual else shown
         shown = shown or [link for link in links if not link.flags & IFF_LOOPBACK]
         if not shown:
             rows.append(NicRow(End(snapshot.host, NO_NIC_IFINDEX), snapshot, age=age))

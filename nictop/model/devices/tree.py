@@ -11,6 +11,8 @@ Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
     ├ 03:00.0 Virtio 1.0 network …      pci
     │ └ ens256                          link
     ├ eth0                              link   on vmbus, xen, platform or usb
+    ├ bond0                             link   a bond or team; its ports with a device are below their PCI functions
+    │ └ veth1                           link   a virtual port
     └ Virtual interfaces                     group
       ├ br0                             link
       │ └ tap0                          link   a virtual port; one with a device is below its PCI function
@@ -39,8 +41,11 @@ KINDS_ON_LOWER_LINK = frozenset(
 )
 """Kinds of netdevs that are shown below their lower link. The `lower` of a veth is its peer."""
 
-KIND_ORDER = ("bridge", "bond", "team", "openvswitch", "vrf", "veth", "tun", "vlan", "vxlan")
+KIND_ORDER = ("bridge", "openvswitch", "vrf", "veth", "tun", "vlan", "vxlan")
 """Order of virtual links by kind; other kinds follow; then by ifindex."""
+
+AGGREGATE_KINDS = ("bond", "team")
+"""Kinds of virtual links that are used in place of the NICs that are their ports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +156,11 @@ class _TreeBuilder:
             self.pci(self.functions[address]) for address in sorted(self.functions) if address not in below
         ]
         pending = [link for link in self.top_level if link.type == ARPHRD_VOID]
-        virtual = sorted((link for link in self.top_level if is_virtual(link)), key=_virtual_order)
-        host.children += [
-            self.nodes[link.ifindex] for link in self.top_level if link.type != ARPHRD_VOID and not is_virtual(link)
-        ]
+        aggregates = [link for link in self.top_level if link.kind in AGGREGATE_KINDS]
+        others = [link for link in self.top_level if link.kind not in AGGREGATE_KINDS]
+        virtual = sorted((link for link in others if is_virtual(link)), key=_virtual_order)
+        devices = [link for link in others if link.type != ARPHRD_VOID and not is_virtual(link)]
+        host.children += [self.nodes[link.ifindex] for link in (*devices, *aggregates)]
         for key, title, members in (
             ("group:pending", "inventory pending", pending),
             ("group:virtual", "Virtual interfaces", virtual),
@@ -234,8 +240,12 @@ def _is_below(link: Link, links: dict[int, Link]) -> bool:
 
 
 def _is_virtual_port(link: Link, links: dict[int, Link]) -> bool:
-    """A tap, veth or the like on a bridge. A bridge cannot be a port of another one."""
-    return is_virtual(link) and link.kind != "bridge" and bridge_of(link, links) is not None
+    """A tap, veth or the like that is a port of a bridge, bond or team. A bridge cannot be a port of another one, and
+    bonds and teams are not shown below their bridge."""
+    if not is_virtual(link) or link.kind in ("bridge", *AGGREGATE_KINDS):
+        return False
+    master = links.get(link.master or 0)
+    return bridge_of(link, links) is not None or (master is not None and master.kind in AGGREGATE_KINDS)
 
 
 def _virtual_order(link: Link) -> tuple[bool, int, int]:

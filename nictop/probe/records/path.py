@@ -71,11 +71,11 @@ class PathSize:
     limit: int
     """Bytes of the largest IP packet tried: the MTU of the outgoing NIC."""
     largest: int | None = None
-    """Bytes of the largest IP packet that was answered; None: none was."""
+    """Bytes of the largest IP packet that was answered; None: none was, or none was tried."""
     too_big: IcmpError | None = None
     """The "fragmentation needed" that was received; None: none was."""
     complete: bool = True
-    """False: the time limit ended the search; `largest` may be too low."""
+    """False: the time limit ended the search: `limit` was not answered, and `largest` may be too low."""
 
 
 @dataclass(frozen=True)

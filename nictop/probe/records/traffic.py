@@ -46,6 +46,9 @@ class TrafficRequest:
     """True: a "threads" line about once a second, of all processes of this host."""
     cookie: str = ""
     """path_listen, path_test: 32 hexadecimal digits that packets of this test contain."""
+    short: bool = False
+    """path_test: a few packets instead of a few hundred, at most 2 s. path_listen: any free port if `port` is in
+    use."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class TrafficCommand:
         self.role = self.generator = ""
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
-        self.source, self.ifindex, self.cookie = "", 0, ""
+        self.source, self.ifindex, self.cookie, self.short = "", 0, "", False
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
             self._check_start(request)
@@ -63,7 +63,10 @@ class TrafficCommand:
         lowest = 0 if self.action == "path_listen" else 1
         if type(port) is not int or not lowest <= port < 65536:
             raise ValueError(f"port is not a number from {lowest} to 65535")
-        self.cookie, self.port = cookie, port
+        short = request.get("short", False)
+        if not isinstance(short, bool):
+            raise ValueError("short is not true or false")
+        self.cookie, self.port, self.short = cookie, port, short
         self.deadline = _seconds(request, "deadline", MAX_PATH_TEST_SECONDS)
 
     def _check_start(self, request: Mapping[str, object]) -> None:

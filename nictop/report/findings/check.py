@@ -7,9 +7,8 @@ terminal as a control sequence.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,23 +19,18 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import kernel_text
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.text_table import labelled_lines, layout_width
-from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
+from nictop.report.findings.text import finding_lines, labelled
+from nictop.report.text_table import layout_width
+from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, Skipped
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
-    SEVERITY_LABELS,
     SKIPPED_LABEL,
     checks_text,
-    command_lines,
-    headline,
-    place_text,
     severity_counts,
-    severity_mark,
     subject_text,
     verdict_text,
 )
 
-FINDING_LABEL_CELLS = 8
 NO_HOST_ANSWERED = "no checks ran: no host reachable"
 
 
@@ -125,8 +119,6 @@ def has_severity(diagnosis: Diagnosis, threshold: Severity) -> bool:
 
 # ------------------------------------------------------------------------------------------------------------- text
 
-_labelled = partial(labelled_lines, label_cells=FINDING_LABEL_CELLS, indent=2)
-
 
 def check_text(
     hosts: Sequence[HostFacts],
@@ -173,44 +165,13 @@ def _verdict(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
     return f"{verdict_text(diagnosis, glyphs=glyphs)[0]} ({checks_text(diagnosis)})"
 
 
-def finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
-    """A finding with its evidence and commands. `several`: with the name of its host."""
-    mark = severity_mark(finding.severity, glyphs=glyphs)
-    word = SEVERITY_LABELS[finding.severity].word
-    title = headline(finding, several_hosts=several)
-    yield from _labelled(f"{mark} {word}", title, room, indent=0, label_cells=len(word) + 2)
-    for number, one in enumerate(finding.evidence):
-        text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
-        yield from _labelled("" if number else "evidence", text, room)
-    yield from _labelled("why", finding.why, room)
-    for fix in finding.fixes:
-        yield from _fix_lines(finding, fix, room)
-    yield from _labelled("rule", finding.rule, room)
-
-
-def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
-    yield from _labelled("fix", f"{fix.title} ({place_text(finding, fix)})", room)
-    yield from _command_lines(fix.commands, fix, room)
-    if fix.note:
-        yield from _labelled("", fix.note, room)
-    if fix.undo:
-        yield from _labelled("", "undo:", room)
-        yield from _command_lines(fix.undo, fix, room)
-
-
-def _command_lines(steps: Iterable[Step], fix: Fix, room: int) -> Iterator[str]:
-    indent = " " * (FINDING_LABEL_CELLS + 5)
-    for step in steps:
-        yield from (indent + part for part in command_lines(step, room - len(indent), where=fix.where, cut=False))
-
-
 def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
     """The reasons for which checks were skipped, each with the number of checks."""
     for reason, skipped in _by_reason(diagnosis).items():
         number = len({one.rule for one in skipped})
-        yield from _labelled("", f"{number} skipped: {reason}", room, indent=0, label_cells=1)
+        yield from labelled("", f"{number} skipped: {reason}", room, indent=0, label_cells=1)
     if diagnosis.skipped:
-        yield from _labelled("", "list: nictop check --skipped", room, indent=0, label_cells=1)
+        yield from labelled("", "list: nictop check --skipped", room, indent=0, label_cells=1)
 
 
 def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:
@@ -219,7 +180,7 @@ def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[s
         named = [
             (one.rule, subject_text(one, several_hosts=several) if one.subject or several else "") for one in skipped
         ]
-        yield from _labelled("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
+        yield from labelled("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
 
 
 def _by_reason(diagnosis: Diagnosis) -> dict[str, list[Skipped]]:

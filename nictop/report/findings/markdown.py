@@ -46,7 +46,7 @@ def check_markdown(
         f"**{verdict_text(diagnosis)[0]}** ({checks_text(diagnosis)})" if hosts else f"**{NO_HOST_ANSWERED}**",
     ]
     for finding in diagnosis.findings:
-        lines += ["", *_finding(finding, several)]
+        lines += ["", *finding_markdown(finding, several)]
     if skipped and diagnosis.skipped:
         lines += ["", "### Skipped checks", ""]
         for one in diagnosis.skipped:
@@ -56,7 +56,8 @@ def check_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _finding(finding: Finding, several: bool) -> Iterator[str]:
+def finding_markdown(finding: Finding, several: bool) -> Iterator[str]:
+    """A section. `several`: with the name of its host."""
     word, title = SEVERITY_LABELS[finding.severity].word, headline(finding, several_hosts=several)
     yield f"### {severity_mark(finding.severity)} {word}: {escape_markdown(title)}"
     yield ""

@@ -25,13 +25,14 @@ def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
             element("span", verdict, class_=class_),
             f" ({checks_text(diagnosis)})",
         ),
-        *(_finding(one, several) for one in diagnosis.findings),
+        *(finding_html(one, several) for one in diagnosis.findings),
         *_skipped(diagnosis, several),
         id_="findings",
     )
 
 
-def _finding(finding: Finding, several: bool) -> Html:
+def finding_html(finding: Finding, several: bool) -> Html:
+    """`several`: with the name of its host."""
     label = SEVERITY_LABELS[finding.severity]
     subject = subject_text(finding, several_hosts=several)
     mark = element("span", f"{severity_mark(finding.severity)} {label.word}", class_="mark")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.text.glyphs import UNICODE
 from nictop.report.html.charts import Bar, bar_chart, run_chart
 from nictop.report.html.elements import Html, details_element, element, join_html, table
-from nictop.report.html.findings import command_block
+from nictop.report.html.findings import command_block, finding_html
 from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
 from nictop.report.runs.points import column_titles, experiment_summary, point_cells, set_up_points
@@ -19,7 +19,13 @@ from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 
-SENTENCE_CLASSES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict", "transactions": "verdict"}
+SENTENCE_CLASSES = {
+    "failed": "bad",
+    "path finding": "warn",
+    "not ranked": "warn",
+    "goodput": "verdict",
+    "transactions": "verdict",
+}
 
 
 def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
@@ -44,12 +50,14 @@ def _title(run: StoredRun) -> Html:
 
 
 def _run(result: Result) -> Html:
+    findings = result.path_test.report.findings if result.path_test is not None else ()
     return element(
         "article",
         element("h3", endpoints_text(result)),
         element("p", f"{plan_text(result.plan)} · {wall_time_text(result.wall)}", class_="dim"),
         run_chart(result),
         *_sentences(result),
+        *(finding_html(one, True) for one in findings),
         *_setup(result),
         class_="run",
     )

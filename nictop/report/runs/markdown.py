@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text.terminal import clean
-from nictop.report.findings.markdown import escape_markdown, fenced_block
+from nictop.report.findings.markdown import escape_markdown, fenced_block, finding_markdown
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
 from nictop.report.runs.points import column_titles, cost_note, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
@@ -72,6 +72,9 @@ def _run_lines(result: Result) -> Iterator[str]:
         yield from _fenced(commands)
         yield f"- **{KIND_LABELS.get(kind, kind)}** {escape_markdown(text)}"
     yield from _fenced(commands)
+    for finding in result.path_test.report.findings if result.path_test is not None else ():
+        yield ""
+        yield from finding_markdown(finding, True)
 
 
 def _fenced(commands: list[str]) -> Iterator[str]:

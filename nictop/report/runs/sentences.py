@@ -12,22 +12,27 @@ from typing import Literal, NamedTuple
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.rules.wording import headline
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import ProofVerdict
 from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples_needed
+from nictop.traffic.path.findings.sizes import best_size
+from nictop.traffic.path.outcomes import round_trips
+from nictop.traffic.path.result import PathDirection, PathReport
 from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 
 Kind = Literal[
     "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
-    "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
+    "path test", "path finding", "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
 ]  # fmt: skip
-"""type: a command to run on the host that the sentence `failed` names."""
+"""type: a command to run on the host that the sentence `failed` names. path finding: what the path test found."""
 
 KIND_LABELS: dict[str, str] = {
     "type": "run",
     "ceiling": "line rate",
     "held back": "bottleneck",
+    "path finding": "path test",
     "seen by": "observed",
     "floor": "generator",
     "transactions": "rate",
@@ -64,6 +69,7 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
         *_goodput(result),
         *_transactions(result),
         *(ResultSentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
+        *(path_test_sentences(result.path_test.report) if result.path_test is not None else ()),
         *_path(result),
         *_limits(result),
         *_floors(result),
@@ -282,6 +288,28 @@ def _path(result: Result) -> Iterator[ResultSentence]:
     for one in result.proof.observed:
         size = units.bytes_(max(one.received or 0.0, one.sent or 0.0))
         yield ResultSentence("seen by", f"{clean(one.end.host)}: {clean(one.name)} carried {size}")
+
+
+def path_test_sentences(report: PathReport) -> Iterator[ResultSentence]:
+    """What the path test before the run found, then what it measured in each direction."""
+    for finding in report.findings:
+        yield ResultSentence("path finding", f"{finding.severity}: {clean(headline(finding, several_hosts=True))}")
+    for direction in report.result.directions:
+        ends = f"{clean(direction.sender.host)} → {clean(direction.receiver.host)}"
+        yield ResultSentence("path test", f"{ends}: {_direction_text(direction)}")
+
+
+def _direction_text(direction: PathDirection) -> str:
+    """``RTT median 161 µs; largest packet 1500 of 1500 bytes``"""
+    test = direction.test
+    if test is None:
+        return f"not tested: {clean(direction.failure)}"
+    times = next(filter(None, map(round_trips, test.replies)), None)
+    parts = [f"RTT median {units.duration(times.median)}"] if times else []
+    size = best_size(test)
+    if size is not None:
+        parts.append(f"largest packet {size.largest} of {size.limit} bytes" + "" if size.complete else " or more")
+    return "; ".join(parts) or "no answer"
 
 
 def cost_text(load: HostLoad) -> str:

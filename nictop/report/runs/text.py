@@ -12,6 +12,7 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import wrap
 from nictop.model.text.words import count_noun
+from nictop.report.findings.text import finding_lines
 from nictop.report.runs.points import (
     SetUpPoint,
     column_titles,
@@ -46,7 +47,7 @@ RUN_LABEL_CELLS = 12
 COST_KINDS = ("client", "server", "observer")
 CPU_PARTS = {"user": True, "system": True, "irq": False, "softirq": True, "steal": True, "guest": False}
 """Kind of CPU time → whether its column is shown if all values are 0."""
-COMMON_KINDS = ("failed", "type", "note", "not ranked")
+COMMON_KINDS = ("failed", "type", "path finding", "note", "not ranked")
 """Kinds of sentences that are listed for every run."""
 SUMMARY_COLUMNS = 6
 """Leading columns of the table of an experiment: name, runs, goodput, share of the ceiling."""
@@ -67,6 +68,8 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     lines += ["", *costs] if costs else []
     reasons = [one for one in sentences if one.kind == "not ranked"]
     lines += ["", *sentence_lines(reasons, room, glyphs)] if reasons else []
+    for finding in result.path_test.report.findings if result.path_test is not None else ():
+        lines += ["", *finding_lines(finding, room, True, glyphs)]
     return _text(lines)
 
 
@@ -177,7 +180,7 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
                     names = names_of.setdefault(sentence, [])
                     names += [name] if name not in names else []
     sentences = []
-    for kind in ("failed", "type", "held back", "note", "not ranked"):
+    for kind in ("failed", "type", "held back", "path finding", "note", "not ranked"):
         for sentence, names in names_of.items():
             if sentence.kind == kind:
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""

@@ -25,7 +25,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
-from nictop.traffic.analysis.judgement import DEFAULT_DATAGRAM_BYTES, is_above_ceiling
+from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.analysis.transactions import (
@@ -39,9 +39,18 @@ from nictop.traffic.analysis.transactions import (
 from nictop.traffic.generators import Side, floor_arguments
 from nictop.traffic.generators.intervals import Total, TransactionInterval, TransactionTotal
 from nictop.traffic.live.flow_view import fill_from_sockets
+from nictop.traffic.path.result import PathReport
+from nictop.traffic.path.stored import stored_path_test
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.tools import iperf3_differences
-from nictop.traffic.results.result import RESULT_SCHEMA, Flow, IntervalPoint, Result, SocketFigures
+from nictop.traffic.results.result import (
+    DEFAULT_DATAGRAM_BYTES,
+    RESULT_SCHEMA,
+    Flow,
+    IntervalPoint,
+    Result,
+    SocketFigures,
+)
 from nictop.traffic.results.transactions import TransactionFigures
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.failures import Failure
@@ -69,6 +78,7 @@ class RunLog:
     failure: Failure | None = None
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
+    path_test: PathReport | None = None
 
     @property
     def seconds(self) -> float:
@@ -106,6 +116,7 @@ def result_of(log: RunLog) -> Result:
         facts=setup_facts(plan, snapshots, tools),
         notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_clock_uncertainty(log),
+        path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
     )
     limits = bottleneck if plan.test == "bulk" else transaction_bottleneck
     return replace(result, bottleneck=limits(result, _setups(log, snapshots)), notes=(*result.notes, *_notes(result)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nictop.model.text import units
 from nictop.traffic.analysis.cpu_load import HostLoad
-from nictop.traffic.results.result import Flow, Result, SocketFigures
+from nictop.traffic.results.result import DEFAULT_DATAGRAM_BYTES, Flow, Result, SocketFigures
 
 ABOVE_CEILING_SHARE = 1.02
 """With a larger share of the ceiling, the wire was not the limit."""
@@ -20,8 +20,6 @@ EXPLAINED_FACTOR = 2.0
 """A computed rate explains the measured one if they differ by less than this factor."""
 SMALL_PAYLOAD_BYTES = 512
 """In a packet: with less, the number of packets is the cost."""
-DEFAULT_DATAGRAM_BYTES = 1448
-"""Bytes of payload in a datagram by default."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import Qdisc
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.analysis.judgement import (
-    DEFAULT_DATAGRAM_BYTES,
     EXPLAINED_FACTOR,
     Judgement,
     combined,
@@ -36,7 +35,7 @@ from nictop.traffic.analysis.judgement import (
 )
 from nictop.traffic.analysis.path_proof import Carried
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
-from nictop.traffic.results.result import Flow, Result, SocketFigures
+from nictop.traffic.results.result import DEFAULT_DATAGRAM_BYTES, Flow, Result, SocketFigures
 
 LIMITED_SHARE = 0.3
 """Of the time with data to send."""

@@ -29,9 +29,9 @@ from nictop.traffic.run.host import RunHost
 
 MIN_RANKED_SECONDS = 2
 """Shorter runs may not contain two counter records that are `cpu_load.MIN_CPU_WINDOW_SECONDS` apart."""
-RUN_OVERHEAD_SECONDS = 1.0
-"""Duration of a run in addition to its planned seconds, until one was measured: check of the generators, start, last
-counters."""
+RUN_OVERHEAD_SECONDS = 1.5
+"""Duration of a run in addition to its planned seconds, until one was measured: check of the generators, path test,
+start, last counters."""
 
 
 @dataclass(frozen=True)

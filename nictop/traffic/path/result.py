@@ -65,7 +65,7 @@ class PathResult:
     network: str
     """Subnet that both ends share; "": none."""
     port: int
-    """As in the request."""
+    """As in the request; that of the run, which is tested on the server."""
     directions: tuple[PathDirection, PathDirection]
     """From the client to the server, and back."""
 

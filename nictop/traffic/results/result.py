@@ -16,6 +16,8 @@ from nictop.model.text.units import percentage
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.path.findings.sizes import best_size
+from nictop.traffic.path.stored import StoredFinding, StoredPathTest
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.transactions import TransactionFigures
 from nictop.traffic.run.failures import Failure
@@ -27,6 +29,11 @@ for runs without goodput; other results are still written as 1."""
 MAX_READY_SHARE = 0.05
 """Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with more, the run measures
 other virtual machines too."""
+MISLEADING_FINDINGS = ("path_duplicate_address", "path_arp_flux", "path_rp_filter")
+"""Findings of the path test with which a run measures something else than the path: packets go to another host or NIC,
+or are dropped. An MTU black hole is one if the run sends larger packets."""
+DEFAULT_DATAGRAM_BYTES = 1448
+"""Bytes of payload in a datagram by default."""
 MAX_STEAL_SHARE = 0.05
 """Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
@@ -121,6 +128,8 @@ class Result:
     schema: int = 1
     transactions: TransactionFigures | None = None
     """Of a test of requests and responses, which has no `flows`."""
+    path_test: StoredPathTest | None = None
+    """The path test before it; None: there was none."""
 
     @property
     def goodput(self) -> float | None:
@@ -156,6 +165,9 @@ def _ranking_objections(result: Result) -> Sequence[str]:
         found.append("path not checked")
     elif result.proof.verdict != "proven":
         found.append(f"path not verified: {result.proof.sentence}")
+    findings = result.path_test.findings if result.path_test is not None else ()
+    misleading = (one for one in findings if one.rule in MISLEADING_FINDINGS or _is_lost(result, one))
+    found += [f"path test: {clean(one.title)}" for one in misleading]
     for load in result.hosts:
         host = clean(load.host)
         found += [
@@ -177,3 +189,22 @@ def _transaction_objections(figures: TransactionFigures | None) -> Sequence[str]
         return ["no transactions"]
     found = [f"ended early: {figures.ended_early}"] if figures.ended_early else []
     return [*found, "limited by the generator"] if figures.limited_by_generator else found
+
+
+def _is_lost(result: Result, finding: StoredFinding) -> bool:
+    """Full-sized packets of the run are lost in an MTU black hole. TCP sends no larger ones than both NICs take."""
+    plan, report = result.plan, result.path_test
+    if finding.rule != "path_mtu_black_hole" or report is None or finding.host not in plan.senders:
+        return False
+    direction = next((one for one in report.result.directions if one.sender.host == finding.host), None)
+    if direction is None or direction.test is None:
+        return False
+    size = best_size(direction.test)
+    headers = (40 if plan.ip_version == 4 else 60) - (12 if plan.protocol == "udp" else 0)
+    limits = [direction.sender.mtu]
+    if plan.protocol == "udp":
+        limits.append((plan.length or DEFAULT_DATAGRAM_BYTES) + headers)
+    else:
+        limits += [direction.receiver.mtu, plan.mss + headers if plan.mss is not None else None]
+    known = [one for one in limits if one is not None]
+    return size is not None and size.largest is not None and bool(known) and min(known) > size.largest

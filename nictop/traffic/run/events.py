@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nictop.probe.records import TrafficSocket
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.failures import Failure
 
@@ -20,6 +21,8 @@ class RunTimeouts:
     program."""
     floor: float = 15.0
     """For the measurement of the generator alone, on each host."""
+    path_test: float = 5.0
+    """For each stage of the path test: to open its sockets, and to test."""
     listen: float = 5.0
     first_byte: float = 8.0
     """From the start of the client."""
@@ -46,6 +49,13 @@ class Stage:
     name: str
     """checking, starting, listening, running, ending"""
     sentence: str
+
+
+@dataclass(frozen=True)
+class PathTested:
+    """The path test before the run."""
+
+    report: PathReport
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class RunFinished:
     result: Result
 
 
-RunEvent = Stage | IntervalMeasured | SocketSample | RunFinished
+RunEvent = Stage | PathTested | IntervalMeasured | SocketSample | RunFinished
 
 
 class RunStopped(Exception):

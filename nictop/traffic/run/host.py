@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from nictop.errors import HostUnreachable, NictopError
@@ -146,3 +147,13 @@ class RunHost:
     def _publish(self, item: TrafficItem) -> None:
         for callback in tuple(self._callbacks):
             callback(self.name, item)
+
+
+@contextmanager
+def subscribed_hosts(sessions: Iterable[HostSession]) -> Iterator[dict[str, RunHost]]:
+    """The hosts of a test by name, until it ends."""
+    with ExitStack() as stack:
+        hosts = {session.name: RunHost(session) for session in sessions}
+        for host in hosts.values():
+            stack.callback(host.close)
+        yield hosts

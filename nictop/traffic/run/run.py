@@ -1,4 +1,4 @@
-"""One run between two watched hosts: check both ends, start, watch, end, clean up.
+"""One run between two watched hosts: check both ends and the path, start, watch, end, clean up.
 
 `Run.events()` yields the events of the run, at last its result; `Run.stop()` ends it early, with what was measured
 until then. The server is started first, the client when the server listens. Time limits end a run that hangs, as a
@@ -19,11 +19,14 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
 from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
+from nictop.traffic.path.result import PathReport
+from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
 from nictop.traffic.plan.plan import RunPlan, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import (
     IntervalMeasured,
+    PathTested,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -43,6 +46,7 @@ from nictop.traffic.run.failure_cause import (
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.inbox import TrafficInbox
+from nictop.traffic.run.path_test import run_path_report, run_path_test
 
 SIDES: tuple[Side, Side] = ("server", "client")
 
@@ -68,6 +72,8 @@ class Run:
         self._failure: Failure | None = None
         self._inbox = TrafficInbox(hosts, {end.host for end in self._ends.values()})
         self._stopped: float | None = None
+        self._path_run: PathRun | None = None
+        self._path_test: PathReport | None = None
 
     def stop(self) -> None:
         """End it now: the child processes are stopped, and the result is what was measured. Without effect after the
@@ -100,8 +106,11 @@ class Run:
         )
         if wrong:
             raise RunFailed(Failure("option", "; ".join(wrong)))
-        yield Stage("checking", "checking iperf3 on both hosts" if self.plan.test == "bulk" else "checking both hosts")
+        what = "checking iperf3 on both hosts" if self.plan.test == "bulk" else "checking both hosts"
+        yield Stage("checking", f"{what}, and the path between them")
         await self._check()
+        if self._path_test is not None:
+            yield PathTested(self._path_test)
         if self.plan.test != "bulk":
             async for event in self._measure_floors():
                 yield event
@@ -116,26 +125,40 @@ class Run:
         yield Stage("ending", "reading final counters")
 
     async def _check(self) -> None:
+        """Test the path while the probes look for their generators."""
         deadline = time.monotonic() + self._limits.check
         for side in SIDES:
             end = self._ends[side]
             await self._require_live(self._hosts[end.host], deadline)
             await self._hosts[end.host].request(TrafficRequest(f"{end.identity}-check", "check"))
-        while missing := [end for end in self._ends.values() if end.tools is None]:
-            item = await self._inbox.next(deadline)
+        timeouts = PathTimeouts(self._limits.path_test, self._limits.path_test, self._limits.stop)
+        path = self._path_run = run_path_test(self.plan, self._hosts, self._identity, timeouts)
+        await path.begin()
+        while (missing := [end for end in self._ends.values() if end.tools is None]) or path.stage != "over":
+            item = await self._inbox.next(min(deadline, path.deadline) if missing else path.deadline)
             if item is None:
+                await path.expire()
+            else:
+                await path.add(item)
+            if item is None and missing and time.monotonic() >= deadline:
                 names = ", ".join(clean(end.host) for end in missing)
                 late = f"{names}: no answer from the probe within {self._limits.check:g} s"
                 raise RunFailed(Failure("tools", late))
-            for end in missing:
-                if item.id == f"{end.identity}-check" and item.kind == "failed":
-                    raise RunFailed(Failure("tools", f"{clean(end.host)}: {clean(item.text)}"))
-                if item.id == f"{end.identity}-check" and item.tools is not None:
-                    end.tools = item.tools
-                    end.output = output_parser(self.plan, item.tools)
+            if item is not None and missing:
+                self._add_tools(item, missing)
+        tools = {end.host: end.tools for end in self._ends.values() if end.tools is not None}
+        self._path_test = run_path_report(self.plan, path, self._hosts, tools)
+
+    def _add_tools(self, line: TrafficLine, missing: Sequence[RunEnd]) -> None:
+        """Take the answer to a check. Raises RunFailed."""
+        for end in missing:
+            if line.id == f"{end.identity}-check" and line.kind == "failed":
+                raise RunFailed(Failure("tools", f"{clean(end.host)}: {clean(line.text)}"))
+            if line.id == f"{end.identity}-check" and line.tools is not None:
+                end.tools = line.tools
+                end.output = output_parser(self.plan, line.tools)
         client, server = self._ends["client"].tools, self._ends["server"].tools
-        assert client is not None and server is not None
-        refused = refusals(self.plan, client, server)
+        refused = refusals(self.plan, client, server) if client is not None and server is not None else ()
         if refused:
             raise RunFailed(Failure("option", "; ".join(refused)))
 
@@ -335,13 +358,25 @@ class Run:
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
     def _log(self) -> RunLog:
-        return RunLog(self.plan, self._ends, self._hosts, self._wall, self._before, {}, self._failure, self._stopped)
+        return RunLog(
+            self.plan,
+            self._ends,
+            self._hosts,
+            self._wall,
+            self._before,
+            {},
+            self._failure,
+            self._stopped,
+            self._path_test,
+        )
 
     # ------------------------------------------------------------------------------------------------------------ end
 
     async def _end_children(self) -> None:
         """Stop the child processes that still run, and wait for their end."""
         self._inbox.end()
+        if self._path_run is not None:
+            await end_path_run(self._path_run, self._inbox)
         running = [end for side, end in self._ends.items() if side in self._started and end.ended is None]
         for end in running:
             if end.host not in self._inbox.lost:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nictop.probe.records import TrafficTools
     from nictop.traffic.experiment.experiment import ChangeRequired, ExperimentStep, StepStarted
     from nictop.traffic.live.run_view import LiveRun, RunView
+    from nictop.traffic.path.result import PathReport
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
     from nictop.traffic.session import RunSession, SessionEvent
@@ -71,6 +72,8 @@ class TrafficController:
         self.began_at = 0.0
         self.wanted: ChangeRequired | None = None
         """What the user has to change before the next step."""
+        self.path_test: PathReport | None = None
+        """Of the step that runs now."""
         self.sentence = ""
         """What it does now."""
         self.trouble = ""
@@ -176,17 +179,19 @@ class TrafficController:
             StepStarted,
         )
         from nictop.traffic.live.run_view import LiveRun
-        from nictop.traffic.run.events import IntervalMeasured, Stage
+        from nictop.traffic.run.events import IntervalMeasured, PathTested, Stage
         from nictop.traffic.session import Note
 
         if isinstance(event, StepStarted):
-            self.began, self.began_at, self.wanted = event, monotonic(), None
+            self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
             self._live = LiveRun(event.step.plan, session.hosts)
         elif isinstance(event, PauseStarted):
             self.sentence = f"pause {event.seconds:g} s"
         elif isinstance(event, ChangeRequired):
             self.wanted = event
             self.sentence = event.sentence
+        elif isinstance(event, PathTested):
+            self.path_test = event.report
         elif isinstance(event, (Note, SaveFailed)):
             self.notes.append(event.sentence)
         elif not isinstance(event, (StepEnded, ExperimentEnded)):

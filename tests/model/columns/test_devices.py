@@ -10,9 +10,10 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow, visible_columns
 from nictop.model.devices.tree import Row, device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import Ethtool, Line, Unreadable
+from nictop.probe.records import Bond, BondPort, Ethtool, Line, Team, TeamPort, Unreadable
 from tests.model.hosts import DOWN, HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
 
+LACP = Bond("802.3ad", partner="52:54:00:00:00:09")
 BY_KEY = {column.key: column for column in COLUMNS}
 
 
@@ -87,6 +88,32 @@ def test_the_most_important_stay() -> None:
 )
 def test_cells(row: str, column: str, text: str) -> None:
     assert cell(live_host(), row, column)[0] == text
+
+
+@pytest.mark.parametrize(
+    ("port", "bond", "text", "tone"),
+    [
+        (BondPort(True, "up"), Bond("active-backup"), "bond0 active", "normal"),
+        (BondPort(False, "up"), Bond("active-backup"), "bond0 backup", "normal"),
+        (BondPort(False, "down"), Bond("active-backup"), "bond0 down", "warn"),
+        (BondPort(True, "up", aggregator=1, actor_state=61, partner_state=61), LACP, "bond0 agg 1", "normal"),
+        (BondPort(True, "up", aggregator=2, actor_state=69, partner_state=1), LACP, "bond0 agg 2 unused", "warn"),
+        (None, Bond("balance-rr"), "bond0", "normal"),
+    ],
+)
+def test_port_of_a_bond(port: BondPort | None, bond: Bond, text: str, tone: str) -> None:
+    links = (make_link(4, "eth0", bus="usb", device="1", master=5, bond_port=port), make_link(5, "bond0", bond=bond))
+    shown = cell(snapshot_of(HELLO, inventory(links=links, pci=())), "link:4", "master")
+    assert (shown[0].rstrip(), shown[1]) == (text, tone)
+
+
+def test_port_of_a_team() -> None:
+    team = Team("activebackup", 4, (TeamPort(4, True, True), TeamPort(6, True, False), TeamPort(7, False, False)))
+    ports = [make_link(number, f"eth{number}", bus="usb", device="1", master=5) for number in (4, 6, 7)]
+    host = snapshot_of(HELLO, inventory(links=(*ports, make_link(5, "team0", team=team)), pci=()))
+    shown = [cell(host, f"link:{number}", "master") for number in (4, 6, 7)]
+    assert [text.rstrip() for text, _ in shown] == ["team0 active", "team0 backup", "team0 down"]
+    assert [tone for _, tone in shown] == ["normal", "normal", "warn"]
 
 
 def test_tones() -> None:

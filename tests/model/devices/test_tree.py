@@ -138,9 +138,36 @@ def test_order_of_virtual_links() -> None:
     kinds = ("dummy", "veth", "tun", "bond", "bridge", "vxlan", "team")
     links = tuple(make_link(20 + number, f"{kind}0", kind=kind) for number, kind in enumerate(kinds))
     rows = tree((LOOPBACK, *links))
-    assert [row.title for row in rows[2:]] == [
-        "bridge0", "bond0", "team0", "veth0", "tun0", "vxlan0", "dummy0", "lo",
+    assert [row.title for row in rows[1:]] == [
+        "bond0", "team0", "Virtual interfaces", "bridge0", "veth0", "tun0", "vxlan0", "dummy0", "lo",
     ]  # fmt: skip
+
+
+def test_bonds_and_teams_are_not_among_the_virtual_interfaces() -> None:
+    """Their virtual ports and VLANs are below them; a port with a device is below its function; a bond is not shown
+    below its bridge."""
+    links = (
+        make_link(2, "ens4", bus="pci", pci_address="0000:01:00.0", master=5),
+        make_link(3, "eth0", bus="usb", device="1-1", master=5),
+        make_link(4, "br0", kind="bridge"),
+        make_link(5, "bond0", kind="bond", master=4),
+        make_link(6, "veth1", kind="veth", master=5),
+        make_link(7, "bond0.7", kind="vlan", lower=5),
+        make_link(8, "team0", kind="team", master=5),
+        make_link(9, "veth2", kind="veth", master=8),
+    )
+    assert drawn(tree(links, (make_pci("0000:01:00.0"),)))[1:] == [
+        "├ 01:00.0 8086:10c9",
+        "│ └ ens4",
+        "├ eth0",
+        "├ bond0",
+        "│ ├ veth1",
+        "│ └ bond0.7",
+        "├ team0",
+        "│ └ veth2",
+        "└ Virtual interfaces",
+        "  └ br0",
+    ]
 
 
 def test_a_vlan_is_below_its_bond_but_a_veth_not_below_its_peer() -> None:
@@ -154,10 +181,11 @@ def test_a_vlan_is_below_its_bond_but_a_veth_not_below_its_peer() -> None:
             make_link(7, "vlan9", kind="vlan", lower=2, lower_namespace=0),
         )
     )
-    assert [(row.title, row.depth) for row in rows[2:]] == [
-        ("bond0", 2),
-        ("bond0.7", 3),
-        ("macvtap0", 4),
+    assert [(row.title, row.depth) for row in rows[1:]] == [
+        ("bond0", 1),
+        ("bond0.7", 2),
+        ("macvtap0", 3),
+        ("Virtual interfaces", 1),
         ("veth0", 2),
         ("veth1", 2),
         ("vlan9", 2),
@@ -182,14 +210,14 @@ numbers = st.one_of(st.none(), st.integers(min_value=0, max_value=5))
 
 
 @given(
-    st.lists(st.tuples(numbers, names, st.sampled_from([None, "vlan", "veth", "bridge"])), max_size=6),
+    st.lists(st.tuples(numbers, names, st.sampled_from([None, "vlan", "veth", "bridge", "bond"])), max_size=6),
     st.lists(st.tuples(names, numbers), max_size=3),
 )
 def test_every_link_and_function_is_shown_once(
     links: list[tuple[int | None, str | None, str | None]], functions: list[tuple[str | None, int | None]]
 ) -> None:
     made = tuple(
-        make_link(number, f"l{number}", lower=lower, pci_address=address, kind=kind)
+        make_link(number, f"l{number}", lower=lower, master=lower, pci_address=address, kind=kind)
         for number, (lower, address, kind) in enumerate(links)
     )
     addresses = ("0000:01:00.0", "0000:01:00.1", "0000:01:10.0")

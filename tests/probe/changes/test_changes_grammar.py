@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.changes.grammar.actions import MAX_WORD_CHARS, parse_action
+from nictop.probe.changes.grammar.bridges_bonds import BOND_PORTS
 from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.changes.requests import ChangeCommand
 
@@ -28,6 +29,19 @@ ALLOWED = [
     ("ip link set ens1f0 vf 0 max_tx_rate 1000 min_tx_rate 0 spoofchk off state auto", "virtual function", "ens1f0"),
     ("ip address add 192.0.2.1/24 dev ens4", "address add", "ens4"),
     ("ip addr del 2001:db8::1/64 dev ens4", "address del", "ens4"),
+    ("bridge vlan add dev tap0 vid 30", "bridge vlan add", "tap0"),
+    ("bridge vlan add dev tap0 vid 30 pvid untagged", "bridge vlan add", "tap0"),
+    ("bridge vlan add dev br0 vid 30 self", "bridge vlan add", "br0"),
+    ("bridge vlan del dev tap0 vid 30", "bridge vlan del", "tap0"),
+    ("bridge link set dev tap0 cost 1", "bridge port", "tap0"),
+    ("bridge link set dev tap0 guard off", "bridge port", "tap0"),
+    ("bridge link set dev tap0 state 3", "bridge port", "tap0"),
+    ("ip link set dev br0 type bridge vlan_filtering 1", "bridge", "br0"),
+    ("ip link set dev bond0 type bond miimon 100", "bond", "bond0"),
+    ("ip link set dev bond0 type bond min_links 0", "bond", "bond0"),
+    ("ip link set dev bond0 type bond xmit_hash_policy layer3+4", "bond", "bond0"),
+    ("ip link set dev bond0 type bond primary ens4", "bond", "bond0"),
+    ("ip link set dev bond0 type bond active_slave ens4", "bond", "bond0"),
     ("write /proc/irq/30/smp_affinity_list 0-1,4", "affinity", "irq 30"),
     ("write /sys/class/net/ens4/queues/rx-0/rps_cpus 0000000f,ffffffff", "steering", "ens4"),
     ("write /sys/class/net/ens4/queues/rx-11/rps_flow_cnt 4096", "steering", "ens4"),
@@ -71,6 +85,39 @@ REFUSED = [
     "ip link set dev ens4 vf 0 vlan 5 proto 802.1ad",
     "ip link set dev .. mtu 9000",
     "ip link set dev a/b mtu 9000",
+    "bridge vlan add dev tap0",
+    "bridge vlan add dev tap0 vid 0",
+    "bridge vlan add dev tap0 vid 4095",
+    "bridge vlan add dev tap0 vid 1-4094",
+    "bridge vlan add dev tap0 vid 30 untagged pvid",
+    "bridge vlan add dev tap0 vid 30 pvid pvid",
+    "bridge vlan add dev tap0 vid 30 master",
+    "bridge vlan del dev tap0 vid 30 pvid",
+    "bridge vlan add dev -x vid 30",
+    "bridge vlan set dev tap0 vid 30 state 3",
+    "bridge -batch /etc/passwd",
+    "bridge fdb del 52:54:00:00:00:01 dev tap0",
+    "bridge link set dev tap0 cost 0",
+    "bridge link set dev tap0 cost 65536",
+    "bridge link set dev tap0 state 5",
+    "bridge link set dev tap0 state forwarding",
+    "bridge link set dev tap0 guard 1",
+    "bridge link set dev tap0 priority 1",
+    "bridge link set dev tap0 cost 1 guard off",
+    "bridge link set dev tap0 hwmode vepa",
+    "ip link set dev br0 type bridge vlan_filtering 2",
+    "ip link set dev br0 type bridge stp_state 1",
+    "ip link set dev br0 type bridge vlan_filtering 1 stp_state 0",
+    "ip link set dev bond0 type bond mode active-backup",
+    "ip link set dev bond0 type bond miimon -1",
+    "ip link set dev bond0 type bond miimon 100 min_links 1",
+    "ip link set dev bond0 type bond xmit_hash_policy layer4",
+    "ip link set dev bond0 type bond primary -x",
+    "ip link set dev bond0 type bond primary a/b",
+    "ip link set dev bond0 type vlan id 5",
+    "ip link set dev bond0 type",
+    "write /sys/class/net/bond0/bonding/primary ens4",
+    "write /sys/class/net/bond0/bonding/slaves +ens4",
     "ip address add 192.0.2.1 dev ens4",
     "ip address add 192.0.2.1/33 dev ens4",
     "ip address add fe80::1%ens4/64 dev ens4",
@@ -125,13 +172,19 @@ def test_refused_actions(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["ip link set dev ens4 down", "write /sys/class/net/ens4/device/sriov_numvfs 0"], ids=["link", "VFs"]
+    "line",
+    [
+        "ip link set dev ens4 down",
+        "write /sys/class/net/ens4/device/sriov_numvfs 0",
+        "write /sys/class/net/bond0/bonding/primary ",
+    ],
+    ids=["link", "VFs", "primary"],
 )
 def test_actions_only_for_undo(line: str) -> None:
-    """Refused as a request; needed to undo a link set up, or created VFs."""
+    """Refused as a request; needed to undo a link set up, created VFs, or the first primary port of a bond."""
     with pytest.raises(ValueError, match=" "):
-        parse_action(line.split())
-    assert parse_action(line.split(), undoing=True).words == tuple(line.split())
+        parse_action(line.split(" "))
+    assert parse_action(line.split(" "), undoing=True).words == tuple(line.split(" "))
 
 
 def test_names_are_single_words() -> None:
@@ -169,7 +222,8 @@ def test_changed_words_are_refused_or_names(line: str) -> None:
             except ValueError:
                 continue
             check_allowed(operation)
-            free_texts = {operation.interface, f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
+            free_texts = {operation.interface, *(value for key, value in operation.settings if key in BOND_PORTS)}
+            free_texts |= {f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
             if words[0] == "nmcli":
                 free_texts |= {operation.profile, *(part for pair in operation.settings for part in pair)}
             assert changed in free_texts and changed in operation.words, changed
@@ -187,12 +241,17 @@ WORD_STRATEGY = st.one_of(
     st.sampled_from(["..", "/", ".", "-", "", "\n", "-x", "a" * (MAX_WORD_CHARS + 1), "0" * 40, "/sys/class/net/"]),
     st.builds("".join, st.lists(st.sampled_from([*KNOWN_WORDS, "/", "..", ",", ":", "-"]), max_size=4)),
 )
+TYPE_OPTIONS = {
+    ("bridge", "vlan_filtering"),
+    *(("bond", name) for name in ("miimon", "min_links", "xmit_hash_policy", "primary", "active_slave")),
+}
 ALLOWED_FILES = re.compile(
     r"/proc/irq/[0-9]+/smp_affinity_list"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/queues/(rx-[0-9]+/rps_(cpus|flow_cnt)|tx-[0-9]+/xps_cpus)"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/device/sriov_numvfs"
     r"|/sys/bus/pci/devices/[0-9a-f]+:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/sriov_numvfs"
-    r"|/proc/sys/net/core/(netdev_max_backlog|netdev_budget|netdev_budget_usecs|rps_sock_flow_entries)",
+    r"|/proc/sys/net/core/(netdev_max_backlog|netdev_budget|netdev_budget_usecs|rps_sock_flow_entries)"
+    r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/bonding/primary",
     re.ASCII,
 )
 
@@ -206,7 +265,7 @@ def check_allowed(operation: Operation) -> None:
         assert operation.interface[0] != "-" and operation.interface not in (".", "..")
     if words[0] == "write":
         assert len(words) == 3 and ALLOWED_FILES.fullmatch(words[1]) and os.path.normpath(words[1]) == words[1]
-        assert re.fullmatch(r"[0-9a-f,-]+", words[2])
+        assert re.fullmatch(r"[0-9a-f,-]+", words[2]) or (not words[2] and words[1].endswith("/primary"))
     elif words[0] == "ethtool":
         assert words[1] in ("-L", "-G", "-K", "-C") and words[2] == operation.interface
         assert all(re.fullmatch(r"[a-z0-9_-]+", word, re.ASCII) for word in words[3:])
@@ -214,9 +273,20 @@ def check_allowed(operation: Operation) -> None:
     elif words[0] == "ip":
         assert words[1:3] in (("link", "set"), ("address", "add"), ("address", "del"))
         if words[1] == "link":
-            assert words[3:5] == ("dev", operation.interface) and words[5] in ("mtu", "up", "down", "vf")
+            assert words[3:5] == ("dev", operation.interface) and words[5] in ("mtu", "up", "down", "vf", "type")
+            if words[5] == "type":
+                assert (words[6], words[7]) in TYPE_OPTIONS and len(words) == 9 and words[8][0] != "-"
+                assert words[7] in BOND_PORTS or re.fullmatch(r"[a-z0-9+]+", words[8])
         else:
             assert str(ipaddress.ip_interface(words[3])) == words[3] and len(words) == 6
+    elif words[0] == "bridge":
+        assert words[1:4] in (("vlan", "add", "dev"), ("vlan", "del", "dev"), ("link", "set", "dev"))
+        assert words[4] == operation.interface
+        if words[1] == "vlan":
+            assert words[5] == "vid" and 1 <= int(words[6]) <= 4094 and len(words) <= 10
+            assert set(words[7:]) <= ({"self", "pvid", "untagged"} if words[2] == "add" else {"self"})
+        else:
+            assert len(words) == 7 and (words[6] in ("on", "off") or words[6].isdecimal())
     else:
         assert words[:3] in (
             ("nmcli", "con", "mod"),

@@ -27,12 +27,14 @@ from nictop.report.redaction import fields
 from nictop.report.redaction.addresses import AddressAliases
 from nictop.report.redaction.names import NameAliases
 from nictop.report.redaction.redaction import Redaction, make_redaction, redact
-from nictop.rules import HostFacts, diagnose
+from nictop.rules import Evidence, HostFacts, diagnose
+from nictop.traffic.path.stored import StoredFix, StoredPathTest
 from nictop.traffic.plan.plan import Endpoint
 from tests.support.arbitrary import mutated
 from tests.support.esxi import esxi_lines
 from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest, experiments, full_result, stored_run
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_after
+from tests.traffic.runs import BLACK_HOLE, path_test
 
 MAC = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f])")
 FOUR = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
@@ -65,6 +67,29 @@ def private(answer: tuple[Snapshot, Any]) -> Snapshot:
     return replace(snapshot, inventory=changed, hello=replace(hello, hostname="db-server.corp.example.org"))
 
 
+def private_path_test() -> StoredPathTest:
+    """With names and addresses in its measurements, findings and commands."""
+    found = replace(
+        BLACK_HOLE,
+        host="office-0",
+        title="duplicate address 10.0.2.16 of office-1",
+        evidence=(Evidence("10.0.2.16 answered by", "52:54:00:12:34:57 (office-1 ens5)", "ARP"),),
+        why="office-1 is not the only one",
+        fixes=(StoredFix("here", "Ask office-1", ("ip neighbour show to 10.0.2.16",), note="or 10.9.8.1"),),
+    )
+    report = path_test(found)
+    there, back = report.result.directions
+    assert there.test is not None
+    test = replace(there.test, address="10.0.2.16", source="10.0.2.15", macs=("52:54:00:12:34:57",))
+    ends = (
+        replace(there.sender, host="office-0", address="10.0.2.15", mac="52:54:00:12:34:56"),
+        replace(there.receiver, host="office-1", address="10.0.2.16", mac="52:54:00:12:34:57"),
+    )
+    there = replace(there, sender=ends[0], receiver=ends[1], test=test)
+    back = replace(back, sender=ends[1], receiver=ends[0], failure="office-1: 10.0.2.16 in use")
+    return replace(report, result=replace(report.result, network="10.0.2.0/24", directions=(there, back)))
+
+
 def redacted_report() -> tuple[str, list[str]]:
     """The page, and all strings of the records that it was made of."""
     answers: list[Any] = []
@@ -75,7 +100,11 @@ def redacted_report() -> tuple[str, list[str]]:
     run = full_result(5.0)
     plan = replace(run.plan, client=Endpoint("office-0", 4, "10.0.2.15"), server=Endpoint("office-1", 5, "10.0.2.16"))
     redacted = replace(
-        run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"}
+        run,
+        plan=plan,
+        bottleneck="office-1: its NIC 10.0.2.16 is full",
+        facts={"client host": "office-0"},
+        path_test=private_path_test(),
     )
     runs = [*experiments(), stored_run(1, "own", redacted)]
     before = [json.dumps(texts(one)) for one in (*answers, *runs)]

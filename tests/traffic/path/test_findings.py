@@ -99,8 +99,21 @@ def test_router_reports_a_larger_mtu_than_passes() -> None:
     assert one.evidence[1].value == "from 192.0.2.1, MTU 1400"
 
 
+def test_search_that_was_not_finished() -> None:
+    """The full size vanishes; the largest one that passes is not known."""
+    (one,) = found(healthy("a", "b", sizes=(PathSize("udp", 9000, 1380, complete=False),)))
+    assert one.rule == "path_mtu_black_hole"
+    assert one.title == "MTU black hole to b: packets of 9000 bytes vanish, 1380 bytes pass"
+
+
 @pytest.mark.parametrize(
-    "size", [PathSize("udp", 1500, 1380, complete=False), PathSize("udp", 1500, None), PathSize("udp", 1500, 1500)]
+    "size",
+    [
+        PathSize("udp", 1500, 1380, IcmpError(3, 4, "192.0.2.1", 1400), complete=False),
+        PathSize("udp", 1500, None, complete=False),
+        PathSize("udp", 1500, None),
+        PathSize("udp", 1500, 1500),
+    ],
 )
 def test_size_that_is_not_known_is_no_finding(size: PathSize) -> None:
     assert found(healthy("a", "b", sizes=(size,))) == ()

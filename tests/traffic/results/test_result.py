@@ -10,8 +10,8 @@ import pytest
 from nictop.model.devices.ceiling import Framing
 from nictop.traffic.analysis.assemble import carried_per_byte
 from nictop.traffic.generators.intervals import Interval, Total
-from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
-from tests.traffic.runs import flow, load, result
+from nictop.traffic.results.result import MISLEADING_FINDINGS, Flow, IntervalPoint, Result, SocketFigures
+from tests.traffic.runs import BLACK_HOLE, flow, load, path_test, result
 
 
 def test_figures_follow_from_the_receivers_total() -> None:
@@ -45,3 +45,11 @@ def test_result_is_read_back_unchanged() -> None:
         sockets=(SocketFigures("a", 200, 1448, 10, 0.1, None, "cubic"),),
     )
     assert msgspec.json.decode(msgspec.json.encode(run), type=Result) == run
+
+
+@pytest.mark.parametrize("rule", MISLEADING_FINDINGS)
+def test_run_is_not_ranked_if_its_path_test_makes_it_misleading(rule: str) -> None:
+    found = replace(BLACK_HOLE, rule=rule, title="ev\x1bil")
+    assert result(path_test=path_test(found)).why_not_ranked == ("path test: ev\\x1bil",)
+    assert result(path_test=path_test(replace(found, rule="path_mtu_smaller"))).why_not_ranked == ()
+    assert result(path_test=path_test()).why_not_ranked == ()

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
+from nictop.traffic.path.stored import stored_path_test
 from nictop.traffic.results.selection import (
     StoredRun,
     directory,
@@ -28,7 +29,7 @@ from nictop.traffic.results.selection import (
 )
 from nictop.traffic.results.store import MAX_LISTED_RUNS, MAX_RUN_FILE_BYTES, encode_run
 from tests.support.namespaces import ROOT
-from tests.traffic.runs import result
+from tests.traffic.runs import BLACK_HOLE, path_test, result
 
 WALL = 1_790_000_000.0
 
@@ -204,6 +205,26 @@ def test_newer_schema_is_reported(path: tuple[str, ...]) -> None:
     newer["result"]["plan"] = "something new"
     with pytest.raises(NictopError, match="written by a newer nictop"):
         parse_run(json.dumps(newer).encode())
+
+
+def test_path_test_is_kept_with_the_commands_of_its_findings(tmp_path: Path) -> None:
+    kept = stored_run(result=result(path_test=path_test(BLACK_HOLE)))
+    assert read_run(save_run(kept, tmp_path)) == kept
+    content = json.loads(encode_run(kept))
+    (fix,) = content["result"]["path_test"]["findings"][0]["fixes"]
+    assert fix["commands"] == ["ip link set dev ens4 mtu 1400"]
+    fix["commands"] = [7]
+    with pytest.raises(NictopError, match="not a nictop result"):
+        parse_run(json.dumps(content).encode())
+    report = kept.result.path_test.report if kept.result.path_test is not None else None
+    assert report is not None and stored_path_test(report) == kept.result.path_test
+
+
+def test_result_without_a_path_test_is_read() -> None:
+    """As written by versions that had none."""
+    content = json.loads(WHOLE)
+    del content["result"]["path_test"]
+    assert parse_run(json.dumps(content).encode()) == stored_run()
 
 
 def test_fields_of_later_versions_are_ignored() -> None:

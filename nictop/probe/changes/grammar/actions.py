@@ -1,9 +1,9 @@
 """Parse the words of an action into an `Operation`, or reject it with a sentence (ValueError). Pure.
 
 This is an allow-list: only the operations defined here can be requested. They are some settings of NetworkManager
-profiles (`nmcli`), ethtool -L -G -K -C, the MTU of a link, setting a link up, attributes of a VF, an address, and a few
-files below /proc and /sys. The words in an operation are built from the parsed values; only those are run, never the
-words that were received.
+profiles (`nmcli`), ethtool -L -G -K -C, the MTU of a link, setting a link up, attributes of a VF, an address, VLANs and
+settings of bridges, options of bonds, and a few files below /proc and /sys. The words in an operation are built from
+the parsed values; only those are run, never the words that were received.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
+from nictop.probe.changes.grammar.bridges_bonds import BONDING_PRIMARY_PATH, parse_bridge, parse_link_type
 from nictop.probe.changes.grammar.nmcli import parse_nmcli
-from nictop.probe.changes.grammar.operation import Kind, Operation, link_name
+from nictop.probe.changes.grammar.operation import Kind, Operation, integer, link_name
 
 MAX_ACTION_WORDS, MAX_WORD_CHARS = 64, 1024
-DECIMAL_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 FEATURE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 CPU_MASK = re.compile(r"[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,255}", re.ASCII)
 CPU_LIST = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?){0,255}", re.ASCII)
@@ -76,9 +76,11 @@ def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
         return parse_ethtool(rest)
     if program == "ip":
         return parse_ip(rest, undoing)
+    if program == "bridge":
+        return parse_bridge(rest)
     if program == "write":
         return parse_write(rest, undoing)
-    raise ValueError("only nmcli, ethtool, ip and writes to some kernel files are allowed")
+    raise ValueError("only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed")
 
 
 def is_word(value: object) -> bool:
@@ -88,13 +90,6 @@ def is_word(value: object) -> bool:
     return not any(
         character < " " or "\x7f" <= character < "\xa0" or "\ud800" <= character < "\ue000" for character in value
     )
-
-
-def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:
-    """The number as the kernel prints it. Raises ValueError when it is not from `minimum` to `maximum`."""
-    if not DECIMAL_NUMBER.fullmatch(word) or not minimum <= int(word) <= maximum:
-        raise ValueError(f"{label} is not a number from {minimum} to {maximum}")
-    return str(int(word))
 
 
 def pairs(words: Sequence[str], label: str) -> list[tuple[str, str]]:
@@ -144,7 +139,7 @@ def parse_ip(words: list[str], undoing: bool) -> Operation:
         kind: Kind = "address add" if words[1] == "add" else "address del"
         state = "present" if words[1] == "add" else "absent"
         return Operation(kind, ("ip", "address", words[1], text, "dev", name), name, ((text, state),), name)
-    raise ValueError("ip: only ip link set (mtu, up, vf) and ip address (add, del) are allowed")
+    raise ValueError("ip: only ip link set (mtu, up, vf, type) and ip address (add, del) are allowed")
 
 
 def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
@@ -163,7 +158,9 @@ def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
             raise ValueError("qos must follow vlan")
         run = (*start, "vf", number, *(word for pair in settings for word in pair))
         return Operation("virtual function", run, name, settings, name, number=int(number))
-    raise ValueError("ip link set: only mtu NUMBER, up, and vf NUMBER with settings are allowed")
+    if words[:1] == ["type"]:
+        return parse_link_type(name, words[1:])
+    raise ValueError("ip link set: only mtu NUMBER, up, vf NUMBER with settings, and type with an option are allowed")
 
 
 def vf_setting(key: str, value: str) -> tuple[str, str]:
@@ -208,6 +205,10 @@ def parse_write(words: list[str], undoing: bool) -> Operation:
         name = link_name(link[1]) if link else ""
         subject = name or (function[1] if function else "")
         return Operation("virtual functions", ("write", path, text), subject, (("sriov_numvfs", text),), name)
+    match = BONDING_PRIMARY_PATH.fullmatch(path)
+    if undoing and match and not text:
+        name = link_name(match[1])
+        return Operation("bond", run, name, (("primary", ""),), name)
     match = SYSCTL_PATH.fullmatch(path)
     if match:
         text = integer(text, MAX_FLOW_ENTRIES if match[1] == "rps_sock_flow_entries" else 0x7FFFFFFF, match[1])

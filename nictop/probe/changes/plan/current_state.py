@@ -14,8 +14,11 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nictop.probe.changes.grammar.bridges_bonds import BOND_PORTS, PORT_STATES
 from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.inventory.ethtool import reader as ethtool
+from nictop.probe.inventory.links.bond_messages import with_bond
+from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import parse_link
 from nictop.probe.inventory.links.routes import parse_address
 from nictop.probe.kernel.netlink import NETLINK_GENERIC, NETLINK_ROUTE, NetlinkSocket, pack_u32
@@ -127,11 +130,11 @@ def read_link(name: str) -> Link:
     index = read_ifindex(name)
     query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
-        links = [parse_link(payload) for _, payload in netlink.request(RTM_GETLINK, query)]
-    link = links[0] if links else None
-    if link is None:
-        raise ValueError(f"the kernel reports nothing about {name}")
-    return link
+        for _, payload in netlink.request(RTM_GETLINK, query):
+            link = parse_link(payload)
+            if link is not None:
+                return with_bond(link, payload)
+    raise ValueError(f"the kernel reports nothing about {name}")
 
 
 def read_ethtool_part(name: str, part: str) -> object:
@@ -247,6 +250,51 @@ def read_vf(operation: Operation, _: Roots) -> State:
     return {key: str(known[key]) for key in keys}
 
 
+def read_vlan(operation: Operation, _: Roots) -> State:
+    """One VLAN of a bridge port or bridge, and its PVID if that would be changed."""
+    vlans = read_vlans().get(read_ifindex(operation.interface), ())
+    found = next((one for one in vlans if one.first <= operation.number <= one.last), None)
+    flags = () if found is None else (("pvid", found.pvid), ("untagged", found.untagged))
+    state = "absent" if found is None else " ".join(name for name, is_set in flags if is_set) or "tagged"
+    pvid = next((str(one.first) for one in vlans if one.pvid), "none")
+    values = {"pvid": pvid}
+    return {key: values.get(key, state) for key, _value in operation.settings}
+
+
+def read_bridge_port(operation: Operation, _: Roots) -> State:
+    port = read_link(operation.interface).bridge_port
+    (key, _value), *_rest = operation.settings
+    if port is None:
+        raise ValueError(f"{operation.interface} is not a port of a bridge")
+    if key == "state":
+        return {key: str(PORT_STATES.index(port.state))}
+    value = vars(port)[key]
+    if value is None:
+        raise ValueError(f"the kernel does not report {key} of {operation.interface}")
+    return {key: str(value) if key == "cost" else "on" if value else "off"}
+
+
+def read_bridge(operation: Operation, _: Roots) -> State:
+    value = read_link(operation.interface).details.get("bridge_vlan_filtering")
+    if value is None:
+        raise ValueError(f"{operation.interface} is not a bridge")
+    return {"vlan_filtering": "1" if value else "0"}
+
+
+def read_bond(operation: Operation, _: Roots) -> State:
+    name, key = operation.interface, operation.settings[0][0]
+    bond = read_link(name).bond
+    if bond is None:
+        raise ValueError(f"{name} is not a bond")
+    if key in BOND_PORTS:
+        index = bond.primary if key == "primary" else bond.active_port
+        return {key: "" if index is None else socket.if_indextoname(index)}
+    value = bond.hash_policy if key == "xmit_hash_policy" else vars(bond)[key]
+    if value is None:
+        raise ValueError(f"the kernel does not report {key} of {name}")
+    return {key: str(value)}
+
+
 def read_addresses(name: str) -> list[Address]:
     """Addresses of one link. Raises ValueError and OSError."""
     index = read_ifindex(name)
@@ -292,4 +340,9 @@ READERS: dict[str, Callable[[Operation, Roots], State]] = {
     "steering": read_file,
     "virtual functions": read_file,
     "sysctl": read_file,
+    "bridge vlan add": read_vlan,
+    "bridge vlan del": read_vlan,
+    "bridge port": read_bridge_port,
+    "bridge": read_bridge,
+    "bond": read_bond,
 }

@@ -212,5 +212,10 @@ INTERRUPTIONS: dict[str, tuple[str, ...]] = {
     "mtu": ("may reset {name}: short traffic interruption",),
     "virtual functions": ("may reset {name}: short traffic interruption",),
     "virtual function": ("may affect the user of VF {number} of {name}",),
+    "bridge vlan add": ("frames of VLAN {number} pass {name}",),
+    "bridge vlan del": ("frames of VLAN {number} do not pass {name} any more",),
+    "bridge port": ("may interrupt the port {name}",),
+    "bridge": ("may interrupt the ports of {name}",),
+    "bond": ("may interrupt {name}",),
     "address del": ("connections to this address of {name} are lost",),
 }

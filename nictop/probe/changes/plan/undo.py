@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from nictop.probe.changes.grammar.actions import CPU_LIST
 from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex
+from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
+from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import number
 from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTPROT_KERNEL, internet_address
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_u32
@@ -51,7 +52,13 @@ def read_undo(operation: Operation, before: State, links: Sequence[Link], roots:
     if kind == "virtual functions":
         refuse_vf_recreation(operation, before, roots)
         return ((*operation.words[:2], "0"),)
+    if kind in ("bridge vlan add", "bridge vlan del"):
+        return read_vlan_undo(operation, before)
+    if kind == "bond":
+        return read_bond_undo(operation, before)
     (value,) = before.values()
+    if kind in ("bridge port", "bridge"):
+        return ((*operation.words[:-1], value),)
     if kind == "affinity" and not CPU_LIST.fullmatch(value):
         raise ValueError(f"{operation.subject} has no CPU list that could be restored")
     return ((*operation.words[:2], value),)
@@ -85,6 +92,41 @@ def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) ->
     upper = [one for one in stacked if one.kind != "veth" and one.mtu > wanted]  # IFLA_LINK of a veth is its peer
     others = [("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in upper]
     return ((*operation.words[:6], before["mtu"]), *others)
+
+
+def read_vlan_undo(operation: Operation, before: State) -> UndoActions:
+    """A VLAN that becomes PVID replaces another one, which keeps its other flag."""
+    start = ("bridge", "vlan")
+    name, own = operation.interface, tuple(word for word in operation.words[7:] if word == "self")
+    state, pvid = before[f"vlan {operation.number}"], before.get("pvid", "none")
+
+    def restore(number: int | str, state: str) -> tuple[str, ...]:
+        if state == "absent":
+            return (*start, "del", "dev", name, "vid", str(number), *own)
+        flags = () if state == "tagged" else state.split(" ")
+        return (*start, "add", "dev", name, "vid", str(number), *flags, *own)
+
+    undo = [restore(operation.number, state)]
+    if pvid not in ("none", str(operation.number)):
+        old = next((one for one in read_vlans().get(read_ifindex(name), ()) if one.pvid), None)
+        undo.append(restore(pvid, "pvid untagged" if old is not None and old.untagged else "pvid"))
+    return tuple(undo)
+
+
+def read_bond_undo(operation: Operation, before: State) -> UndoActions:
+    """Raises ValueError for a link monitor that would replace the other kind of monitor."""
+    ((key, value),) = before.items()
+    bond = read_link(operation.interface).bond
+    if key == "miimon" and bond is not None and bond.arp_interval:
+        raise ValueError(f"miimon would turn off arp_interval of {operation.interface}, which could not be restored")
+    undo: UndoActions = ((*operation.words[:-1], value),)
+    if key == "primary" and not value:
+        undo = (("write", f"/sys/class/net/{operation.interface}/bonding/primary", ""),)
+    if key == "active_slave" and not value:
+        raise ValueError(f"{operation.interface} has no active port that could be restored")
+    if key == "primary" and bond is not None and bond.active_port is not None:
+        undo = (*undo, (*operation.words[:-2], "active_slave", socket.if_indextoname(bond.active_port)))
+    return undo
 
 
 def refuse_lost_routes(operation: Operation) -> None:

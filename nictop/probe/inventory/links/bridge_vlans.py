@@ -42,17 +42,14 @@ def with_bridge_vlans(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadab
     bridges = {link.ifindex for link in links if link.kind == "bridge"}
     if not bridges:
         return links, None
-    query = IFINFOMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_BRVLAN_COMPRESSED)
     trouble = None
     try:
-        with NetlinkSocket(NETLINK_ROUTE) as netlink:
-            replies = netlink.dump(RTM_GETLINK, query)
+        found = read_vlans()
     except DumpInterrupted as error:
-        replies = error.replies
+        found = dict(filter(None, (parse_bridge_vlans(payload) for _, payload in error.replies)))
         trouble = Unreadable("failed", "bridge VLANs: changed while they were read, may be incomplete")
     except OSError as error:
         return links, unreadable_from_error(error, "bridge VLANs")
-    found = dict(filter(None, (parse_bridge_vlans(payload) for _, payload in replies)))
     filtering = {link.ifindex for link in links if link.details.get("bridge_vlan_filtering")}
 
     def vlans(link: Link) -> tuple[BridgeVlan, ...] | None:
@@ -64,6 +61,13 @@ def with_bridge_vlans(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadab
     return tuple(
         replace(link, bridge_vlans=vlans(link)) if link.ifindex in members else link for link in links
     ), trouble
+
+
+def read_vlans() -> dict[int, tuple[BridgeVlan, ...]]:
+    """VLANs of all bridges and their ports by ifindex. Raises OSError, and DumpInterrupted."""
+    query = IFINFOMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_BRVLAN_COMPRESSED)
+    with NetlinkSocket(NETLINK_ROUTE) as netlink:
+        return dict(filter(None, (parse_bridge_vlans(payload) for _, payload in netlink.dump(RTM_GETLINK, query))))
 
 
 def parse_bridge_vlans(payload: bytes) -> tuple[int, tuple[BridgeVlan, ...]] | None:

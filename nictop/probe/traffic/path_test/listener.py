@@ -210,6 +210,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
 
 def open_sockets(family: socket.AddressFamily, command: TrafficCommand) -> tuple[socket.socket, socket.socket]:
     """A UDP and a listening TCP socket on the same port. Raises OSError."""
+    wanted = command.port
     for attempt in range(PORT_ATTEMPTS):
         datagrams = socket.socket(family, socket.SOCK_DGRAM)
         connections = socket.socket(family, socket.SOCK_STREAM)
@@ -221,7 +222,7 @@ def open_sockets(family: socket.AddressFamily, command: TrafficCommand) -> tuple
                 datagrams.setsockopt(SOL_IP, IP_PKTINFO, 1)
                 datagrams.setsockopt(SOL_IP, IP_RECVTTL, 1)
             connections.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            datagrams.bind(socket_address(command.source, command.port, command.ifindex))
+            datagrams.bind(socket_address(command.source, wanted, command.ifindex))
             port = datagrams.getsockname()[1]
             connections.bind(socket_address(command.source, port, command.ifindex))
             connections.listen(MAX_CONNECTIONS)
@@ -229,8 +230,9 @@ def open_sockets(family: socket.AddressFamily, command: TrafficCommand) -> tuple
         except OSError:
             datagrams.close()
             connections.close()
-            if command.port or attempt == PORT_ATTEMPTS - 1:
+            if (wanted and not command.short) or attempt == PORT_ATTEMPTS - 1:
                 raise
+            wanted = 0
         else:
             return datagrams, connections
     raise AssertionError("at least one attempt")

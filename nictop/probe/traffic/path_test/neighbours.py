@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from typing import NamedTuple
 
 from nictop.probe.kernel.backports import colon_hex
 
@@ -28,15 +29,22 @@ ND = struct.Struct("!BBHI16s")
 """Type, code, checksum, flags, target (RFC 4861)."""
 ND_SOURCE_LLADDR, ND_TARGET_LLADDR = 1, 2
 IPV6_MULTICAST_HOPS, IPV6_MULTICAST_IF, ICMPV6_FILTER = 18, 17, 1
-REQUESTS = 3
-REQUEST_INTERVAL = 0.25
-"""Seconds between two requests, and after the last one."""
+
+
+class Pace(NamedTuple):
+    """How often an address is asked for."""
+
+    requests: int
+    interval: float
+    """Seconds between two requests, and after the last one."""
+
+
 MAX_MACS = 16
 MAX_REPLIES = 256
 """Replies that are read."""
 
 
-def answering_macs(address: str, source: str, ifindex: int) -> tuple[str, ...]:
+def answering_macs(address: str, source: str, ifindex: int, pace: Pace) -> tuple[str, ...]:
     """The MAC addresses that answer for `address` on a NIC, in the order of their first answers. Raises OSError;
     ValueError when the NIC has no Ethernet address."""
     name = socket.if_indextoname(ifindex)
@@ -44,8 +52,8 @@ def answering_macs(address: str, source: str, ifindex: int) -> tuple[str, ...]:
     if len(own) != 6 or own == bytes(6):
         raise ValueError(f"{name} has no Ethernet address")
     if ":" in address:
-        return _advertising_macs(address, source, ifindex, own)
-    return _replying_macs(address, source, name, own)
+        return _advertising_macs(address, source, ifindex, own, pace)
+    return _replying_macs(address, source, name, own, pace)
 
 
 def mac_of(name: str) -> bytes:
@@ -92,7 +100,7 @@ def parse_advertisement(message: bytes, address: str) -> str | None:
     return None
 
 
-def _replying_macs(address: str, source: str, name: str, own: bytes) -> tuple[str, ...]:
+def _replying_macs(address: str, source: str, name: str, own: bytes, pace: Pace) -> tuple[str, ...]:
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as packets:
         packets.bind((name, ETH_P_ARP))
         request = arp_request(own, source, address)
@@ -100,10 +108,10 @@ def _replying_macs(address: str, source: str, name: str, own: bytes) -> tuple[st
         def send() -> None:
             packets.sendto(request, (name, ETH_P_ARP, 0, ARPHRD_ETHER, BROADCAST))
 
-        return _collect(packets, send, lambda packet: parse_arp_reply(packet, address))
+        return _collect(packets, send, lambda packet: parse_arp_reply(packet, address), pace)
 
 
-def _advertising_macs(address: str, source: str, ifindex: int, own: bytes) -> tuple[str, ...]:
+def _advertising_macs(address: str, source: str, ifindex: int, own: bytes, pace: Pace) -> tuple[str, ...]:
     with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as messages:
         words = [0xFFFFFFFF] * 8  # struct icmp6_filter: a set bit blocks that type
         words[ND_ADVERT >> 5] &= ~(1 << (ND_ADVERT & 31))
@@ -118,19 +126,22 @@ def _advertising_macs(address: str, source: str, ifindex: int, own: bytes) -> tu
         def send() -> None:
             messages.sendto(request, (group, 0, 0, ifindex))
 
-        return _collect(messages, send, lambda message: parse_advertisement(message, address))
+        return _collect(messages, send, lambda message: parse_advertisement(message, address), pace)
 
 
 def _collect(
-    connection: socket.socket, send: Callable[[], None], parse: Callable[[bytes], str | None]
+    connection: socket.socket,
+    send: Callable[[], None],
+    parse: Callable[[bytes], str | None],
+    pace: Pace,
 ) -> tuple[str, ...]:
     found: dict[str, None] = {}
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     replies = 0
-    for _ in range(REQUESTS):
+    for _ in range(pace.requests):
         send()
-        end = time.monotonic() + REQUEST_INTERVAL
+        end = time.monotonic() + pace.interval
         while replies < MAX_REPLIES and len(found) < MAX_MACS:
             left = end - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):

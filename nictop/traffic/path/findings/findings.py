@@ -16,7 +16,7 @@ from nictop.traffic.path.findings.neighbours import neighbour_findings
 from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
 from nictop.traffic.path.findings.sizes import size_findings
 from nictop.traffic.path.findings.unanswered import unanswered_findings
-from nictop.traffic.path.findings.way import PROTOCOL_NAMES, Way, path_finding
+from nictop.traffic.path.findings.way import PROTOCOL_NAMES, PROTOCOLS, Protocol, Way, path_finding
 from nictop.traffic.path.result import PathResult
 
 MIN_LOST = 2
@@ -24,9 +24,13 @@ MIN_LOST = 2
 
 
 def path_findings(
-    result: PathResult, facts: Mapping[str, HostFacts], firewalls: Mapping[str, Firewalls] | None = None
+    result: PathResult,
+    facts: Mapping[str, HostFacts],
+    firewalls: Mapping[str, Firewalls] | None = None,
+    protocols: tuple[Protocol, ...] = PROTOCOLS,
 ) -> tuple[Finding, ...]:
-    """`facts` and `firewalls`: by host; both ends must be in `facts`."""
+    """`facts` and `firewalls`: by host; both ends must be in `facts`. `protocols`: those that must pass the
+    firewalls."""
     found: dict[tuple[str, str, str, str], Finding] = {}
     first, second = result.directions
     for direction, back in ((first, second), (second, first)):
@@ -34,7 +38,7 @@ def path_findings(
             continue
         sender, receiver = facts[direction.sender.host], facts[direction.receiver.host]
         known = (firewalls or {}).get(direction.receiver.host)
-        way = Way(result, direction, back, direction.test, sender, receiver, known)
+        way = Way(result, direction, back, direction.test, sender, receiver, known, protocols)
         for finding in _findings(way):
             found.setdefault((finding.rule, finding.host, finding.subject, finding.title), finding)
     order = sorted(found.values(), key=lambda one: SEVERITIES.index(one.severity))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from nictop.model.text.words import count_noun
@@ -20,7 +20,7 @@ FIREWALL_KINDS = ("silent", "refused", "prohibited", "blocked")
 
 def firewall_findings(way: Way) -> Iterator[Finding]:
     """Protocols that are not answered although another one is."""
-    blocked = {name: one for name, one in way.outcomes.items() if one.kind in FIREWALL_KINDS}
+    blocked = {name: one for name, one in way.outcomes.items() if one.kind in FIREWALL_KINDS and name in way.protocols}
     listener = way.direction.listener
     if "udp" in blocked and listener is not None and listener.delivered:
         yield from _lost_answers(way, [name for name in ("udp", "tcp") if name in blocked])
@@ -33,7 +33,7 @@ def firewall_findings(way: Way) -> Iterator[Finding]:
         yield _firewall_finding(way, protocols, blocked[protocols[0]], kind, source)
 
 
-def _lost_answers(way: Way, protocols: list[str]) -> Iterator[Finding]:
+def _lost_answers(way: Way, protocols: Sequence[str]) -> Iterator[Finding]:
     """The datagrams reached the other probe, so its answers are lost; not reported where the other direction shows what
     drops them."""
     back = way.back.test
@@ -43,7 +43,7 @@ def _lost_answers(way: Way, protocols: list[str]) -> Iterator[Finding]:
     delivered = sum(one.packets for one in _delivered(way.direction))
     yield path_finding(
         "path_firewall",
-        "warning" if way.result.port else "info",
+        "warning" if way.is_requested_port else "info",
         way.host,
         way.link,
         f"a firewall drops the answers of {way.receiver.host} over {what}",
@@ -57,8 +57,8 @@ def _delivered(direction: PathDirection) -> tuple[ReceivedPackets, ...]:
     return direction.listener.delivered if direction.listener is not None else ()
 
 
-def _firewall_finding(way: Way, protocols: list[str], outcome: Outcome, kind: str, source: str) -> Finding:
-    is_icmp = protocols == ["icmp"]
+def _firewall_finding(way: Way, protocols: Sequence[str], outcome: Outcome, kind: str, source: str) -> Finding:
+    is_icmp = list(protocols) == ["icmp"]
     port = "" if is_icmp else f" port {way.test.port}"
     what = f"{' and '.join(PROTOCOL_NAMES[name] for name in protocols)}{port}"
     arrived = way.arrived if way.direction.listener is not None and way.direction.listener.arrived is not None else None
@@ -79,9 +79,9 @@ def _firewall_finding(way: Way, protocols: list[str], outcome: Outcome, kind: st
     if arrived is not None:
         seen = sum(one.packets for one in arrived if one.protocol in protocols)
         evidence.append(Evidence(f"arrived at {way.receiver.host}", count_noun(seen, "packet"), "packet socket"))
-    severity: Severity = "warning" if way.result.port and not is_icmp else "info"
+    severity: Severity = "warning" if way.is_requested_port and not is_icmp else "info"
     fixes: tuple[Fix, ...] = ()
-    if way.result.port and not is_icmp and kind != "blocked":
+    if way.is_requested_port and not is_icmp and kind != "blocked":
         lines = _opening_lines(way, "udp" if "udp" in protocols else "tcp")
         if lines:
             there = host is way.peer
@@ -90,7 +90,7 @@ def _firewall_finding(way: Way, protocols: list[str], outcome: Outcome, kind: st
     more = "This port was chosen at random; test the one you need with --port."
     if is_icmp:
         more = "Path MTU discovery needs ICMP errors; check that only echo is filtered."
-    elif way.result.port:
+    elif way.is_requested_port:
         more = f"A traffic test over port {way.test.port} fails."
     verb = {"silent": "drops", "refused": "refuses", "prohibited": "prohibits", "blocked": "blocks"}[kind]
     return path_finding(

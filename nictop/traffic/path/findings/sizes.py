@@ -16,8 +16,10 @@ MIN_IPV6_MTU = 1280
 
 def size_findings(way: Way) -> Iterator[Finding]:
     size, link = best_size(way.test), way.link
-    if size is None or link is None or size.largest is None or size.largest >= size.limit or not size.complete:
+    if size is None or link is None or size.largest is None or size.largest >= size.limit:
         return
+    if not size.complete and size.too_big is not None:
+        return  # a router reports a size
     to = way.receiver.host
     if size.too_big is not None and size.too_big.mtu == size.largest:
         yield path_finding(
@@ -59,7 +61,9 @@ def size_findings(way: Way) -> Iterator[Finding]:
         "warning",
         way.host,
         link,
-        f"MTU black hole to {to}: packets above {size.largest} bytes vanish (MTU of this NIC: {size.limit})",
+        f"MTU black hole to {to}: packets above {size.largest} bytes vanish (MTU of this NIC: {size.limit})"
+        if size.complete
+        else f"MTU black hole to {to}: packets of {size.limit} bytes vanish, {size.largest} bytes pass",
         evidence=tuple(evidence),
         why=f"{where}. Small packets pass: ping and SSH work, large transfers hang.",
         fixes=_mtu_fixes(way, link, mtu),

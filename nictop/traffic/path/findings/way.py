@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from nictop.probe.records import Firewalls, Link, PathTest, ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -10,6 +11,8 @@ from nictop.rules.host import HostFacts
 from nictop.traffic.path.outcomes import Outcome, outcome_of
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 
+Protocol = Literal["icmp", "udp", "tcp"]
+PROTOCOLS: tuple[Protocol, ...] = ("icmp", "udp", "tcp")
 PROTOCOL_NAMES = {"icmp": "ICMP echo", "udp": "UDP", "tcp": "TCP"}
 ANSWERS = {
     "silent": "no answer",
@@ -39,6 +42,8 @@ class Way:
     """The receiver."""
     firewalls: Firewalls | None
     """Of the receiver."""
+    protocols: tuple[Protocol, ...]
+    """Those that must pass the firewalls."""
 
     @property
     def sender(self) -> PathEnd:
@@ -51,8 +56,13 @@ class Way:
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """Protocol → what came back, of those that were tested."""
-        found = {name: outcome_of(self.test, name) for name in ("icmp", "udp", "tcp")}
+        found = {name: outcome_of(self.test, name) for name in PROTOCOLS}
         return {name: outcome for name, outcome in found.items() if outcome.kind != "not_tested"}
+
+    @property
+    def is_requested_port(self) -> bool:
+        """The tested port is that of the request, not a random one."""
+        return self.test.port == self.result.port
 
     @property
     def is_answered(self) -> bool:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -19,10 +20,13 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
+from nictop.model.devices.pairs import pairs
 from nictop.model.facts import wrap
+from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.screens.traffic.path_test import PathTestScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
@@ -32,9 +36,12 @@ from nictop.tui.widgets.status.host_table import COLUMNS, DrawTime, HostTable, d
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
+    from nictop.model.devices.netdevs import End
     from nictop.model.devices.overview import NicRow
 
 ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
+MAX_PATH_ENTRIES = 4
+"""In the menu of an interface."""
 MIN_OVERVIEW_ROWS = 6
 """Of the interfaces below the hosts."""
 
@@ -185,7 +192,25 @@ class HostsScreen(FramedScreen):
         row = self._row
         if row is not None and row.link is not None:
             entries.append(MenuEntry(f"Set up {row.end.host} {row.link.name}…", self._set_up))
+            entries += self._path_entries(row.end)
         self.app.push_screen(MenuScreen("Hosts", entries))
+
+    def _path_entries(self, end: End) -> list[MenuEntry]:
+        """Path tests from a NIC."""
+        snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
+        found = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
+        why_not = "a test is running" if self.nictop.traffic.running else ""
+        entries: list[MenuEntry] = []
+        for pair in found:
+            if (pair.client.host, pair.client.ifindex) == (end.host, end.ifindex) and len(entries) < MAX_PATH_ENTRIES:
+                link = snapshots[pair.server.host].links.get(pair.server.ifindex or 0)
+                there = f"{pair.server.host} {link.name if link is not None else pair.server.address}"
+                test = partial(self._test_path, pair)
+                entries.append(MenuEntry(f"Test the path to {there}", test, None, not why_not, why_not))
+        return entries
+
+    def _test_path(self, pair: EndpointPair) -> None:
+        self.app.push_screen(PathTestScreen(pair))
 
     def _set_up(self) -> None:
         row = self._row

@@ -34,24 +34,47 @@ if TYPE_CHECKING:
     from nictop.traffic.plan.plan import EndpointPair
 
 
-class PathTestScreen(NictopScreen, Dialog[None]):
+class PathReportScreen(NictopScreen, Dialog[None]):
+    """A result: that of a path test before a run."""
+
     BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
     is_tall = True
 
-    def __init__(self, pair: EndpointPair) -> None:
+    def __init__(self, client: str, server: str, report: PathReport | None) -> None:
         super().__init__()
-        self._pair = pair
-        self._sentence = "starting"
-        self._report: PathReport | None = None
-        self._in_progress = True
+        self._hosts = (client, server)
+        self._report = report
 
     @property
     def dialog_title(self) -> str:
-        return f"Path test {self._pair.client.host} ↔ {self._pair.server.host}"
+        return f"Path test {' ↔ '.join(self._hosts)}"
 
     @property
     def key_hints(self) -> str:
         return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        if self._report is None:
+            return ()
+        text = self.glyphs.encode(path_text(self._report, cells, self.glyphs, findings_first=True))
+        return [((line, "title" if line and not line.startswith(" ") else ""),) for line in text.splitlines()]
+
+    def show_buttons(self, row: ButtonRow) -> None:
+        row.show((Button("copy", "Copy"), Button("cancel", "Close")), stage="shown", chosen="cancel")
+
+    def action_copy(self) -> None:
+        if self._report is not None:
+            self.nictop.copy_lines(path_text(self._report, 100).splitlines(), ["the result as text"])
+
+
+class PathTestScreen(PathReportScreen):
+    """Tests the path of a pair."""
+
+    def __init__(self, pair: EndpointPair) -> None:
+        super().__init__(pair.client.host, pair.server.host, None)
+        self._pair = pair
+        self._sentence = "starting"
+        self._in_progress = True
 
     def on_mount(self) -> None:
         self._start()
@@ -89,8 +112,7 @@ class PathTestScreen(NictopScreen, Dialog[None]):
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         if self._report is None:
             return list(self.wrapped(self._sentence, cells, "dim" if self._in_progress else "bad"))
-        text = self.glyphs.encode(path_text(self._report, cells, self.glyphs, findings_first=True))
-        return [((line, "title" if line and not line.startswith(" ") else ""),) for line in text.splitlines()]
+        return super().text_lines(cells)
 
     def show_buttons(self, row: ButtonRow) -> None:
         if self._in_progress:
@@ -102,7 +124,3 @@ class PathTestScreen(NictopScreen, Dialog[None]):
     def action_again(self) -> None:
         self._start()
         self.draw()
-
-    def action_copy(self) -> None:
-        if self._report is not None:
-            self.nictop.copy_lines(path_text(self._report, 100).splitlines(), ["the result as text"])

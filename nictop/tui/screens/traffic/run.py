@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 
 from nictop.report.runs.points import set_up_points
+from nictop.report.runs.sentences import path_test_sentences
 from nictop.traffic.live.run_view import RunView
+from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_KEYS
 from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
@@ -107,7 +109,10 @@ class RunScreen(RunPage):
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         traffic = self.nictop.traffic
-        sentences = [("now", traffic.sentence)] if traffic.running and traffic.sentence else []
+        sentences: list[tuple[str, str]] = []
+        sentences += [("now", traffic.sentence)] if traffic.running and traffic.sentence else []
+        if traffic.running and traffic.path_test is not None:
+            sentences += path_test_sentences(traffic.path_test)
         sentences += [("ended", traffic.trouble)] if traffic.trouble else []
         verdict = None if traffic.running else verdict_of(traffic.results)
         sentences += [("verdict", verdict.sentence)] if verdict is not None else []
@@ -115,6 +120,9 @@ class RunScreen(RunPage):
 
     def notes(self) -> Sequence[str]:
         return self.nictop.traffic.notes
+
+    def path_test(self) -> PathReport | None:
+        return self.nictop.traffic.path_test
 
     # -------------------------------------------------------------------------------------------------- keys
 

@@ -22,6 +22,7 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, result_sentences
 from nictop.traffic.live.run_view import RunView
+from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
@@ -50,6 +51,7 @@ STYLES = {
     "held back": "accent",
     "not ranked": "warn",
     "type": "title",
+    "path finding": "warn",
 }
 """Kind of a sentence → its style."""
 
@@ -114,6 +116,12 @@ class RunPage(FramedScreen):
     def notes(self) -> Sequence[str]:
         """Remarks on it."""
         return ()
+
+    def path_test(self) -> PathReport | None:
+        """That before the run."""
+        run_view = self.run_view()
+        stored = run_view.result.path_test if run_view is not None and run_view.result is not None else None
+        return stored.report if stored is not None else None
 
     def draw(self) -> None:
         """Draw everything."""
@@ -200,16 +208,26 @@ class RunPage(FramedScreen):
         self.query_one(RunChart).enlarge(step)
 
     def action_options(self) -> None:
-        """Of a single run there is one: whose CPU is drawn."""
-        if len(self.run_results()) < 2:
+        """Of a single run without a path test there is one: whose CPU is drawn."""
+        entries = [MenuEntry("CPU of the next host or core", self.query_one(RunChart).next_cpu)]
+        if len(self.run_results()) > 1:
+            points = bool(self.query_one("#run-points").display)
+            entries.insert(0, MenuEntry("Bars of all variants", self.toggle_points, points))
+        if self.path_test() is not None:
+            entries.append(MenuEntry("Path test before the run (ARP, RTT, MTU, firewall)", self.open_path_test))
+        if len(entries) == 1:
             self.query_one(RunChart).next_cpu()
-            return
-        points = bool(self.query_one("#run-points").display)
-        entries = (
-            MenuEntry("Bars of all variants", self.toggle_points, points),
-            MenuEntry("CPU of the next host or core", self.query_one(RunChart).next_cpu),
-        )
-        self.app.push_screen(MenuScreen("View options: test", entries))
+        else:
+            self.app.push_screen(MenuScreen("View options: test", entries))
+
+    def open_path_test(self) -> None:
+        """The result of the path test before the run."""
+        from nictop.tui.screens.traffic.path_test import PathReportScreen
+
+        report = self.path_test()
+        if report is not None:
+            first, second = (one.sender.host for one in report.result.directions)
+            self.app.push_screen(PathReportScreen(first, second, report))
 
     def toggle_points(self) -> None:
         self.show_points(not self.query_one("#run-points").display)

@@ -15,11 +15,19 @@ from textual import events
 from textual.message import Message
 
 from nictop.model.columns.column import Column, RowOrder, no_value, order_by, ordered
-from nictop.model.columns.devices import COLUMNS, MAIN_COLUMNS, PACKET_COLUMNS, DeviceRow, row_rates, visible_columns
+from nictop.model.columns.devices import (
+    COLUMNS,
+    MAIN_COLUMNS,
+    PACKET_COLUMNS,
+    DeviceRow,
+    master_text,
+    row_rates,
+    visible_columns,
+)
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
+from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_tree, guides, matching_rows
 from nictop.model.facts import Tone, clean, fit, is_virtual, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
@@ -430,13 +438,24 @@ class DeviceTable(ChoiceView):
             return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
         empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
-        spans.append((fit(title, max(1, LEAD_CELLS + shape.name + overflow - lead)), TITLE_STYLES[row.kind]))
+        spans += self._title_spans(row, title, max(1, LEAD_CELLS + shape.name + overflow - lead), snapshot)
         encode = self.glyphs.encode
         for column, text, tone in cells[empty:]:
             spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " * shape.gap + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
+
+    def _title_spans(self, row: Row, title: str, cells: int, snapshot: Snapshot) -> list[Span]:
+        """With the bond or team of a port, and its state there, if there is room: ``eno1  bond0 active``."""
+        master = snapshot.links.get(row.link.master or 0) if row.link is not None else None
+        if row.link is not None and master is not None and master.kind in AGGREGATE_KINDS:
+            text, is_usable = master_text(row.link, snapshot)
+            text, room = clean(self.glyphs.encode(text)), cells - cells_of(clean(title)) - 2
+            if cells_of(text) <= room:
+                style = "dim" if is_usable else "warn"
+                return [(f"{clean(title)}  ", TITLE_STYLES[row.kind]), (fit(text, room), style)]
+        return [(fit(title, cells), TITLE_STYLES[row.kind])]
 
     def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> tuple[Column[DeviceRow], str, Tone]:
         """Text and tone; a tap or veth has, in place of a profile, the NIC of another host behind it."""

@@ -10,7 +10,7 @@ from textual._styles_cache import StylesCache
 from textual.geometry import Size
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import Line, PciFunction, Queue, Request
+from nictop.probe.records import Bond, BondPort, Line, PciFunction, Queue, Request
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.terminal import wants_ascii
@@ -305,6 +305,19 @@ async def test_a_name_uses_the_empty_cells_beside_it() -> None:
         (line,) = [line for line in screen.lines() if "00:03.0" in line]
         assert "00:03.0 A device with" in line
         assert "no driver" in line
+
+
+async def test_a_port_of_a_bond_names_it_and_its_state_there() -> None:
+    ports = (
+        link(2, "eno1", bus="pci", master=5, bond_port=BondPort(True, "up")),
+        link(3, "eno2", bus="pci", master=5, bond_port=BondPort(False, "down")),
+        link(4, "a-name-15-chars", bus="pci", master=5, bond_port=BondPort(False, "up")),
+    )
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*ports, link(5, "bond0", kind="bond", bond=Bond("active-backup", 2))))
+        lines = screen.lines()
+        assert lines[0].split()[:3] == ["eno1", "bond0", "active"]
+        assert lines[1].split()[:3] == ["eno2", "bond0", "down"] and lines[3].split()[0] == "bond0"
 
 
 async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:

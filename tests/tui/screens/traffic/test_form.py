@@ -253,7 +253,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         await runs.press("left", "left")
         assert runs.chart().time is not None
         before = runs.chart().view
-        await runs.press("o")
+        await runs.press("o", "enter")
         assert runs.chart().view != before
         await runs.press("end", "space")
         assert runs.chart().time is None

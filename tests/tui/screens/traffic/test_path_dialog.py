@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.tui.screens.traffic.path_test import PathTestScreen
+from nictop.tui.screens.traffic.path_test import PathReportScreen, PathTestScreen
+from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.overview_table import OverviewTable
 from tests.support.namespaces import why_no_namespaces
 from tests.support.screen import NARROW
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
@@ -50,3 +52,35 @@ async def test_closed_while_it_runs() -> None:
         assert not isinstance(screen.app.screen, PathTestScreen)
         for space in screen.spaces.values():
             await screen.until(lambda space=space: space.run(["ss", "-Hanutw"]) == "")  # type: ignore[misc]
+
+
+async def test_path_test_before_a_run() -> None:
+    """Its findings are beside the result, and all of it behind o; a run without one has only the option of the CPU."""
+    async with two_hosts(NARROW) as screen:
+        screen.spaces["b"].run(["ip", "link", "set", WIRE, "mtu", "1400"])
+        session = screen.nictop.hosts.by_name["b"]
+        await screen.until(lambda: 1400 in [link.mtu for link in session.snapshot.links.values()])
+        await screen.start()
+        await screen.wait_until_finished()
+        text = screen.run_text()
+        assert "path test  a → b: RTT median " in text and "path test  warning: a " in text
+        await screen.press("o")
+        assert "Path test before the run" in "\n".join(screen.drawn())
+        await screen.press("end", "enter")
+        assert isinstance(screen.app.screen, PathReportScreen)
+        text = screen.text("#dialog-text")
+        assert "MTU black hole to b" in text and "ip link set dev" in text
+        await screen.press("escape")
+
+
+async def test_from_an_interface_of_the_overview() -> None:
+    async with two_hosts(NARROW) as screen:
+        await screen.press("5")
+        await screen.until(lambda: screen.app.screen.query_one(OverviewView).chosen is not None)
+        screen.app.screen.query_one(OverviewTable).focus()
+        await screen.settle()
+        await screen.press("e")
+        assert f"Test the path to b {WIRE}" in "\n".join(screen.drawn())
+        await screen.press("end", "enter")
+        await screen.until(lambda: isinstance(screen.app.screen, PathTestScreen))
+        assert "No problems found" in await until_tested(screen)
