@@ -35,6 +35,7 @@ from nictop.probe.records.counters import (
     Trouble,
 )
 from nictop.probe.records.devlink import DevlinkDevice, DevlinkPort, HealthReporter
+from nictop.probe.records.drops import DropFlow, DropGroup, DropReport
 from nictop.probe.records.ethtool import (
     Channels,
     DriverInfo,
@@ -133,6 +134,9 @@ __all__ = [
     "DevlinkPort",
     "DriverInfo",
     "Eee",
+    "DropFlow",
+    "DropGroup",
+    "DropReport",
     "Ethtool",
     "Feature",
     "Fec",
