@@ -38,7 +38,8 @@ KIND_TITLES: dict[Kind, str] = {
     "expected": "Expected (no loss)",
 }
 STATE_TEXTS = {
-    "busy": "another program uses the drop monitor of this kernel (dropwatch, Wireshark, another nictop); stop it first",
+    "busy": "another program uses the drop monitor of this kernel (dropwatch, Wireshark, another nictop); stop that "
+    "one first",
     "needs_root": "dropped packets can be monitored as root only (--sudo)",
     "not_offered": "this kernel has no drop monitor (CONFIG_NET_DROP_MONITOR). What remains are counters: nstat -az; "
     "ip -s -s link; ethtool -S NIC; tc -s qdisc; nictop check reads them",

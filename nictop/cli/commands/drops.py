@@ -71,10 +71,10 @@ def run(options: argparse.Namespace) -> int:
 def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
     import asyncio
 
-    from nictop.cli.traffic.hosts import sessions_of
     from nictop.errors import NictopError
+    from nictop.hosts.connect import connect
     from nictop.hosts.observe import HOSTS_TIMEOUT
-    from nictop.hosts.session import running
+    from nictop.hosts.session import HostSession, running
     from nictop.report.facts.hosts import UnreachableHost
     from nictop.traffic.drops.session import DropsSession
 
@@ -87,7 +87,8 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
             return UnreachableHost(session.name, error.message.removeprefix(f"{session.name}: "))
 
     async def monitor_all() -> Sequence[HostDrops]:
-        sessions = sessions_of(options, dict.fromkeys(hosts))
+        access = {"sudo": options.sudo, "accept_new_host_keys": options.accept_new_host_keys}
+        sessions = [HostSession(host, connect(host, options.interval, **access), watch_devices=True) for host in hosts]
         async with running(*sessions):
             return await asyncio.gather(*map(monitor, sessions))
 

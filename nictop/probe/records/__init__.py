@@ -34,7 +34,7 @@ from nictop.probe.records.counters import (
     Pong,
     Trouble,
 )
-from nictop.probe.records.devlink import DevlinkDevice, DevlinkPort, HealthReporter
+from nictop.probe.records.devlink import DevlinkDevice, DevlinkParameter, DevlinkPort, HealthReporter
 from nictop.probe.records.drops import DropFlow, DropGroup, DropReport
 from nictop.probe.records.ethtool import (
     Channels,
@@ -131,12 +131,13 @@ __all__ = [
     "Counters",
     "DefaultRoute",
     "DevlinkDevice",
+    "DevlinkParameter",
     "DevlinkPort",
     "DriverInfo",
-    "Eee",
     "DropFlow",
     "DropGroup",
     "DropReport",
+    "Eee",
     "Ethtool",
     "Feature",
     "Fec",

@@ -31,8 +31,8 @@ class DropGroup:
     place: str
     """NET_DM_ATTR_SYMBOL without its offset: ``tbf_enqueue [sch_tbf]``; hardware: NET_DM_ATTR_HW_TRAP_NAME."""
     ifindex: int | None
-    """NET_DM_ATTR_PORT_NETDEV_IFINDEX, of the NIC that received the packets, in the network namespace of that NIC; None:
-    they were not received: this host sent them."""
+    """NET_DM_ATTR_PORT_NETDEV_IFINDEX: NIC that received the packets, in the network namespace of that NIC; None: they
+    were not received, this host sent them."""
     packets: int
     bytes: int
     """NET_DM_ATTR_ORIG_LEN"""

@@ -1,7 +1,7 @@
 """What the kernel's drop reasons mean, which rules explain them, and what to look at next. Pure.
 
 Sources: kernel include/net/dropreason-core.h (enum skb_drop_reason, with the meaning of each), and the function that
-uses the reason; net/openvswitch/drop.h. Reasons differ between kernels: those that are not here are shown by their name.
+uses the reason; net/openvswitch/drop.h. Reasons differ between kernels: those that are not here are shown by name.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final, Literal
 from nictop.probe.records import DropGroup
 
 Kind = Literal["loss", "unclear", "expected"]
-"""loss: a packet that was wanted, or that somebody sent here, is lost. unclear: the kernel gives no reason. expected: no
-loss: frames for others, duplicates, queues that are emptied when a socket is closed."""
+"""loss: a packet that somebody sent here, or that this host sent, is lost. unclear: the kernel gives no reason.
+expected: no loss: frames for others, duplicates, queues that are emptied when a socket is closed."""
 
 Words = tuple[str, ...]
-"""A command; ``{nic}``, ``{source}``, ``{destination}`` and ``{port}`` are replaced, and a command is left out if one of
-its values is not known."""
+"""A command; ``{nic}``, ``{source}``, ``{destination}`` and ``{port}`` are replaced, and a command is left out if one
+of its values is not known."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,12 @@ REASONS: Final[dict[str, Reason]] = {
         rules=("connection_table_overflows", "connection_table_is_nearly_full"),
         commands=RULESETS,
     ),
-    "BPF_CGROUP_EGRESS": Reason("A BPF program of a control group (cgroup_skb) dropped the packet.",
-                                commands=_words("bpftool cgroup tree")),
-    "SECURITY_HOOK": Reason("A security module (SELinux, Smack) rejected the packet.", commands=_words("ausearch -m avc")),
+    "BPF_CGROUP_EGRESS": Reason(
+        "A BPF program of a control group (cgroup_skb) dropped the packet.", commands=_words("bpftool cgroup tree")
+    ),
+    "SECURITY_HOOK": Reason(
+        "A security module (SELinux, Smack) rejected the packet.", commands=_words("ausearch -m avc")
+    ),
     "XFRM_POLICY": Reason(
         "An IPsec policy requires encryption, or other keys.", commands=_words("ip xfrm policy", "ip xfrm state")
     ),
@@ -121,7 +124,9 @@ REASONS: Final[dict[str, Reason]] = {
         "The destination is not an address of this host, and this host does not forward (ip_forward is 0).",
         commands=_words("ip route get {destination} from {source} iif {nic}", "sysctl net.ipv4.ip_forward"),
     ),
-    "IP_OUTNOROUTES": Reason("This host has no route to the destination.", commands=_words("ip route get {destination}")),
+    "IP_OUTNOROUTES": Reason(
+        "This host has no route to the destination.", commands=_words("ip route get {destination}")
+    ),
     "IP_LOCAL_SOURCE": Reason(
         "The source of a received packet is an address of this host: a duplicate address, or a loop.",
         rules=ADDRESS_RULES,
@@ -145,7 +150,9 @@ REASONS: Final[dict[str, Reason]] = {
         "Nothing on this host uses this protocol: LLDP, STP, a VLAN without an interface, an IP version that is off.",
         "expected",
     ),
-    "IP_NOPROTO": Reason("This host does not support this IP protocol.", commands=_words("nstat -az IpInUnknownProtos")),
+    "IP_NOPROTO": Reason(
+        "This host does not support this IP protocol.", commands=_words("nstat -az IpInUnknownProtos")
+    ),
     "IPV6DISABLED": Reason(
         "IPv6 is off on the NIC (disable_ipv6).", commands=_words("sysctl net.ipv6.conf.{nic}.disable_ipv6")
     ),
@@ -169,8 +176,8 @@ REASONS: Final[dict[str, Reason]] = {
     "ARP_PVLAN_DISABLE": Reason("An ARP request for another host of a private VLAN.", "expected"),
     # sending
     "QDISC_DROP": Reason(
-        "The queueing discipline (qdisc) dropped the packet before it was sent: its queue is full, its rate is limited, "
-        "or netem drops on purpose.",
+        "The queueing discipline (qdisc) dropped the packet before it was sent: its queue is full, its rate is "
+        "limited, or netem drops on purpose.",
         rules=QDISC_RULES,
         commands=QDISCS,
     ),
@@ -221,7 +228,9 @@ REASONS: Final[dict[str, Reason]] = {
     "TUNNEL_TXINFO": Reason("The tunnel has no information where to send the packet.", commands=TUNNEL),
     # size and fragments
     "PKT_TOO_BIG": Reason(
-        "The packet is larger than the MTU of the NIC or route that must send it.", rules=MTU_RULES, commands=MTU_COMMANDS
+        "The packet is larger than the MTU of the NIC or route that must send it.",
+        rules=MTU_RULES,
+        commands=MTU_COMMANDS,
     ),
     "FRAG_REASM_TIMEOUT": Reason(
         "A fragment of the packet was missing until the timeout.",
@@ -288,7 +297,8 @@ REASONS: Final[dict[str, Reason]] = {
         commands=_words("sysctl net.ipv4.tcp_rmem", "nstat -az TcpExtOfoPruned"),
     ),
     "TCP_RFC7323_PAWS": Reason(
-        "The TCP timestamp is older than that of earlier segments: connections behind one NAT address, or a reused port.",
+        "The TCP timestamp is older than that of earlier segments: several hosts behind one NAT address, or a reused "
+        "port.",
         commands=_words("nstat -az TcpExtPAWSEstab TcpExtPAWSActive"),
     ),
     "TCP_FLAGS": Reason(CONNECTION_STATE),
@@ -338,7 +348,8 @@ FORWARDED_TOO_BIG = Reason(
 NOT_JOINED = Reason("Multicast that no program on this host has joined.", "expected")
 PLACES: Final[dict[str, Reason]] = {
     **dict.fromkeys(
-        ("__allowed_ingress", "br_allowed_ingress", "br_handle_vlan", "br_allowed_egress", "br_should_learn"), BRIDGE_VLAN
+        ("__allowed_ingress", "br_allowed_ingress", "br_handle_vlan", "br_allowed_egress", "br_should_learn"),
+        BRIDGE_VLAN,
     ),
     **dict.fromkeys(
         ("__dev_forward_skb", "__dev_forward_skb2", "____dev_forward_skb", "dev_forward_skb", "br_dev_queue_push_xmit"),

@@ -114,13 +114,7 @@ def _commands(reason: Reason, group: DropGroup, link: Link | None) -> Iterator[S
 
 def _filled(words: Words, values: dict[str, str]) -> Words | None:
     """None: a value is not known."""
-    filled = []
-    for word in words:
-        for name in ("nic", "source", "destination", "port"):
-            if f"{{{name}}}" in word:
-                value = values.get(name, "")
-                if not value:
-                    return None
-                word = word.replace(f"{{{name}}}", value)
-        filled.append(word)
-    return tuple(filled)
+    needed = [name for name in ("nic", "source", "destination", "port") if any(f"{{{name}}}" in one for one in words)]
+    if not all(values.get(name) for name in needed):
+        return None
+    return tuple(one.format(**values) for one in words)

@@ -1,7 +1,7 @@
 """Monitors the dropped packets of one host for some seconds, as root, and says what they mean.
 
-The work is done by the probe (`probe.traffic.drops`). However it ends, the drop monitor of the kernel is stopped: by the
-process that started it there, when the child of the probe has ended.
+The work is done by the probe (`probe.traffic.drops`). However it ends, the drop monitor of the kernel is stopped: by
+the process that started it there, when the child of the probe has ended.
 """
 
 from __future__ import annotations

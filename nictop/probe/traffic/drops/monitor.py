@@ -1,9 +1,9 @@
 """The drop monitor of the kernel: generic netlink, family NET_DM (linux/net_dropmon.h) → `DropReport`.
 
-Only on request, as root, and for a limited time: the kernel sends a message for each packet that it drops in any network
-namespace, with the reason, the function that dropped it, the NIC that received it and its first bytes. Packets without
-a link-layer header are not reported (net_dm_packet_trace_kfree_skb_hit): those that have no route, that wait for a
-neighbour, or that an output chain of netfilter drops.
+Only on request, as root, and for a limited time: the kernel sends a message for each packet that it drops in any
+network namespace, with the reason, the function that dropped it, the NIC that received it and its first bytes. Packets
+without a link-layer header are not reported (net_dm_packet_trace_kfree_skb_hit): those that have no route, that wait
+for a neighbour, or that an output chain of netfilter drops.
 
 A kernel has one drop monitor. It goes on when the socket of its user is closed, so it is started and stopped by a
 process of its own (`kernel.daemonize`). That one sees the end of this process in whatever way it ends, stops the
@@ -19,7 +19,6 @@ import errno
 import os
 import select
 import socket
-import struct
 import time
 
 from nictop.probe.kernel import daemonize
@@ -177,9 +176,7 @@ def _read_drops(netlink: NetlinkSocket, seconds: float, proc: str) -> DropReport
     with contextlib.suppress(OSError):  # not in a user namespace
         netlink.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, SOCKET_BYTES)
     netlink.join(group)
-    pipes, _ = daemonize.start(
-        lambda reports, commands: keep_running(seconds + STOP_MARGIN_SECONDS, reports, commands)
-    )
+    pipes, _ = daemonize.start(lambda reports, commands: keep_running(seconds + STOP_MARGIN_SECONDS, reports, commands))
     try:
         answer = read_line(pipes.reports, START_TIMEOUT)
         if answer not in ("+", "-"):
