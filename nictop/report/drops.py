@@ -102,8 +102,9 @@ def _host_lines(result: DropsResult, room: int, glyphs: Glyphs) -> Iterator[str]
         yield from wrap(f"{host}: {STATE_TEXTS[report.state].format(clean(report.detail))}", room)
         return
     yield from wrap(f"{host}: {summary_text(report)}", room)
-    for note in _notes(report):
-        yield from wrap(note, room)
+    if report.lost or report.overruns:
+        number = f"{report.lost} more" if report.lost else "an unknown number more"
+        yield from _labelled("note", f"{number} dropped, but not reported: too many at once; rates are too low", room)
     for kind in KINDS:
         rows = [row for row in result.rows if row.kind == kind]
         if not rows:
@@ -116,7 +117,10 @@ def _host_lines(result: DropsResult, room: int, glyphs: Glyphs) -> Iterator[str]
             yield ""
             yield from _row_lines(row, result, room, glyphs)
         if len(rows) > len(shown):
-            yield from wrap(f"{' ' * INDENT}{len(rows) - len(shown)} more", room)
+            yield f"{' ' * INDENT}{len(rows) - len(shown)} more"
+    yield ""
+    for position, note in enumerate(_notes(report)):
+        yield from _labelled("" if position else "note", note, room)
 
 
 def summary_text(report: DropReport) -> str:
@@ -129,14 +133,13 @@ def summary_text(report: DropReport) -> str:
 
 
 def _notes(report: DropReport) -> Iterator[str]:
-    if report.lost or report.overruns:
-        number = f"{report.lost} more" if report.lost else "an unknown number more"
-        yield f"{number} dropped, but not reported: too many at once. The rates are too low."
+    """What was monitored."""
     if report.namespaces:
-        yield f"All network namespaces of the host: this one and {report.namespaces} more."
+        yield f"monitored in all network namespaces of the host: this one and {report.namespaces} more"
+    devices = "" if report.hardware else ", and drops of devices"
     yield (
-        "Not monitored: packets dropped before they have a link-layer header (no route, no neighbour, an output chain "
-        "of the firewall)" + ("." if report.hardware else ", and drops of devices.")
+        "not monitored: packets without a link-layer header (no route, no neighbour, dropped by an output chain of the "
+        f"firewall){devices}"
     )
 
 

@@ -41,8 +41,6 @@ RESULT = DropsResult("vm1", 1.0, REPORT, (ROW, EXPECTED))
 def test_text() -> None:
     assert drops_text([RESULT], 80).splitlines() == [
         "vm1: 1205 packets dropped in 10.0 s (120/s)",
-        "Not monitored: packets dropped before they have a link-layer header (no route,",
-        "no neighbour, an output chain of the firewall).",
         "",
         "Lost: 1200 packets",
         "",
@@ -59,6 +57,9 @@ def test_text() -> None:
         "OTHERHOST  rx ens3  5 packets, 0.50/s",
         "  meaning  For others.",
         "  place    ip_rcv_finish_core",
+        "",
+        "  note     not monitored: packets without a link-layer header (no route, no",
+        "           neighbour, dropped by an output chain of the firewall)",
     ]
 
 
@@ -90,8 +91,8 @@ def test_title_of_a_row(changed: dict[str, object], expected: str) -> None:
         ({"state": "stopped"}, "(120/s), stopped at the limit of packets"),
         ({"lost": 9}, "9 more dropped, but not reported"),
         ({"overruns": 1}, "an unknown number more dropped, but not reported"),
-        ({"namespaces": 2}, "All network namespaces of the host: this one and 2 more."),
-        ({"hardware": False}, "and drops of devices."),
+        ({"namespaces": 2}, "all network namespaces of the host: this one and 2 more"),
+        ({"hardware": False}, ", and drops of devices"),
         ({"packets": 0}, "vm1: 0 packets dropped in 10.0 s\n"),
         ({"state": "busy"}, "vm1: another program uses the drop monitor"),
         ({"state": "needs_root"}, "vm1: dropped packets can be monitored as root only (--sudo)"),

@@ -48,6 +48,8 @@ from nictop.probe.kernel.rtnetlink import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Change = dict[str, object]
 
 RTNLGRP_LINK, RTNLGRP_TC, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE = 1, 4, 5, 7, 8
@@ -102,7 +104,7 @@ class Events:
         self.sockets: dict[int, tuple[str, socket.socket]] = {}
         self.missing: dict[str, OSError] = {}
         self._addresses: set[bytes] = set()
-        sources = {
+        sources: dict[str, Callable[[], socket.socket]] = {
             "rtnetlink": _route_socket,
             "uevents": _uevent_socket,
             "ethtool": partial(_generic_socket, "ethtool", "monitor"),

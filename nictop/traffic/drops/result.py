@@ -65,9 +65,8 @@ def drop_rows(report: DropReport, snapshot: Snapshot, findings: Iterable[Finding
 def _row(group: DropGroup, report: DropReport, snapshot: Snapshot, findings: tuple[Finding, ...]) -> DropRow:
     reason = reason_of(group)
     link, certain = _link(group, report, snapshot)
-    explaining = tuple(
-        one for one in findings if one.rule in reason.rules and (link is None or one.ifindex in (None, link.ifindex))
-    )
+    known = link.ifindex if link is not None and certain else None
+    explaining = tuple(one for one in findings if one.rule in reason.rules and one.ifindex in (None, known))
     return DropRow(
         reason="" if group.reason in NO_REASON else group.reason,
         place=group.place,
@@ -82,7 +81,7 @@ def _row(group: DropGroup, report: DropReport, snapshot: Snapshot, findings: tup
         flows=group.flows,
         rules=reason.rules,
         findings=explaining,
-        commands=tuple(_commands(reason, group, link)),
+        commands=tuple(_commands(reason, group, link if certain else None)),
     )
 
 

@@ -145,8 +145,8 @@ def test_a_devlink_instance() -> None:
 def test_the_function_of_a_port_and_parameters() -> None:
     ifindex = bonded().links_by_name["eno1"].ifindex
     port = DevlinkPort(
-        7, "pcisf", ifindex, 0, subfunction=88, address="02:00:00:00:00:aa", is_active=False, is_attached=False, roce=True,
-        max_io_eqs=24, max_tx_rate=125_000_000, min_tx_rate=0, rate_node="guests",
+        7, "pcisf", ifindex, 0, subfunction=88, address="02:00:00:00:00:aa", is_active=False, is_attached=False,
+        roce=True, max_io_eqs=24, max_tx_rate=125_000_000, min_tx_rate=0, rate_node="guests",
     )  # fmt: skip
     parameters = (
         DevlinkParameter("enable_sriov", permanent="true"),

@@ -42,7 +42,7 @@ class DropCounter:
                 return
             counts = self._counts[key] = _Counts(mac)
         counts.packets += 1
-        counts.bytes += drop.bytes
+        counts.bytes += drop.size
         if counts.mac != mac:
             counts.mac = ""
         flow = parse_flow(drop.packet, drop.protocol)

@@ -29,14 +29,15 @@ Flow = tuple[str, str, str, Optional[int]]
 
 
 class Drop(NamedTuple):
-    """One dropped packet; the fields are those of `DropGroup`."""
+    """One dropped packet."""
 
     hardware: bool
     reason: str
     place: str
     trap_group: str
     ifindex: int | None
-    bytes: int
+    size: int
+    """Bytes."""
     protocol: int
     """Ethertype: skb->protocol."""
     packet: bytes

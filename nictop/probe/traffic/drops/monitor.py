@@ -45,6 +45,8 @@ NET_DM_ATTR_STATS, NET_DM_ATTR_HW_STATS, NET_DM_ATTR_SW_DROPS, NET_DM_ATTR_HW_DR
 NET_DM_ATTR_STATS_DROPPED = 0
 NET_DM_ALERT_MODE_PACKET = 1
 
+SO_RCVBUFFORCE = 33
+"""include/uapi/asm-generic/socket.h"""
 PACKET_BYTES = 96
 """First bytes of a packet that the kernel copies: Ethernet and IPv6 headers with VLAN tags and ports are 66."""
 QUEUE_PACKETS = 1024
@@ -174,7 +176,7 @@ def _read_drops(netlink: NetlinkSocket, seconds: float, proc: str) -> DropReport
     if group is None:
         raise FileNotFoundError(errno.ENOENT, "no multicast group events")
     with contextlib.suppress(OSError):  # not in a user namespace
-        netlink.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, SOCKET_BYTES)
+        netlink.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES)
     netlink.join(group)
     pipes, _ = daemonize.start(lambda reports, commands: keep_running(seconds + STOP_MARGIN_SECONDS, reports, commands))
     try:
