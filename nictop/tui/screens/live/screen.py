@@ -189,7 +189,7 @@ class LiveScreen(LiveView):
                 await self._toggle_machine()
             case "findings":
                 findings = self.query_one(FindingsView)
-                entries = (
+                entries: tuple[MenuEntry, ...] = (
                     MenuEntry("Skipped checks", self.toggle_skipped, findings.skipped),
                     MenuEntry("Resolved findings", self.toggle_resolved, findings.resolved),
                 )
@@ -199,7 +199,7 @@ class LiveScreen(LiveView):
                     MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
                     MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
                     MenuEntry(
-                        "Why packets are dropped (10 s, as root)…",
+                        "Why packets are dropped (10 s, as root)",
                         self.show_drops,
                         enabled=self.nictop.replay is None,
                         why_not="Not available in a recording",

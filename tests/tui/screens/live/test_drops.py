@@ -22,6 +22,10 @@ def text(screen: Screen) -> str:
     return "\n".join("".join(part for part, _ in line) for line in view.lines)
 
 
+def is_open(screen: Screen) -> bool:
+    return isinstance(screen.app.screen, DropsScreen)
+
+
 def requests(screen: Screen, action: str = "drops") -> list[TrafficRequest]:
     traffic = (request.traffic for request in screen.source.requests)
     return [one for one in traffic if one is not None and one.action == action]
@@ -36,9 +40,9 @@ async def answer(screen: Screen, report: DropReport) -> None:
 async def test_result_and_again(glyphs: Glyphs) -> None:
     async with live_screen(NARROW, glyphs=glyphs) as screen:
         await screen.receive(*LINES)
-        await screen.press("o", "down", "down", "enter")
+        await screen.press("o", "end", "enter")
         await wait_until(screen, lambda: bool(requests(screen)))
-        assert isinstance(screen.app.screen, DropsScreen)
+        assert is_open(screen)
         assert "monitoring dropped packets for 10 s" in text(screen)
         await answer(screen, REPORT)
         await wait_until(screen, lambda: "IP_RPFILTER  rx ens3" in text(screen))
@@ -49,13 +53,13 @@ async def test_result_and_again(glyphs: Glyphs) -> None:
         await answer(screen, replace(REPORT, state="not_offered"))
         await wait_until(screen, lambda: "CONFIG_NET_DROP_MONITOR" in " ".join(text(screen).split()))
         await screen.press("escape")
-        assert not isinstance(screen.app.screen, DropsScreen) and not requests(screen, "stop")
+        assert not is_open(screen) and not requests(screen, "stop")
 
 
 async def test_closed_while_it_runs() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(*LINES)
-        await screen.press("o", "down", "down", "enter")
+        await screen.press("o", "end", "enter")
         await wait_until(screen, lambda: bool(requests(screen)))
         await screen.press("escape")
         await wait_until(screen, lambda: bool(requests(screen, "stop")))
@@ -65,4 +69,4 @@ async def test_from_the_palette() -> None:
     async with live_screen() as screen:
         await screen.receive(*LINES)
         await screen.press(":", *"dropped", "enter")
-        await wait_until(screen, lambda: isinstance(screen.app.screen, DropsScreen))
+        await wait_until(screen, lambda: is_open(screen))
