@@ -21,7 +21,7 @@ from nictop.rules.vf.load import NEAR_LIMIT_SHARE
 FAMILY: Final = "VF attributes and path"
 
 
-@host_rule(FAMILY, "warning", uses=("devlink",))
+@host_rule(FAMILY, "warning", uses=("counters.links", "devlink"))
 def port_function_rate_is_limited(host: HostFacts) -> Outcomes:
     """devlink limits the transmit rate of a VF or SF in switchdev mode (devlink rate, tx_max).
 
@@ -63,7 +63,7 @@ def port_function_rate_is_limited(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule(FAMILY, "warning", uses=("devlink",))
+@host_rule(FAMILY, "warning", uses=("addresses", "devlink"))
 def port_function_is_inactive(host: HostFacts) -> Outcomes:
     """The representor of a subfunction (SF) is in use, but the subfunction is not active.
 
