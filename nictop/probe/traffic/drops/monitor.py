@@ -53,7 +53,7 @@ QUEUE_PACKETS = 1024
 """Of each CPU, between the drop and its message."""
 SOCKET_BYTES = 4 * 1024 * 1024
 MAX_PACKETS = 100_000
-"""The monitor is stopped then. They take 3 s of CPU time."""
+"""The monitor is stopped then. They take 1 to 3 s of CPU time."""
 STOP_MARGIN_SECONDS = 5.0
 """The process that stops the monitor does so this long after the end, if it was not told to."""
 START_TIMEOUT, STOP_TIMEOUT = 5.0, 5.0
