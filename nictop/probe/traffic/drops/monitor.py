@@ -18,6 +18,7 @@ import contextlib
 import errno
 import os
 import select
+import signal
 import socket
 import time
 
@@ -178,7 +179,13 @@ def _read_drops(netlink: NetlinkSocket, seconds: float, proc: str) -> DropReport
     with contextlib.suppress(OSError):  # not in a user namespace
         netlink.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES)
     netlink.join(group)
-    pipes, _ = daemonize.start(lambda reports, commands: keep_running(seconds + STOP_MARGIN_SECONDS, reports, commands))
+
+    def work(reports: int, commands: int) -> None:
+        for signal_number in (signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, signal.SIG_IGN)  # it ends soon by itself, and must stop the monitor
+        keep_running(seconds + STOP_MARGIN_SECONDS, reports, commands)
+
+    pipes, _ = daemonize.start(work)
     try:
         answer = read_line(pipes.reports, START_TIMEOUT)
         if answer not in ("+", "-"):
