@@ -21,7 +21,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import DropFlow, DropReport
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.check import json_value
-from nictop.report.text_table import labelled_lines, layout_width
+from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.wording import SEVERITY_LABELS, command_lines, severity_mark
 from nictop.traffic.drops.reasons import Kind
 from nictop.traffic.drops.result import KINDS, DropRow, DropsResult
@@ -29,8 +29,6 @@ from nictop.traffic.drops.result import KINDS, DropRow, DropsResult
 LABEL_CELLS = 8
 INDENT = 2
 MAX_SHOWN_FLOWS = 3
-MAX_EXPECTED_ROWS = 10
-"""Of the rows without loss, in text."""
 
 KIND_TITLES: dict[Kind, str] = {
     "loss": "Lost",
@@ -107,20 +105,34 @@ def _host_lines(result: DropsResult, room: int, glyphs: Glyphs) -> Iterator[str]
         yield from _labelled("note", f"{number} dropped, but not reported: too many at once; rates are too low", room)
     for kind in KINDS:
         rows = [row for row in result.rows if row.kind == kind]
-        if not rows:
-            continue
-        yield ""
-        packets = sum(row.packets for row in rows)
-        yield from wrap(f"{KIND_TITLES[kind]}: {count_noun(packets, 'packet')}", room)
-        shown = rows[:MAX_EXPECTED_ROWS] if kind == "expected" else rows
-        for row in shown:
+        if rows:
             yield ""
-            yield from _row_lines(row, result, room, glyphs)
-        if len(rows) > len(shown):
-            yield f"{' ' * INDENT}{len(rows) - len(shown)} more"
+            packets = sum(row.packets for row in rows)
+            yield from wrap(f"{KIND_TITLES[kind]}: {count_noun(packets, 'packet')}", room)
+            yield from _table(rows, room)
+    for row in result.rows:
+        yield ""
+        yield from _row_lines(row, result, room, glyphs)
     yield ""
     for position, note in enumerate(_notes(report)):
         yield from _labelled("" if position else "note", note, room)
+
+
+def _table(rows: Sequence[DropRow], room: int) -> Iterator[str]:
+    """Without the place if there is no room for it."""
+    cells = [("REASON", "NIC", "PLACE", "PACKETS", "RATE")]
+    cells += [
+        (_reason_text(row), nic_text(row), row.place, units.count(row.packets), units.per_second(row.per_second))
+        for row in rows
+    ]
+    lines = aligned_table(cells, left=3)
+    if max_line_width(lines) + INDENT > room:
+        lines = aligned_table([(*row[:2], *row[3:]) for row in cells], left=2)
+    yield from (" " * INDENT + line for line in lines)
+
+
+def _reason_text(row: DropRow) -> str:
+    return clean(row.reason or row.place)
 
 
 def summary_text(report: DropReport) -> str:
@@ -151,9 +163,7 @@ def nic_text(row: DropRow) -> str:
 
 
 def _row_lines(row: DropRow, result: DropsResult, room: int, glyphs: Glyphs) -> Iterator[str]:
-    title = clean(row.reason or row.place)
-    number = f"{count_noun(row.packets, 'packet')}, {units.per_second(row.per_second)}"
-    yield from wrap(f"{title}  {nic_text(row)}  {number}", room)
+    yield from wrap(f"{_reason_text(row)}  {nic_text(row)}", room)
     yield from _labelled("meaning", row.meaning, room)
     if row.reason:
         yield from _labelled("place", clean(row.place), room)

@@ -43,8 +43,14 @@ def test_text() -> None:
         "vm1: 1205 packets dropped in 10.0 s (120/s)",
         "",
         "Lost: 1200 packets",
+        "  REASON       NIC      PLACE               PACKETS   RATE",
+        "  IP_RPFILTER  rx ens3  ip_rcv_finish_core     1200  120/s",
         "",
-        "IP_RPFILTER  rx ens3  1200 packets, 120/s",
+        "Expected (no loss): 5 packets",
+        "  REASON     NIC      PLACE               PACKETS    RATE",
+        "  OTHERHOST  rx ens3  ip_rcv_finish_core        5  0.50/s",
+        "",
+        "IP_RPFILTER  rx ens3",
         "  meaning  rp_filter: the route back does not use this NIC.",
         "  place    ip_rcv_finish_core",
         "  packets  1100 icmp 10.9.0.1 → 192.0.2.1",
@@ -52,15 +58,18 @@ def test_text() -> None:
         "  next     ip route get 10.9.0.1",
         "           sysctl net.ipv4.conf.ens3.rp_filter",
         "",
-        "Expected (no loss): 5 packets",
-        "",
-        "OTHERHOST  rx ens3  5 packets, 0.50/s",
+        "OTHERHOST  rx ens3",
         "  meaning  For others.",
         "  place    ip_rcv_finish_core",
         "",
         "  note     not monitored: packets without a link-layer header (no route, no",
         "           neighbour, dropped by an output chain of the firewall)",
     ]
+
+
+def test_a_narrow_table_has_no_places() -> None:
+    text = drops_text([RESULT], 40)
+    assert "  IP_RPFILTER  rx ens3     1200  120/s\n" in text and max(map(len, text.splitlines())) <= 40
 
 
 def test_a_finding_explains_it() -> None:
@@ -74,10 +83,10 @@ def test_a_finding_explains_it() -> None:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"nic": "", "direction": ""}, "IP_RPFILTER  –  1200 packets"),
-        ({"nic": "", "direction": "rx"}, "IP_RPFILTER  rx ?  1200 packets"),
-        ({"certain": False}, "IP_RPFILTER  rx ens3?  1200 packets"),
-        ({"reason": ""}, "ip_rcv_finish_core  rx ens3  1200 packets"),
+        ({"nic": "", "direction": ""}, "\nIP_RPFILTER  –\n"),
+        ({"nic": "", "direction": "rx"}, "\nIP_RPFILTER  rx ?\n"),
+        ({"certain": False}, "\nIP_RPFILTER  rx ens3?\n"),
+        ({"reason": ""}, "\nip_rcv_finish_core  rx ens3\n"),
     ],
 )
 def test_title_of_a_row(changed: dict[str, object], expected: str) -> None:
