@@ -111,8 +111,14 @@ def _host_lines(result: DropsResult, room: int, glyphs: Glyphs) -> Iterator[str]
             yield from wrap(f"{KIND_TITLES[kind]}: {count_noun(packets, 'packet')}", room)
             yield from _table(rows, room)
     for row in result.rows:
+        if row.kind != "expected":
+            yield ""
+            yield from _row_lines(row, result, room, glyphs)
+    meanings = {_reason_text(row): row.meaning for row in result.rows if row.kind == "expected"}
+    for name, meaning in meanings.items():
         yield ""
-        yield from _row_lines(row, result, room, glyphs)
+        yield from wrap(name, room)
+        yield from _labelled("meaning", meaning, room)
     yield ""
     for position, note in enumerate(_notes(report)):
         yield from _labelled("" if position else "note", note, room)
@@ -174,7 +180,7 @@ def _row_lines(row: DropRow, result: DropsResult, room: int, glyphs: Glyphs) -> 
         text = f"{mark} {SEVERITY_LABELS[finding.severity].word} {finding.subject}: {finding.title}"
         yield from _labelled("" if position else "finding", clean(text), room)
         yield from _labelled("", f"nictop check {clean(result.host)}; rule {finding.rule}", room)
-    if row.findings or row.kind == "expected":
+    if row.findings:
         return
     indent = " " * (INDENT + LABEL_CELLS + 1)
     for position, step in enumerate(row.commands):

@@ -35,7 +35,7 @@ MAX_GENERATORS = 16
 """Generators at once, and lookups at once."""
 LOOKUP_TIMEOUT = 20.0
 """Seconds for a child that answers a request in `LOOKUPS`, unless the request has a deadline."""
-DROPS_END_SECONDS = 10.0
+DROPS_END_SECONDS = 20.0
 """To start and end the drop monitor: the kernel waits until all CPUs have left the old state of its trace points."""
 LOOKUPS = {
     "check": ("tools", "check of the tools"),

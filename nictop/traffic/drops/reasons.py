@@ -6,6 +6,7 @@ uses the reason; net/openvswitch/drop.h. Reasons differ between kernels: those t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -154,7 +155,7 @@ REASONS: Final[dict[str, Reason]] = {
         "This host does not support this IP protocol.", commands=_words("nstat -az IpInUnknownProtos")
     ),
     "IPV6DISABLED": Reason(
-        "IPv6 is off on the NIC (disable_ipv6).", commands=_words("sysctl net.ipv6.conf.{nic}.disable_ipv6")
+        "IPv6 is off on the NIC (disable_ipv6).", "expected", commands=_words("sysctl net.ipv6.conf.{nic}.disable_ipv6")
     ),
     "MAC_INVALID_SOURCE": Reason("The source MAC address of the frame is invalid.", commands=TUNNEL),
     "LOCAL_MAC": Reason(
@@ -365,11 +366,19 @@ PLACES: Final[dict[str, Reason]] = {
         rules=("bridge_port_does_not_forward",),
         commands=_words("bridge -d link show dev {nic}"),
     ),
+    **dict.fromkeys(
+        ("udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"),
+        Reason(CLOSED, "expected"),
+    ),
+    "vmxnet3_tq_tx_complete": Reason(
+        "The driver frees packets that it has sent in a way that counts as a drop.", "expected"
+    ),
     "arp_rcv": Reason("An ARP packet for another host.", "expected"),
     "packet_rcv": Reason("A packet socket (capture) has no room for the packet.", "expected"),
     "tpacket_rcv": Reason("A packet socket (capture) has no room for the packet.", "expected"),
 }  # fmt: skip
-"""Function without a module → what a drop there means, if the kernel gives no reason."""
+"""Function without its module and a suffix of the compiler (``.isra.0``) → what a drop there means, if the kernel gives
+no reason."""
 
 
 def reason_of(group: DropGroup) -> Reason:
@@ -377,6 +386,6 @@ def reason_of(group: DropGroup) -> Reason:
     if group.hardware:
         return HARDWARE
     if group.reason in NO_REASON:
-        return PLACES.get(group.place.partition(" ")[0], UNSPECIFIED)
+        return PLACES.get(re.split(r"[ .]", group.place)[0], UNSPECIFIED)
     known = REASONS.get(group.reason)
     return known or next((one for prefix, one in PREFIXES.items() if group.reason.startswith(prefix)), UNKNOWN)

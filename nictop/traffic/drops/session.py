@@ -24,7 +24,7 @@ from nictop.traffic.run.readings import wait_for_readings
 
 DEFAULT_DROPS_SECONDS = 10.0
 MAX_DROPS_SECONDS = 60.0
-ANSWER_TIMEOUT = 20.0
+ANSWER_TIMEOUT = 30.0
 """Seconds after the end for the report: more than the probe gives its child."""
 
 Progress = Callable[[str], object]

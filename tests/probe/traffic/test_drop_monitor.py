@@ -53,7 +53,7 @@ def alert(
         (
             pack_attribute(14, struct.pack("=H", 0)),
             pack_attribute(2, bytes(8)),
-            pack_text(22, reason),
+            pack_text(23, reason),
             pack_text(3, symbol),
             pack_attribute(4, pack_u32(0, ifindex) if ifindex else b""),
             pack_attribute(5, bytes(8)),

@@ -156,7 +156,7 @@ def wait_for_end(descriptor: int, seconds: float) -> None:
 
 
 def read_drops(seconds: float, proc: str = "/proc") -> DropReport:
-    """Monitor dropped packets for `seconds`. Takes up to 10 s longer when the kernel is slow."""
+    """Monitor dropped packets for `seconds`. Takes up to 10 s longer if starting and stopping it is slow."""
     try:
         with NetlinkSocket(NETLINK_GENERIC) as netlink:
             return _read_drops(netlink, seconds, proc)

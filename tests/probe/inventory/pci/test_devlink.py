@@ -59,8 +59,31 @@ DEVICE = SWITCH[0][: 2 * 32]
 """Only bus and device."""
 
 
-RATES: tuple[str, ...] = ()
-PARAMETERS: tuple[str, ...] = ()
+# of a group, of VF 0 with limits, and of VF 1 in the group; device number as above
+RATES = (
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a500010000000b00a8006775657374730000"
+        "0c00a60000000000000000000c00a70000000000000000000800b100000000000800b20000000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a5000000000008000300800000000c00a600"
+        "20bcbe00000000000c00a70040597307000000000800b100000000000800b20000000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a5000000000008000300810000000c00a600"
+        "00000000000000000c00a70000000000000000000800b100000000000800b200000000000b00a9006775657374730000"
+    ),
+)
+PARAMETERS = (
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100380050000d0051006d61785f6d61637300000000"
+        "040052000500530003000000180054001400550005005700010000000800560010000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731002c0050000a005100746573743100000005005300"
+        "060000001400540010005500050057000100000004005600"
+    ),
+)
 
 
 class Kernel:
@@ -106,9 +129,10 @@ def test_a_device_in_switchdev_mode(monkeypatch: pytest.MonkeyPatch) -> None:
                 ports=(
                     DevlinkPort(0, "physical", 2),
                     DevlinkPort(1, "physical", 3),
-                    DevlinkPort(128, "pcivf", 4, 0, 0),
-                    DevlinkPort(129, "pcivf", 5, 0, 1),
+                    DevlinkPort(128, "pcivf", 4, 0, 0, max_tx_rate=125_000_000, min_tx_rate=12_500_000),
+                    DevlinkPort(129, "pcivf", 5, 0, 1, max_tx_rate=0, min_tx_rate=0, rate_node="guests"),
                 ),
+                parameters=(DevlinkParameter("max_macs", driverinit="16"),),
                 reporters=(
                     HealthReporter("empty", has_error=False, errors=0, recoveries=0),
                     HealthReporter("dummy", has_error=True, errors=3, recoveries=2, auto_recover=True),
