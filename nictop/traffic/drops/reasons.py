@@ -385,6 +385,8 @@ def reason_of(group: DropGroup) -> Reason:
     """What a drop means."""
     if group.hardware:
         return HARDWARE
+    if group.place == "ip6_pkt_discard" and group.flows and all(one.destination[:2] == "ff" for one in group.flows):
+        return NOT_JOINED
     if group.reason in NO_REASON:
         return PLACES.get(re.split(r"[ .]", group.place)[0], UNSPECIFIED)
     known = REASONS.get(group.reason)

@@ -64,7 +64,35 @@ def alert(
     )
 
 
+# from Linux 6.12: UDP that a rule of nftables drops, and a multicast listener report that nobody has joined
+NETFILTER_DROP = (
+    "06000e00000000000c000200fe04d7c0ffffffff130017004e455446494c5445525f44524f500000290003006e66745f646f5f63"
+    "6861696e2b30783430652f3078363330205b6e665f7461626c65735d000000000c00048008000000020000000c00050011e58f8d"
+    "54c4ea1808000a008e0000000600060000080000640007001e8f7e4e33158a5c1f659f510800450000804b6540004011d8f30a09"
+    "01010a090102a6a41b58006c16927878787878787878787878787878787878787878787878787878787878787878787878787878"
+    "78787878787878787878787878"
+)
+NOT_JOINED = (
+    "06000e00000000000c0002004831dba9ffffffff120017004e4f545f5350454349464945440000001d0003006970365f6d635f69"
+    "6e7075742b30783161382f3078326530000000000c00048008000000020000000c0005008210d7aa54c4ea1808000a005a000000"
+    "06000600dd8600005e0007003333000000161e8f7e4e331586dd600000000024000100000000000000000000000000000000ff02"
+    "00000000000000000000000000163a000502000001008f003c270000000104000000ff0200000000000000000001ff4e33150000"
+)
+STATS = "10000c800c0000009a0700000000000010000d800c0000000000000000000000"
+
+
 # --------------------------------------------------------------------------------------------------------- messages
+
+
+def test_messages_of_a_kernel() -> None:
+    drop = parse_drop(bytes.fromhex(NETFILTER_DROP))
+    assert drop[:6] == (False, "NETFILTER_DROP", "nft_do_chain [nf_tables]", "", 2, 142)
+    assert parse_flow(drop.packet, drop.protocol) == ("udp", "10.9.1.1", "10.9.1.2", 7000)
+    assert parse_macs(drop.packet, drop.protocol) == ("8a:5c:1f:65:9f:51", "1e:8f:7e:4e:33:15")
+    drop = parse_drop(bytes.fromhex(NOT_JOINED))
+    assert drop[:6] == (False, "NOT_SPECIFIED", "ip6_mc_input", "", 2, 90)
+    assert parse_flow(drop.packet, drop.protocol) == ("0", "::", "ff02::16", None)
+    assert parse_lost(bytes.fromhex(STATS)) == 1946
 
 
 def test_a_packet_dropped_by_software() -> None:

@@ -12,7 +12,17 @@ from nictop.hosts.session import running
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import DropFlow, DropGroup, DropReport, Line, TrafficLine
 from nictop.rules import RULES
-from nictop.traffic.drops.reasons import HARDWARE, PLACES, PREFIXES, REASONS, UNKNOWN, UNSPECIFIED, Reason, reason_of
+from nictop.traffic.drops.reasons import (
+    HARDWARE,
+    NOT_JOINED,
+    PLACES,
+    PREFIXES,
+    REASONS,
+    UNKNOWN,
+    UNSPECIFIED,
+    Reason,
+    reason_of,
+)
 from nictop.traffic.drops.result import drop_rows
 from nictop.traffic.drops.session import DropsSession
 from nictop.wire.source import SourceState
@@ -39,6 +49,20 @@ SNAPSHOT = Snapshot("vm1", "live", "", links={one.ifindex: one for one in NICS})
         (replace(RP_FILTER, reason="NOT_SPECIFIED"), UNSPECIFIED),
         (replace(RP_FILTER, reason="", place="__allowed_ingress [bridge]"), PLACES["__allowed_ingress"]),
         (replace(RP_FILTER, reason="NOT_SPECIFIED", place="arp_rcv"), PLACES["arp_rcv"]),
+        (
+            replace(RP_FILTER, reason="NOT_SPECIFIED", place="vmxnet3_tq_tx_complete.isra.0"),
+            PLACES["vmxnet3_tq_tx_complete"],
+        ),
+        (replace(RP_FILTER, reason="IP_INNOROUTES", place="ip6_pkt_discard"), REASONS["IP_INNOROUTES"]),
+        (
+            replace(
+                RP_FILTER,
+                reason="IP_INNOROUTES",
+                place="ip6_pkt_discard",
+                flows=(replace(FLOW, destination="ff02::16"),),
+            ),
+            NOT_JOINED,
+        ),
         (replace(RP_FILTER, reason="OVS_DROP_METER"), PREFIXES["OVS_"]),
         (replace(RP_FILTER, reason="A_NEW_REASON"), UNKNOWN),
         (replace(RP_FILTER, reason="", hardware=True), HARDWARE),
