@@ -20,6 +20,7 @@ SUMMARIES = {
     "metrics": "export counters and findings to Prometheus",
     "traffic": "traffic test: goodput, bottleneck, CPU cost",
     "path": "path test between two hosts: ARP, RTT, MTU, firewall",
+    "drops": "why packets are dropped: reasons by NIC, as root",
     "compare": "compare two saved results of traffic tests",
 }
 """Name of the command, which is that of its module → its line in ``nictop --help``."""

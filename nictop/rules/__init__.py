@@ -48,6 +48,7 @@ import nictop.rules.vf.carrier
 import nictop.rules.vf.driver_messages
 import nictop.rules.vf.load
 import nictop.rules.vf.pairs
+import nictop.rules.vf.port_functions
 import nictop.rules.vf.switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical

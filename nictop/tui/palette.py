@@ -161,6 +161,13 @@ LIVE = (
         "interfaces, addresses, profiles, settings",
         lambda screen: screen.nictop.hosts.request(Request(inventory=True)),
     ),
+    GeneralCommand(
+        "Devices: Show why packets are dropped",
+        "options",
+        "drop reasons of the kernel for 10 s, as root",
+        LiveScreen.show_drops,
+        "devices",
+    ),
 )
 START_RECORDING = GeneralCommand("Recording: Start recording", "record", "record all hosts to a file", toggle_recording)
 STOP_RECORDING = GeneralCommand("Recording: Stop recording", "record", "close the file", toggle_recording)

@@ -617,6 +617,7 @@ CASES = (
 IRQ = "interrupts belong to the whole machine, and no link of a namespace has any"
 WHOLE = "a setting of the whole machine, which a namespace does not have"
 SRIOV = "ip link set … vf: no link of a namespace has virtual functions"
+DEVLINK = "a driver with devlink, which no link of a namespace has"
 DIAGNOSTIC = "its commands only search for the cause, which the user must remove"
 ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
@@ -635,7 +636,9 @@ NOT_TYPED = {
     "transmit_queue_timed_out": DIAGNOSTIC,
     "own_frames_come_back": DIAGNOSTIC,
     "carrier_flaps": DIAGNOSTIC,
-    "health_reporter_has_an_error": "a driver with devlink, which no link of a namespace has",
+    "health_reporter_has_an_error": DEVLINK,
+    "port_function_rate_is_limited": DEVLINK,
+    "port_function_is_inactive": DEVLINK,
     "lacp_port_is_not_in_use": "the partner, a switch, must take it back",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,

@@ -1,4 +1,4 @@
-"""The devlink instance of a device: embedded switch and health reporters. Reads nothing."""
+"""The devlink instance of a device: embedded switch, port function, parameters, health reporters. Reads nothing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 from nictop.model.devices.devlink import devlink_of_function, devlink_of_link, devlink_port
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.units import bits_per_second
 from nictop.model.text.words import absence_reason, count_noun, on_off
-from nictop.probe.records import DevlinkDevice, DevlinkPort, HealthReporter
+from nictop.probe.records import DevlinkDevice, DevlinkParameter, DevlinkPort, HealthReporter
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
 
-REPRESENTOR_TEXTS = {"pcipf": "representor of PF {}", "pcivf": "representor of PF {} VF {}"}
+REPRESENTOR_TEXTS = {
+    "pcipf": "representor of PF {}",
+    "pcivf": "representor of PF {} VF {}",
+    "pcisf": "representor of PF {} SF {}",
+}
 
 
 def devlink_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -30,6 +35,8 @@ def devlink_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     port = devlink_port(row.link, device) if row.link is not None else None
     if port is not None:
         facts.append(Fact("Port", f"{port.index} · {_port_text(port)}"))
+        facts += _function(port)
+    facts += [Fact("Parameter", _parameter_text(one)) for one in device.parameters]
     facts += _health(device, port)
     return section("Devlink", facts)
 
@@ -48,7 +55,36 @@ def _switch(device: DevlinkDevice) -> list[Fact]:
 
 def _port_text(port: DevlinkPort) -> str:
     pattern = REPRESENTOR_TEXTS.get(port.flavour, port.flavour)
-    return pattern.format(_number(port.physical_function), _number(port.virtual_function))
+    number = port.subfunction if port.flavour == "pcisf" else port.virtual_function
+    return pattern.format(_number(port.physical_function), _number(number))
+
+
+def _function(port: DevlinkPort) -> list[Fact]:
+    """Attributes of the function that a representor stands for."""
+    parts = [port.address] if port.address is not None else []
+    if port.is_active is not None:
+        parts.append("active" if port.is_active else "inactive")
+    if port.is_attached is not None:
+        parts.append("driver attached" if port.is_attached else "no driver attached")
+    for name, value in (("roce", port.roce), ("migratable", port.migratable)):
+        if value is not None:
+            parts.append(f"{name} {on_off(value)}")
+    if port.max_io_eqs is not None:
+        parts.append(f"max_io_eqs {port.max_io_eqs}")
+    facts = [Fact("Function", " · ".join(parts), "warn" if port.is_active is False else "normal")] if parts else []
+    rates = [
+        f"{name} {bits_per_second(rate * 8)}"
+        for name, rate in (("tx_max", port.max_tx_rate), ("tx_share", port.min_tx_rate))
+        if rate
+    ]
+    rates += [f"in group {port.rate_node}"] if port.rate_node else []
+    return [*facts, Fact("Rate limit", " · ".join(rates))] if rates else facts
+
+
+def _parameter_text(one: DevlinkParameter) -> str:
+    """``enable_sriov: true (permanent)``"""
+    modes = {"runtime": one.runtime, "driverinit": one.driverinit, "permanent": one.permanent}
+    return f"{one.name}: " + ", ".join(f"{value} ({mode})" for mode, value in modes.items() if value is not None)
 
 
 def _number(value: int | None) -> str:

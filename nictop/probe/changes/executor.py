@@ -14,12 +14,13 @@ import select
 import signal
 import time
 
-from nictop.probe.changes import daemonize, locks
+from nictop.probe.changes import locks
 from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots
 from nictop.probe.changes.plan.plan import read_plan
 from nictop.probe.changes.requests import ChangeCommand
 from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, MAX_REPORT_BYTES, UNDO, Guard, UndoRecord, run_rescue
+from nictop.probe.kernel import daemonize
 from nictop.probe.traffic.requests import request_id
 
 TYPE_CHECKING = False

@@ -1,17 +1,20 @@
 """Kernel events: netlink messages → `LinkChange`, and whether the inventory is out of date.
 
 Receives rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls), uevents of the kernel
-and of udev (PCI functions, drivers and netdevs, also those without a link), and the `monitor` group of the ethtool
-family (settings). Checks new kernel log messages on request. libudev is not needed: its messages are plain
-datagrams. Each source may be missing; `Events.missing` has the errors.
+and of udev (PCI functions, drivers and netdevs, also those without a link), the `monitor` group of the ethtool family
+(settings), and the `config` group of the devlink family (ports, health reporters, parameters). Checks new kernel log
+messages on request. libudev is not needed: its messages are plain datagrams. Each source may be missing;
+`Events.missing` has the errors.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
 import time
+from functools import partial
 
 from nictop.probe.inventory.machine.kernel_hints import FUNCTION_HINTS, HINTS, MAX_KMSG_BYTES
 from nictop.probe.kernel import netlink
@@ -45,6 +48,8 @@ from nictop.probe.kernel.rtnetlink import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Change = dict[str, object]
 
 RTNLGRP_LINK, RTNLGRP_TC, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE = 1, 4, 5, 7, 8
@@ -67,6 +72,10 @@ INVENTORY_MESSAGES = frozenset((RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQ
 """Messages after which a new inventory is needed. Classes, filters and actions of queueing disciplines are left out:
 they change by the thousand on hosts with containers."""
 
+DEVLINK_CHANGES = frozenset((3, 4, 7, 8, 40, 41, 54, 76, 77))
+"""DEVLINK_CMD_NEW and _DEL, the same of PORT_, PARAM_ and RATE_, and HEALTH_REPORTER_RECOVER, which is sent when the
+state of a reporter changes. Others, of traps and of flash updates, change nothing in an inventory."""
+
 MAX_KNOWN_ADDRESSES = 4096
 
 UEVENT_KERNEL, UEVENT_UDEV = 1, 2
@@ -87,18 +96,26 @@ class Events:
     """The event sockets of one network namespace.
 
     `sockets`: descriptors to poll; `read` reads one of them until it is empty. `missing`: sources that this kernel does
-    not have or this user may not read: "rtnetlink", "uevents", "ethtool".
+    not have or this user may not read: "rtnetlink", "uevents", "ethtool", "devlink"; the last one not if the kernel has
+    no devlink at all.
     """
 
     def __init__(self) -> None:
         self.sockets: dict[int, tuple[str, socket.socket]] = {}
         self.missing: dict[str, OSError] = {}
         self._addresses: set[bytes] = set()
-        for name, connect in (("rtnetlink", _route_socket), ("uevents", _uevent_socket), ("ethtool", _ethtool_socket)):
+        sources: dict[str, Callable[[], socket.socket]] = {
+            "rtnetlink": _route_socket,
+            "uevents": _uevent_socket,
+            "ethtool": partial(_generic_socket, "ethtool", "monitor"),
+            "devlink": partial(_generic_socket, "devlink", "config"),
+        }
+        for name, connect in sources.items():
             try:
                 connection = connect()
             except OSError as error:
-                self.missing[name] = error
+                if name != "devlink" or error.errno != errno.ENOENT:
+                    self.missing[name] = error
                 continue
             connection.setblocking(False)
             self.sockets[connection.fileno()] = (name, connection)
@@ -150,6 +167,8 @@ class Events:
                 continue  # not an event: any process may send to this port
             if name == "rtnetlink":
                 stale = self._route_event(data, changes) or stale
+            elif name == "devlink":
+                stale = stale or is_devlink_change(data)
             else:
                 stale = stale or name == "ethtool" or parse_uevent_relevance(data)
         return list(changes.values()), stale
@@ -220,6 +239,11 @@ def parse_address(body: bytes) -> bytes:
     return b"\0".join((body[: IFADDRMSG.size], *(fields.get(a, b"") for a in (IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS))))
 
 
+def is_devlink_change(data: bytes) -> bool:
+    """Whether messages of the devlink family can change the inventory."""
+    return any(end > start and data[start] in DEVLINK_CHANGES for _, _, _, start, end in netlink.messages(data))
+
+
 def parse_uevent(data: bytes) -> dict[str, str]:
     """Properties of one uevent in the format of the kernel (``add@/devices/…``) or of udevd; {} for anything else."""
     if data.startswith(b"libudev\0") and len(data) >= UDEV_HEADER.size:
@@ -256,11 +280,12 @@ def _route_socket() -> socket.socket:
         return _event_socket(opened)
 
 
-def _ethtool_socket() -> socket.socket:
+def _generic_socket(family: str, name: str) -> socket.socket:
+    """Of a multicast group of a generic netlink family."""
     with netlink.NetlinkSocket(netlink.NETLINK_GENERIC) as opened:
-        group = opened.multicast_group("ethtool", "monitor")
+        group = opened.multicast_group(family, name)
         if group is None:
-            raise FileNotFoundError("no group monitor")
+            raise FileNotFoundError(errno.ENOENT, f"no group {name}")
         opened.join(group)
         return _event_socket(opened)
 

@@ -36,7 +36,8 @@ from nictop.probe.records.counters import (
     Pong,
     Trouble,
 )
-from nictop.probe.records.devlink import DevlinkDevice, DevlinkPort, HealthReporter
+from nictop.probe.records.devlink import DevlinkDevice, DevlinkParameter, DevlinkPort, HealthReporter
+from nictop.probe.records.drops import DropFlow, DropGroup, DropReport
 from nictop.probe.records.ethtool import (
     Channels,
     DriverInfo,
@@ -138,8 +139,12 @@ __all__ = [
     "Counters",
     "DefaultRoute",
     "DevlinkDevice",
+    "DevlinkParameter",
     "DevlinkPort",
     "DriverInfo",
+    "DropFlow",
+    "DropGroup",
+    "DropReport",
     "Eee",
     "Ethtool",
     "Feature",

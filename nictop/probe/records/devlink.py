@@ -1,4 +1,4 @@
-"""Devlink instances: the embedded switch, ports and health reporters of a device."""
+"""Devlink instances: the embedded switch, ports with their functions, parameters and health reporters of a device."""
 
 from __future__ import annotations
 
@@ -35,6 +35,38 @@ class DevlinkPort:
     physical_function: int | None = None
     virtual_function: int | None = None
     """Number of the function that a representor stands for."""
+    subfunction: int | None = None
+    """DEVLINK_ATTR_PORT_PCI_SF_NUMBER"""
+    address: str | None = None
+    """MAC address of the function, DEVLINK_PORT_FUNCTION_ATTR_HW_ADDR."""
+    is_active: bool | None = None
+    """DEVLINK_PORT_FN_ATTR_STATE of a subfunction: active or inactive."""
+    is_attached: bool | None = None
+    """DEVLINK_PORT_FN_ATTR_OPSTATE: a driver is attached to the function."""
+    roce: bool | None = None
+    migratable: bool | None = None
+    """DEVLINK_PORT_FN_ATTR_CAPS; None: the driver has no such attribute."""
+    max_io_eqs: int | None = None
+    """Event queues of the function, DEVLINK_PORT_FN_ATTR_MAX_IO_EQS."""
+    max_tx_rate: int | None = None
+    """Bytes per second that the function may send, DEVLINK_ATTR_RATE_TX_MAX; 0: no limit."""
+    min_tx_rate: int | None = None
+    """Bytes per second, share of the function when the port is full, DEVLINK_ATTR_RATE_TX_SHARE; 0: none."""
+    rate_node: str = ""
+    """DEVLINK_ATTR_RATE_PARENT_NODE_NAME: group whose rate it shares."""
+
+
+@dataclass(frozen=True)
+class DevlinkParameter:
+    """A parameter of a driver. DEVLINK_CMD_PARAM_GET; values as devlink(8) prints them: ``true``, ``16``, ``smfs``."""
+
+    name: str
+    runtime: str | None = None
+    """In effect, and changed at once."""
+    driverinit: str | None = None
+    """In effect after ``devlink dev reload``."""
+    permanent: str | None = None
+    """In the memory of the device, in effect after a reset. None: not in this configuration mode."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +85,5 @@ class DevlinkDevice:
     ports: tuple[DevlinkPort, ...] = ()
     reporters: tuple[HealthReporter, ...] = ()
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    parameters: tuple[DevlinkParameter, ...] = ()
+    """Those in `probe.inventory.pci.devlink.PARAMETERS`."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.drops import DropReport
 from nictop.probe.records.path import PathListener, PathTest, TrafficPath
 from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or check one traffic generator, look up a route, or test the path to the other end. A probe replies
-    with `TrafficLine`s of the same id."""
+    """Start, stop or check one traffic generator, look up a route, test the path to the other end, or monitor dropped
+    packets. A probe replies with `TrafficLine`s of the same id."""
 
     id: str
     """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor"]
+    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops"]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
     route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
     ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test"). floor:
-    measure the latency of the built-in generator itself over loopback ("floor")."""
+    measure the latency of the built-in generator itself over loopback ("floor"). drops: monitor dropped packets for
+    `deadline` seconds, as root ("drops")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
@@ -32,8 +34,8 @@ class TrafficRequest:
     """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
     client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor: 60): the child is ended
-    then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor, drops: 60): the child is
+    ended then; drops: the report is sent then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
@@ -208,6 +210,7 @@ class TrafficLine:
         "path_listener",
         "path_test",
         "floor",
+        "drops",
         "started",
         "listening",
         "output",
@@ -244,3 +247,4 @@ class TrafficLine:
     path_test: PathTest | None = None
     floor: GeneratorFloor | None = None
     """floor: the reply to floor."""
+    drops: DropReport | None = None

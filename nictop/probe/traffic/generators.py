@@ -36,12 +36,15 @@ MAX_GENERATORS = 16
 """Generators at once, and lookups at once."""
 LOOKUP_TIMEOUT = 20.0
 """Seconds for a child that answers a request in `LOOKUPS`, unless the request has a deadline."""
+DROPS_END_SECONDS = 20.0
+"""To start and end the drop monitor: the kernel waits until all CPUs have left the old state of its trace points."""
 LOOKUPS = {
     "check": ("tools", "check of the tools"),
     "path": ("path", "route lookup"),
     "path_listen": ("path_listener", "path test"),
     "path_test": ("path_test", "path test"),
     "floor": ("floor", "measurement over loopback"),
+    "drops": ("drops", "drop monitor"),
 }
 """Action → (kind and field of the answer, text for messages)."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
@@ -215,12 +218,18 @@ class Generators:
                 from nictop.probe.traffic.builtin.options import parse_options
 
                 write_answer({"arguments": command.arguments, **measure_floor(parse_options(command.arguments))})
+            elif command.action == "drops":
+                from nictop.probe.traffic.drops.monitor import read_drops
+
+                write_answer(read_drops(command.deadline, self._proc))
             else:
                 from nictop.probe.traffic.path_test.tester import test_path
 
                 write_answer(test_path(command))
 
         deadline = command.deadline or LOOKUP_TIMEOUT
+        if command.action == "drops":
+            deadline += DROPS_END_SECONDS
         self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
 
     def _start(self, command: TrafficCommand, now: float) -> None:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor")
+ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops")
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
 MAX_FLOOR_SECONDS = 60.0
+MAX_DROPS_SECONDS = 60.0
 MAX_DEADLINE_SECONDS = 86400.0
 """Seconds that a child may run."""
 MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
@@ -47,6 +48,8 @@ class TrafficCommand:
         elif self.action == "floor":
             self.arguments = _arguments(request)
             self.deadline = _seconds(request, "deadline", MAX_FLOOR_SECONDS)
+        elif self.action == "drops":
+            self.deadline = _seconds(request, "deadline", MAX_DROPS_SECONDS)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)

@@ -5,8 +5,10 @@ Reads nothing; rules about `Sriov`, `ConfigurationEntry`, NetworkManager's ``sri
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from nictop.model.devices.devlink import devlink_of_function
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import PciFunction
 from nictop.rules.finding import Evidence, Fix, Skipped
@@ -22,16 +24,20 @@ NO_SPACE_MESSAGES = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number
 """drivers/pci/iov.c, sriov_enable: both end in ENOMEM, "Cannot allocate memory"."""
 
 
-@host_rule(FAMILY, "warning", needs=("pci.sriov",), uses=("pci.sriov_capable", "platform", "settings.command_line"))
+@host_rule(
+    FAMILY, "warning", needs=("pci.sriov",), uses=("devlink", "pci.sriov_capable", "platform", "settings.command_line")
+)
 def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
     """A NIC supports SR-IOV but provides no VFs: SR-IOV is off in its firmware or in the BIOS.
 
     nictop finds the SR-IOV capability in the PCI configuration space, but no `sriov_totalvfs`, or 0. Warning if VFs are
-    configured; info on a hypervisor whose kernel was started with IOMMU options.
+    configured; info on a hypervisor whose kernel was started with IOMMU options. If the driver has the devlink
+    parameter enable_sriov, and it is false, that is the fix.
 
     Not reported: all other machines, which do not use VFs, and guests, whose hypervisor hides the capability.
 
-    Sources: k8snetworkplumbingwg/sriov-network-operator#672, xcp-ng/xcp#544, kernel drivers/pci/iov.c (sriov_init).
+    Sources: k8snetworkplumbingwg/sriov-network-operator#672, xcp-ng/xcp#544, kernel drivers/pci/iov.c (sriov_init),
+    Documentation/networking/devlink/devlink-params.rst (enable_sriov).
     """
     prepared, configuration = _is_prepared(host), VfConfiguration(host)
     if "container" in host.inventory.platform.roles:
@@ -55,11 +61,51 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
             evidence=(
                 Evidence("SR-IOV capability", "present", f"lspci -vvv -s {function.address}"),
                 Evidence("VFs available", "none", f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
+                *_parameter_evidence(host, function),
                 *(one.evidence for one in requested),
             ),
             why="The firmware of the machine and of the NIC sets the maximum number of VFs.",
-            fixes=_firmware_fixes(function, max((one.count for one in requested), default=8)),
+            fixes=(
+                *_parameter_fix(host, function),
+                *_firmware_fixes(function, max((one.count for one in requested), default=8)),
+            ),
         )
+
+
+def _sriov_is_off(host: HostFacts, function: PciFunction) -> bool:
+    """The devlink parameter enable_sriov is false in the memory of the device."""
+    device = devlink_of_function(function.address, host.inventory)
+    return device is not None and any(
+        (one.name, one.permanent) == ("enable_sriov", "false") for one in device.parameters
+    )
+
+
+def _parameter_evidence(host: HostFacts, function: PciFunction) -> Iterator[Evidence]:
+    if _sriov_is_off(host, function):
+        source = f"devlink dev param show pci/{function.address} name enable_sriov"
+        yield Evidence("enable_sriov", "false (permanent)", source)
+
+
+def _parameter_fix(host: HostFacts, function: PciFunction) -> Iterator[Fix]:
+    if _sriov_is_off(host, function):
+        change, undo = (
+            command(
+                "devlink",
+                "dev",
+                "param",
+                "set",
+                f"pci/{function.address}",
+                "name",
+                "enable_sriov",
+                "value",
+                value,
+                "cmode",
+                "permanent",
+            )
+            for value in ("true", "false")
+        )
+        note = "Stored in the NIC; in effect after the machine was powered off and on."
+        yield Fix("here", "Enable SR-IOV in the memory of the NIC", (change,), True, (undo,), note)
 
 
 def _is_prepared(host: HostFacts) -> bool:

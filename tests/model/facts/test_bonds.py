@@ -12,7 +12,16 @@ from nictop.model.devices.devlink import is_switchdev
 from nictop.model.devices.rights import needs_root
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
-from nictop.probe.records import DevlinkDevice, HealthReporter, Link, Team, TeamPort, Unreadable
+from nictop.probe.records import (
+    DevlinkDevice,
+    DevlinkParameter,
+    DevlinkPort,
+    HealthReporter,
+    Link,
+    Team,
+    TeamPort,
+    Unreadable,
+)
 from nictop.rules import HostFacts
 from tests.support.rule_cases import host_facts
 
@@ -131,6 +140,28 @@ def test_a_devlink_instance() -> None:
         ("no errors: rx", "normal"),
     ]
     assert shown(with_devlink(device), "eno2", "Devlink") == {}
+
+
+def test_the_function_of_a_port_and_parameters() -> None:
+    ifindex = bonded().links_by_name["eno1"].ifindex
+    port = DevlinkPort(
+        7, "pcisf", ifindex, 0, subfunction=88, address="02:00:00:00:00:aa", is_active=False, is_attached=False,
+        roce=True, max_io_eqs=24, max_tx_rate=125_000_000, min_tx_rate=0, rate_node="guests",
+    )  # fmt: skip
+    parameters = (
+        DevlinkParameter("enable_sriov", permanent="true"),
+        DevlinkParameter("max_macs", runtime="128", driverinit="256"),
+    )
+    device = DevlinkDevice("pci", "0000:01:00.0", ports=(port,), parameters=parameters)
+    facts = shown(with_devlink(device), "eno1", "Devlink")
+    assert facts["Port"] == [("7 · representor of PF 0 SF 88", "normal")]
+    words = "02:00:00:00:00:aa · inactive · no driver attached · roce on · max_io_eqs 24"
+    assert facts["Function"] == [(words, "warn")]
+    assert facts["Rate limit"] == [("tx_max 1.00 Gb/s · in group guests", "normal")]
+    assert facts["Parameter"] == [
+        ("enable_sriov: true (permanent)", "normal"),
+        ("max_macs: 128 (runtime), 256 (driverinit)", "normal"),
+    ]
 
 
 def test_what_needs_root_is_named() -> None:

@@ -355,7 +355,7 @@ def test_detached_process(tmp_path: Path) -> None:
     code = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from nictop.probe.changes import daemonize
+from nictop.probe.kernel import daemonize
 def work(reports, commands):
     descriptors = sorted(map(int, os.listdir("/proc/self/fd")))[:-1]
     os.write(reports, repr((os.getpid(), os.getsid(0), descriptors)).encode() + b"\\n")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from nictop.probe.events import kernel as kernel_events
 from nictop.probe.events.kernel import (
     Events,
+    is_devlink_change,
     parse_address,
     parse_link_change,
     parse_uevent,
@@ -280,6 +281,21 @@ def test_ethtool_settings_request_an_inventory(namespace: Namespace, log: EventL
         pytest.skip("ethtool is not installed")
     assert select.select(ethtool, [], [], TEST_TIMEOUT)[0]
     assert log.events.read(ethtool[0]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected"),
+    [((7,), True), ((54,), True), ((60, 76), True), ((58,), False), ((60, 63), False), ((), False)],
+)
+def test_messages_of_devlink(commands: tuple[int, ...], expected: bool) -> None:
+    """PORT_NEW, HEALTH_REPORTER_RECOVER and RATE_NEW; FLASH_UPDATE, its status and TRAP_NEW do not change anything."""
+    data = b"".join(netlink.HEADER.pack(20, 29, 0, 0, 0) + netlink.GENERIC_HEADER.pack(one, 1) for one in commands)
+    assert is_devlink_change(data) is expected
+    assert is_devlink_change(data + b"\0" * 7) is expected
+
+
+def test_a_kernel_without_devlink_misses_nothing(namespace: Namespace, log: EventLog) -> None:
+    assert "devlink" not in log.events.missing
 
 
 def test_lost_events_request_an_inventory(namespace: Namespace, log: EventLog) -> None:

@@ -204,7 +204,7 @@ class LiveScreen(LiveView):
                 await self._toggle_machine()
             case "findings":
                 findings = self.query_one(FindingsView)
-                entries = (
+                entries: tuple[MenuEntry, ...] = (
                     MenuEntry("Skipped checks", self.toggle_skipped, findings.skipped),
                     MenuEntry("Resolved findings", self.toggle_resolved, findings.resolved),
                 )
@@ -213,6 +213,12 @@ class LiveScreen(LiveView):
                 entries = (
                     MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
                     MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
+                    MenuEntry(
+                        "Why packets are dropped (10 s, as root)",
+                        self.show_drops,
+                        enabled=self.nictop.replay is None,
+                        why_not="Not available in a recording",
+                    ),
                 )
                 self.app.push_screen(MenuScreen("View options: Devices", entries))
 
@@ -223,6 +229,12 @@ class LiveScreen(LiveView):
     def toggle_packets(self) -> None:
         self.query_one(DeviceTable).packets = not self.query_one(DeviceTable).packets
         self._draw()
+
+    def show_drops(self) -> None:
+        """Monitor the dropped packets of the chosen host."""
+        from nictop.tui.screens.live.drops import DropsScreen
+
+        self.app.push_screen(DropsScreen(self.nictop.hosts.by_name[self.nictop.hosts.chosen]))
 
     def _toggle_idle(self) -> None:
         self.query_one(QueueView).unfold = not self.query_one(QueueView).unfold

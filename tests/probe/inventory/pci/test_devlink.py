@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import errno
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.inventory.pci import devlink
-from nictop.probe.inventory.pci.devlink import handle, parse_port, parse_reporter, read_devlink, with_switch
-from nictop.probe.kernel.netlink import NetlinkError, iter_attributes, pack_attribute
-from nictop.probe.records import DevlinkDevice, DevlinkPort, HealthReporter, Unreadable
+from nictop.probe.inventory.pci.devlink import (
+    handle,
+    parse_parameter,
+    parse_port,
+    parse_reporter,
+    read_devlink,
+    with_rate,
+    with_switch,
+)
+from nictop.probe.kernel.netlink import NetlinkError, iter_attributes, pack_attribute, pack_text, pack_u32
+from nictop.probe.records import DevlinkDevice, DevlinkParameter, DevlinkPort, HealthReporter, Unreadable
 
 # a device with two ports, in switchdev mode with two virtual functions; its reporter "dummy" could not recover
 PORTS = (
@@ -50,6 +59,33 @@ DEVICE = SWITCH[0][: 2 * 32]
 """Only bus and device."""
 
 
+# of a group, of VF 0 with limits, and of VF 1 in the group; device number as above
+RATES = (
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a500010000000b00a8006775657374730000"
+        "0c00a60000000000000000000c00a70000000000000000000800b100000000000800b20000000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a5000000000008000300800000000c00a600"
+        "20bcbe00000000000c00a70040597307000000000800b100000000000800b20000000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a5000000000008000300810000000c00a600"
+        "00000000000000000c00a70000000000000000000800b100000000000800b200000000000b00a9006775657374730000"
+    ),
+)
+PARAMETERS = (
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100380050000d0051006d61785f6d61637300000000"
+        "040052000500530003000000180054001400550005005700010000000800560010000000"
+    ),
+    (
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731002c0050000a005100746573743100000005005300"
+        "060000001400540010005500050057000100000004005600"
+    ),
+)
+
+
 class Kernel:
     """Replies with the captured messages."""
 
@@ -76,6 +112,8 @@ class Kernel:
             devlink.DEVLINK_CMD_GET: self.devices,
             devlink.DEVLINK_CMD_PORT_GET: PORTS,
             devlink.DEVLINK_CMD_HEALTH_REPORTER_GET: REPORTERS,
+            devlink.DEVLINK_CMD_RATE_GET: RATES,
+            devlink.DEVLINK_CMD_PARAM_GET: PARAMETERS,
         }
         return list(map(bytes.fromhex, replies[command]))
 
@@ -91,9 +129,10 @@ def test_a_device_in_switchdev_mode(monkeypatch: pytest.MonkeyPatch) -> None:
                 ports=(
                     DevlinkPort(0, "physical", 2),
                     DevlinkPort(1, "physical", 3),
-                    DevlinkPort(128, "pcivf", 4, 0, 0),
-                    DevlinkPort(129, "pcivf", 5, 0, 1),
+                    DevlinkPort(128, "pcivf", 4, 0, 0, max_tx_rate=125_000_000, min_tx_rate=12_500_000),
+                    DevlinkPort(129, "pcivf", 5, 0, 1, max_tx_rate=0, min_tx_rate=0, rate_node="guests"),
                 ),
+                parameters=(DevlinkParameter("max_macs", driverinit="16"),),
                 reporters=(
                     HealthReporter("empty", has_error=False, errors=0, recoveries=0),
                     HealthReporter("dummy", has_error=True, errors=3, recoveries=2, auto_recover=True),
@@ -142,8 +181,73 @@ def test_this_kernel() -> None:
     assert trouble is None
 
 
+def function(*attributes: bytes) -> dict[int, bytes]:
+    """Attributes of a port with a function."""
+    port = pack_u32(3, 7) + pack_attribute(77, struct.pack("=H", 7)) + pack_attribute(145, b"".join(attributes))
+    return dict(iter_attributes(port))
+
+
+def test_the_function_of_a_port() -> None:
+    """Of a subfunction of mlx5, which netdevsim does not have."""
+    found = function(
+        pack_attribute(1, bytes.fromhex("0200000000aa")),
+        pack_attribute(2, b"\1"),
+        pack_attribute(3, b"\0"),
+        pack_attribute(4, struct.pack("=II", 1, 3)),
+        pack_u32(6, 24),
+    )
+    assert parse_port(found) == DevlinkPort(
+        7,
+        "pcisf",
+        address="02:00:00:00:00:aa",
+        is_active=True,
+        is_attached=False,
+        roce=True,
+        migratable=False,
+        max_io_eqs=24,
+    )
+    port = parse_port(function(pack_attribute(4, struct.pack("=II", 3, 1)), pack_attribute(2, b"\0")))
+    assert port is not None
+    assert (port.is_active, port.roce, port.migratable, port.address) == (False, True, None, None)
+
+
+def parameter(name: str, kind: int, *values: tuple[int, bytes | None]) -> dict[int, bytes]:
+    """Attributes of a parameter; `values`: configuration mode and value."""
+    each = (
+        pack_attribute(85, (pack_attribute(86, data) if data is not None else b"") + pack_attribute(87, bytes([mode])))
+        for mode, data in values
+    )
+    inner = pack_text(81, name) + pack_attribute(83, bytes([kind])) + pack_attribute(84, b"".join(each))
+    return {devlink.DEVLINK_ATTR_PARAM: inner}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (parameter("enable_sriov", 6, (2, None)), DevlinkParameter("enable_sriov", permanent="false")),
+        (parameter("enable_sriov", 6, (2, b"")), DevlinkParameter("enable_sriov", permanent="true")),
+        (
+            parameter("max_macs", 3, (0, struct.pack("=I", 128)), (1, struct.pack("=I", 256))),
+            DevlinkParameter("max_macs", runtime="128", driverinit="256"),
+        ),
+        (parameter("flow_steering_mode", 5, (0, b"smfs\0")), DevlinkParameter("flow_steering_mode", runtime="smfs")),
+        (parameter("fw_load_policy", 1, (2, b"\1")), DevlinkParameter("fw_load_policy", permanent="flash")),
+        (parameter("total_vfs", 3, (2, None), (9, b"\1\0\0\0")), DevlinkParameter("total_vfs")),
+        (parameter("", 6, (2, b"")), None),
+        ({}, None),
+    ],
+)
+def test_parameters(found: dict[int, bytes], expected: DevlinkParameter | None) -> None:
+    assert parse_parameter(found) == expected
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes(value: bytes) -> None:
+    for kind in range(8):
+        parse_parameter(parameter("max_macs", kind, (0, value), (1, value)))
+    parse_parameter({devlink.DEVLINK_ATTR_PARAM: pack_text(81, "max_macs") + pack_attribute(84, value)})
+    parse_port(function(value))
+    with_rate(DevlinkPort(7, "pcisf"), dict(iter_attributes(value)))
     for found in (dict(iter_attributes(value)), {devlink.DEVLINK_ATTR_HEALTH_REPORTER: value}):
         handle(found)
         parse_port(found)

@@ -1,0 +1,95 @@
+"""``nictop drops``: monitors dropped packets for some seconds, and prints why they were dropped."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from nictop.cli import output
+from nictop.cli.arguments import add_hosts, watch_seconds
+from nictop.cli.hosts import wanted_hosts
+from nictop.errors import HostUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nictop.hosts.session import HostSession
+    from nictop.report.drops import HostDrops
+
+DEFAULT_SECONDS = 10.0
+EXIT_NOT_MONITORED = 4
+EPILOG = """\
+examples:
+  sudo nictop drops                     this host, 10 s
+  nictop drops vm1 vm2 --sudo --seconds 30
+
+Uses the drop monitor of the kernel (generic netlink NET_DM, as dropwatch does)
+while it runs; the kernel may load its module drop_monitor for it, which stays.
+
+Exit codes: 0 monitored, 2 usage error, 3 host unreachable, 4 a host could not
+be monitored: no root, not offered by its kernel, or used by another program.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Why packets are dropped: the kernel's drop reasons by NIC and function, what they\n"
+        "mean, the findings that explain them and what to look at next. Needs root."
+    )
+    parser.epilog = EPILOG
+    add_hosts(parser)
+    parser.add_argument(
+        "--seconds",
+        type=watch_seconds,
+        default=DEFAULT_SECONDS,
+        metavar="SECONDS",
+        help="duration, 1 to 60 (default: %(default)g)",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.report import drops
+    from nictop.report.facts.hosts import UnreachableHost
+
+    if options.schema:
+        return output.write(drops.drops_schema())
+    results = _monitor(options)
+    if options.format == "json":
+        output.write(drops.drops_json(results))
+    else:
+        glyphs = output.glyphs_for(options)
+        output.write_text(drops.drops_text(results, output.terminal_columns(), glyphs), options)
+    if any(isinstance(one, UnreachableHost) for one in results):
+        return HostUnreachable.exit_code
+    unmonitored = [one for one in results if one.report.state in drops.STATE_TEXTS]  # type: ignore[union-attr]
+    return EXIT_NOT_MONITORED if unmonitored else 0
+
+
+def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
+    import asyncio
+
+    from nictop.errors import NictopError
+    from nictop.hosts.connect import connect
+    from nictop.hosts.observe import HOSTS_TIMEOUT
+    from nictop.hosts.session import HostSession, running
+    from nictop.report.facts.hosts import UnreachableHost
+    from nictop.traffic.drops.session import DropsSession
+
+    hosts = wanted_hosts(options.hosts)
+
+    async def monitor(session: HostSession) -> HostDrops:
+        try:
+            return await DropsSession(session, options.seconds, timeout=HOSTS_TIMEOUT).run(output.print_status)
+        except NictopError as error:
+            return UnreachableHost(session.name, error.message.removeprefix(f"{session.name}: "))
+
+    async def monitor_all() -> Sequence[HostDrops]:
+        access = {"sudo": options.sudo, "accept_new_host_keys": options.accept_new_host_keys}
+        sessions = [HostSession(host, connect(host, options.interval, **access), watch_devices=True) for host in hosts]
+        async with running(*sessions):
+            return await asyncio.gather(*map(monitor, sessions))
+
+    return asyncio.run(monitor_all())
