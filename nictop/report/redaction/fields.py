@@ -27,6 +27,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Profile": {"id": "profile", "permissions": "user"},
     "Thread": {"machine": "machine"},
     "Link": {"alias": "alias", "switch_id": "switch"},
+    "LldpNeighbour": {"chassis": "switch", "system_name": "host", "port_description": "alias"},
     "Module": {"serial": "serial"},
     "Platform": {"machine_id_hash": "switch"},
 }
@@ -69,6 +70,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "DevlinkDevice": ALL_FIELDS,
     "DevlinkPort": ALL_FIELDS,
     "HealthReporter": ALL_FIELDS,
+    "LldpNeighbour": frozenset(("source", "protocol", "port", "management_addresses", "capabilities", "aggregation")),
     "Queue": ALL_FIELDS,
     "Napi": ALL_FIELDS,
     "DriverInfo": ALL_FIELDS,
