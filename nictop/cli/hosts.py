@@ -98,13 +98,16 @@ def _is_known_host(word: str) -> bool:
 
 
 def observe_hosts(
-    options: argparse.Namespace, seconds: float = 0.0, *, modules: Sequence[str] = ()
+    options: argparse.Namespace, seconds: float = 0.0, *, modules: Sequence[str] = (), lldp: bool = False
 ) -> tuple[Answer, ...]:
     """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
     `seconds`: length of the window of rates; `modules`: imported while readings are waited for, as the caller needs
-    them then. Raises NictopError for an argument that is not a valid host, before any connection is made."""
+    them then; `lldp`: listen for LLDP on each host. Raises NictopError for an argument that is not a valid host, before
+    any connection is made."""
     path = recording_path(options)
     if path is not None:
+        if lldp:
+            raise NictopError("--lldp listens on live hosts, not in a recording")
         return read_recorded_hosts(path, options.at)
     import asyncio
 
@@ -127,7 +130,7 @@ def observe_hosts(
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))
         try:
-            return await observe_all(sessions, interval=options.interval, seconds=seconds)
+            return await observe_all(sessions, interval=options.interval, seconds=seconds, lldp=lldp)
         finally:
             importing.cancel()
 

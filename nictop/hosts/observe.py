@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
+from nictop.hosts.lldp import LldpRequest
 from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
@@ -62,18 +63,26 @@ async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, flo
 
 
 async def observe(
-    session: HostSession, *, interval: float = 1.0, seconds: float = 0.0, timeout: float = OBSERVE_TIMEOUT
+    session: HostSession,
+    *,
+    interval: float = 1.0,
+    seconds: float = 0.0,
+    timeout: float = OBSERVE_TIMEOUT,
+    lldp: bool = False,
 ) -> tuple[Snapshot, RatesWindow]:
     """Wait for the inventory of a host, and for rates of everything in it over one `interval` (seconds, that of the
     source); then until the window, whose parts are about a second long, spans at least `seconds` of such rates. The
-    session must have been created with `watch_devices`. It is closed afterwards.
+    session must have been created with `watch_devices`. It is closed afterwards. `lldp`: listen for LLDP as well.
 
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
     intervals it needs.
     """
     limit = timeout + (MIN_COUNTER_RECORDS + 1) * interval + seconds
+    listening = LldpRequest(session) if lldp else None
+    if listening is not None:
+        limit += listening.timeout
     try:
-        return await asyncio.wait_for(_complete(session, seconds), limit)
+        return await asyncio.wait_for(_complete(session, seconds, listening), limit)
     except asyncio.TimeoutError:
         why = f": {session.snapshot.message}" if session.snapshot.message else ""
         raise HostUnreachable(f"{session.name}: no complete answer within {limit:g} s{why}") from None
@@ -95,7 +104,12 @@ Answer = tuple[Snapshot, RatesWindow] | Unreachable
 
 
 async def observe_all(
-    sessions: Sequence[HostSession], *, interval: float = 1.0, seconds: float = 0.0, timeout: float = HOSTS_TIMEOUT
+    sessions: Sequence[HostSession],
+    *,
+    interval: float = 1.0,
+    seconds: float = 0.0,
+    timeout: float = HOSTS_TIMEOUT,
+    lldp: bool = False,
 ) -> tuple[Answer, ...]:
     """The result of `observe` for each session, in their order; they run at the same time, and one that fails does not
     end the others."""
@@ -104,14 +118,16 @@ async def observe_all(
     async def answer(session: HostSession) -> Answer:
         async with slots:
             try:
-                return await observe(session, interval=interval, seconds=seconds, timeout=timeout)
+                return await observe(session, interval=interval, seconds=seconds, timeout=timeout, lldp=lldp)
             except HostUnreachable as error:
                 return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "))
 
     return tuple(await asyncio.gather(*map(answer, sessions)))
 
 
-async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, RatesWindow]:
+async def _complete(
+    session: HostSession, seconds: float, listening: LldpRequest | None
+) -> tuple[Snapshot, RatesWindow]:
     """The probe counts queues and drivers only after the inventory: rates of all of it need two readings after that."""
     newest, readings, window = None, -1, session.window
     async for snapshot in session.follow():
@@ -123,10 +139,13 @@ async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, Rat
             newest, readings = snapshot.counters, 0
         elif snapshot.counters is not newest:
             newest, readings = snapshot.counters, readings + 1
+        if listening is not None and not snapshot.inventory.pending:
+            await listening.start()
         has_rates = readings >= 2 and (_has_driver_counters(snapshot) or readings >= MIN_COUNTER_RECORDS)
         if not has_rates:
             window.clear()
-        if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
+        is_complete = has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending
+        if is_complete and (listening is None or listening.has_ended):
             return snapshot, window
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
 

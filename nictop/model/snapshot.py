@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from nictop.limits import MAX_LINKS
+from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
@@ -21,7 +21,20 @@ from nictop.model.managers.networkmanager_states import (
 )
 from nictop.model.rates.links import Rates, rates, vf_rates
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import Clock, Counters, Hello, Inventory, Line, Link, LinkChange, PciFunction, Trouble
+from nictop.probe.records import (
+    Clock,
+    Counters,
+    Hello,
+    Inventory,
+    Line,
+    Link,
+    LinkChange,
+    LldpListening,
+    LldpNeighbour,
+    PciFunction,
+    Trouble,
+    Unreadable,
+)
 
 T = TypeVar("T")
 State = Literal["connecting", "live", "lost", "failed"]
@@ -70,6 +83,8 @@ class Snapshot:
     """The newest estimate of its clock offset (see `time_axis`); None: not measured since its boot."""
     without_lease: frozenset[int] = frozenset()
     """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it tries again, too."""
+    listened: dict[int, LldpNeighbour | Unreadable | None] = field(default_factory=dict)
+    """ifindex → what was received while listening for LLDP on request; None: nothing until the end."""
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -105,6 +120,8 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
         return _with_hello(before, line.hello)
     if line.clock is not None:
         return replace(before, clock=line.clock)
+    if line.traffic is not None and line.traffic.lldp is not None:
+        return replace(before, listened=_listened(before, line.traffic.lldp))
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)
@@ -237,6 +254,23 @@ def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
         if is_without:
             found.add(ifindex)
     return frozenset(found)
+
+
+def _listened(snapshot: Snapshot, new: LldpListening) -> dict[int, LldpNeighbour | Unreadable | None]:
+    """`Snapshot.listened` after new frames or the end. A neighbour of before stays if nothing is received this time: it
+    may send at longer intervals."""
+    found = {ifindex: one for ifindex, one in snapshot.listened.items() if ifindex in snapshot.links}
+    found.update((ifindex, one) for ifindex, one in new.heard.items() if ifindex in snapshot.links and _is_small(one))
+    for ifindex in new.links if new.ended else ():
+        if ifindex in snapshot.links and not isinstance(found.get(ifindex), LldpNeighbour):
+            found[ifindex] = new.unreadable.get(str(ifindex))
+    return found
+
+
+def _is_small(neighbour: LldpNeighbour) -> bool:
+    """Unlike an inventory, such a line was not checked for the length of its texts."""
+    values = vars(neighbour).values()
+    return all(len(value) <= MAX_TEXT_CHARS for value in values if isinstance(value, (str, tuple)))
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:

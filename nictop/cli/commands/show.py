@@ -15,6 +15,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_hosts(parser)
     add_time_option(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument(
+        "--lldp",
+        action="store_true",
+        help="listen up to 35 s for LLDP and CDP frames of the switch (needs root on the host); sends nothing",
+    )
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
@@ -24,7 +29,9 @@ def run(options: argparse.Namespace) -> int:
         from nictop.report.facts import hosts as show_hosts
 
         return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    found = observe_hosts(options, modules=("nictop.report.facts.hosts",))
+    if options.lldp:
+        output.print_status("listening for LLDP, up to 35 s")
+    found = observe_hosts(options, modules=("nictop.report.facts.hosts",), lldp=options.lldp)
     from nictop.report.facts import host as show
     from nictop.report.facts import hosts as show_hosts
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.lldp import LldpListening
 from nictop.probe.records.path import PathListener, PathTest, TrafficPath
 from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or check one traffic generator, look up a route, or test the path to the other end. A probe replies
-    with `TrafficLine`s of the same id."""
+    """Start, stop or check one traffic generator, look up a route, test the path to the other end, or listen for LLDP.
+    A probe replies with `TrafficLine`s of the same id."""
 
     id: str
     """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path", "path_listen", "path_test"]
+    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "lldp"]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
     route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
-    ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test")."""
+    ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test"). lldp:
+    listen on `links` until each has had a frame, stop or `deadline` ("lldp", several times; then "exit")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
@@ -31,7 +33,8 @@ class TrafficRequest:
     """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
     client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120): the child is ended then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; lldp: 35): the child is ended
+    then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
@@ -44,6 +47,8 @@ class TrafficRequest:
     """True: a "threads" line about once a second, of all processes of this host."""
     cookie: str = ""
     """path_listen, path_test: 32 hexadecimal digits that packets of this test contain."""
+    links: tuple[int, ...] = ()
+    """lldp: ifindexes, 1 to 64."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,7 @@ class TrafficLine:
         "path",
         "path_listener",
         "path_test",
+        "lldp",
         "started",
         "listening",
         "output",
@@ -212,3 +218,4 @@ class TrafficLine:
     """threads: since the last reading."""
     path_listener: PathListener | None = None
     path_test: PathTest | None = None
+    lldp: LldpListening | None = None

@@ -9,15 +9,20 @@ from __future__ import annotations
 import re
 import socket
 
+from nictop.probe.protocol.requests import is_ifindex
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test")
+ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "lldp")
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
+MAX_LLDP_SECONDS = 35.0
+"""LLDP is sent every 30 s."""
+MAX_LLDP_LINKS = 64
 MAX_DEADLINE_SECONDS = 86400.0
 """Seconds that a child may run."""
 MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
@@ -36,6 +41,7 @@ class TrafficCommand:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex, self.cookie = "", 0, ""
+        self.links: list[int] = []
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
             self._check_start(request)
@@ -43,6 +49,8 @@ class TrafficCommand:
             self._check_path(request)
             if self.action != "path":
                 self._check_path_test(request)
+        elif self.action == "lldp":
+            self._check_lldp(request)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
@@ -61,6 +69,13 @@ class TrafficCommand:
             raise ValueError(f"port is not a number from {lowest} to 65535")
         self.cookie, self.port = cookie, port
         self.deadline = _seconds(request, "deadline", MAX_PATH_TEST_SECONDS)
+
+    def _check_lldp(self, request: Mapping[str, object]) -> None:
+        links = request.get("links")
+        if not isinstance(links, list) or not 0 < len(links) <= MAX_LLDP_LINKS or not all(map(is_ifindex, links)):
+            raise ValueError(f"links is not a list of 1 to {MAX_LLDP_LINKS} ifindexes")
+        self.links = list(dict.fromkeys(links))
+        self.deadline = _seconds(request, "deadline", MAX_LLDP_SECONDS)
 
     def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))
