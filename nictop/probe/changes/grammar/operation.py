@@ -9,11 +9,13 @@ from typing import Literal
 Kind = Literal[
     "profile modify", "profile add", "profile up", "device reapply", "channels", "rings", "features", "coalescing",
     "mtu", "up", "down", "virtual function", "address add", "address del", "affinity", "steering", "virtual functions",
-    "sysctl",
+    "sysctl", "identify",
 ]  # fmt: skip
 NETWORKMANAGER_KINDS: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
 """Undone by NetworkManager's checkpoint, not by commands."""
 
+IDENTIFIED_TEXT = "done: the LED blinks no longer"
+"""Text of "kept" for a change that ends by itself, and leaves nothing to confirm."""
 LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
 """The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option is rejected."""
 MAX_LINK_NAME_BYTES = 15
