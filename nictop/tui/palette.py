@@ -153,6 +153,13 @@ LIVE = (
         "interfaces, addresses, profiles, settings",
         lambda screen: screen.nictop.hosts.request(Request(inventory=True)),
     ),
+    GeneralCommand(
+        "Devices: Listen for LLDP",
+        "options",
+        "find the switch ports: up to 35 s, needs root on the host, sends nothing",
+        LiveScreen.listen_for_lldp,
+        "devices",
+    ),
 )
 START_RECORDING = GeneralCommand("Recording: Start recording", "record", "record all hosts to a file", toggle_recording)
 STOP_RECORDING = GeneralCommand("Recording: Stop recording", "record", "close the file", toggle_recording)

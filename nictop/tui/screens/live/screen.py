@@ -189,7 +189,7 @@ class LiveScreen(LiveView):
                 await self._toggle_machine()
             case "findings":
                 findings = self.query_one(FindingsView)
-                entries = (
+                entries: tuple[MenuEntry, ...] = (
                     MenuEntry("Skipped checks", self.toggle_skipped, findings.skipped),
                     MenuEntry("Resolved findings", self.toggle_resolved, findings.resolved),
                 )
@@ -198,6 +198,12 @@ class LiveScreen(LiveView):
                 entries = (
                     MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
                     MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
+                    MenuEntry(
+                        "Listen for LLDP (35 s)",
+                        self.listen_for_lldp,
+                        enabled=self.nictop.replay is None,
+                        why_not="Not available in a recording",
+                    ),
                 )
                 self.app.push_screen(MenuScreen("View options: Devices", entries))
 
@@ -208,6 +214,11 @@ class LiveScreen(LiveView):
     def toggle_packets(self) -> None:
         self.query_one(DeviceTable).packets = not self.query_one(DeviceTable).packets
         self._draw()
+
+    def listen_for_lldp(self) -> None:
+        """Of the chosen host: find the switch ports of its NICs."""
+        if not self.refuses_recording():
+            self.nictop.hosts.listen_for_lldp(self.nictop.notify)
 
     def _toggle_idle(self) -> None:
         self.query_one(QueueView).unfold = not self.query_one(QueueView).unfold
