@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+
+from tests.support.namespaces import Namespace
 
 ROUTER = b"\x00\x11\x22\x33\x44\x55"
 OUI_802_1, OUI_802_3 = b"\x00\x80\xc2", b"\x00\x12\x0f"
@@ -51,3 +54,14 @@ def cdp_frame(*tlvs: tuple[int, bytes], ttl: int = 180) -> bytes:
     payload = bytes((2, ttl)) + b"\0\0" + b"".join(struct.pack(">HH", kind, 4 + len(one)) + one for kind, one in tlvs)
     body = bytes.fromhex("aaaa0300000c2000") + payload
     return bytes.fromhex("01000ccccccc") + ROUTER + struct.pack(">H", len(body)) + body
+
+
+def send_frame(namespace: Namespace, name: str, frame: bytes) -> None:
+    """Send it from a link of the namespace."""
+
+    def send() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as channel:
+            channel.bind((name, 0))
+            channel.send(frame.ljust(60, b"\0"))
+
+    namespace.call(send)
