@@ -18,6 +18,7 @@ from nictop.model.columns.devices import DeviceRow, visible_columns
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.bonds import is_aggregate
+from nictop.model.devices.lldp import neighbours
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_text, width, wrap
 from nictop.model.facts.facts import link_facts
@@ -38,6 +39,7 @@ from nictop.probe.records import (
     Hello,
     Inventory,
     Link,
+    LldpNeighbour,
     Trouble,
 )
 from nictop.report.text_table import layout_width
@@ -81,6 +83,8 @@ class ShowDocument:
     counter_names: CounterNames = field(default_factory=CounterNames)
     troubles: tuple[Trouble, ...] = ()
     """What the probe could not do, in sentences."""
+    lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
+    """ifindex → what the other end announces by LLDP or CDP, of all services and by listening (--lldp)."""
 
 
 def show_document(snapshot: Snapshot) -> ShowDocument:
@@ -98,6 +102,7 @@ def show_document(snapshot: Snapshot) -> ShowDocument:
             if not is_virtual(link) or len(link.queues) > SINGLE_QUEUE_PAIR
         },
         troubles=snapshot.troubles,
+        lldp={ifindex: found for ifindex, link in snapshot.links.items() if (found := neighbours(link, snapshot))},
     )
 
 
