@@ -48,6 +48,14 @@ def add_time_option(
     )
 
 
+def add_lldp_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lldp",
+        action="store_true",
+        help="listen up to 35 s for LLDP and CDP frames of the switch (needs root on the host); sends nothing",
+    )
+
+
 def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
     """The hosts on the command line; this one if there are none. Raises NictopError, also for an argument that is not a
     known host but nearly a command: nictop would try to resolve it for ever."""
@@ -98,13 +106,12 @@ def _is_known_host(word: str) -> bool:
 
 
 def observe_hosts(
-    options: argparse.Namespace, seconds: float = 0.0, *, modules: Sequence[str] = (), lldp: bool = False
+    options: argparse.Namespace, seconds: float = 0.0, *, modules: Sequence[str] = ()
 ) -> tuple[Answer, ...]:
     """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
     `seconds`: length of the window of rates; `modules`: imported while readings are waited for, as the caller needs
-    them then; `lldp`: listen for LLDP on each host. Raises NictopError for an argument that is not a valid host, before
-    any connection is made."""
-    path = recording_path(options)
+    them then. Raises NictopError for an argument that is not a valid host, before any connection is made."""
+    path, lldp = recording_path(options), getattr(options, "lldp", False)
     if path is not None:
         if lldp:
             raise NictopError("--lldp listens on live hosts, not in a recording")
@@ -116,6 +123,11 @@ def observe_hosts(
     from nictop.hosts.session import HostSession
 
     hosts = wanted_hosts(options.hosts)
+    if lldp:
+        from nictop.cli import output
+        from nictop.hosts.lldp import LISTENING_SECONDS
+
+        output.print_status(f"listening for LLDP, up to {LISTENING_SECONDS:g} s")
 
     async def observed() -> tuple[Answer, ...]:
         sessions = []

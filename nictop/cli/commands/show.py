@@ -6,7 +6,7 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts
+from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
 from nictop.errors import HostUnreachable
 
 
@@ -15,11 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_hosts(parser)
     add_time_option(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-    parser.add_argument(
-        "--lldp",
-        action="store_true",
-        help="listen up to 35 s for LLDP and CDP frames of the switch (needs root on the host); sends nothing",
-    )
+    add_lldp_option(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
@@ -29,9 +25,7 @@ def run(options: argparse.Namespace) -> int:
         from nictop.report.facts import hosts as show_hosts
 
         return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    if options.lldp:
-        output.print_status("listening for LLDP, up to 35 s")
-    found = observe_hosts(options, modules=("nictop.report.facts.hosts",), lldp=options.lldp)
+    found = observe_hosts(options, modules=("nictop.report.facts.hosts",))
     from nictop.report.facts import host as show
     from nictop.report.facts import hosts as show_hosts
 

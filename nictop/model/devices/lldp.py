@@ -89,8 +89,8 @@ def may_have_switch(link: Link) -> bool:
     host, which leads to a container."""
     if link.type != ARPHRD_ETHER:
         return False
-    leads_out = link.kind == "veth" and link.lower_namespace is not None and link.master is None
-    return link.device is not None or leads_out
+    leads_out = link.kind == "veth" and link.lower_namespace is not None
+    return link.device is not None or (leads_out and (link.master is None or link.bond_port is not None))
 
 
 def listening_links(snapshot: Snapshot) -> tuple[int, ...]:

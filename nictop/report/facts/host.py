@@ -123,7 +123,7 @@ def show_schema() -> str:
 
 def show_text(snapshot: Snapshot, width: int) -> str:
     """Headline, device tree with rates, CPUs, facts of every device; at most `width` cells (40 to 200) per line, with a
-    final newline. Virtual links are in the tree only, except bonds and teams."""
+    final newline. Virtual links are in the tree only, except bonds, teams and those with a known switch port."""
     width = layout_width(width)
     rows = device_tree(snapshot)
     lines = [
@@ -133,11 +133,11 @@ def show_text(snapshot: Snapshot, width: int) -> str:
         "",
         *wrap(f"CPU  {cpu_summary(snapshot)}", width),
     ]
-    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_facts(row)]
+    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_facts(row, snapshot)]
     for row in described:
         if row.kind != "pci" or not _is_described_by_its_link(row, snapshot):
             lines += ["", *_fact_lines(row, snapshot, width)]
-    virtual = sum(1 for row in rows if row.kind == "link") - sum(map(_has_facts, rows))
+    virtual = sum(row.kind == "link" and not _has_facts(row, snapshot) for row in rows)
     if virtual:
         links = f"{virtual} virtual interface{'' if virtual == 1 else 's'}"
         lines += ["", *wrap(f"{links} in the table above; details: --format json", width)]
@@ -183,8 +183,11 @@ def cpu_summary(snapshot: Snapshot) -> str:
     return f"{mean} · busiest CPU {busiest} {units.percentage(cpus[busiest].busy)}"
 
 
-def _has_facts(row: Row) -> bool:
-    return row.kind == "link" and row.link is not None and (not is_virtual(row.link) or is_aggregate(row.link))
+def _has_facts(row: Row, snapshot: Snapshot) -> bool:
+    if row.kind != "link" or row.link is None:
+        return False
+    is_switched = row.link.ifindex in snapshot.listened or bool(neighbours(row.link, snapshot))
+    return not is_virtual(row.link) or is_aggregate(row.link) or is_switched
 
 
 def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:

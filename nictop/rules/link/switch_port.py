@@ -46,7 +46,7 @@ def port_text(port: LldpNeighbour) -> str:
 
 
 def port_evidence(port: LldpNeighbour, what: str, value: str) -> Evidence:
-    source = "nictop show --lldp" if port.source == "listened" else port.source
+    source = "received by listening" if port.source == "listened" else port.source
     return Evidence(f"{what} of {port_text(port)}", value, f"{port.protocol}: {source}")
 
 
@@ -255,7 +255,7 @@ def firmware_keeps_lldp_frames(host: HostFacts) -> Outcomes:
 
     Intel NICs of the drivers i40e (X710, XL710, X722) and ice (E810) have an LLDP agent for DCB. While it runs, the
     host never receives an LLDP frame. A private flag stops it. Reported only if LLDP is wanted: nictop was asked to
-    listen (nictop show --lldp), lldpd runs, or connection.lldp of the profile is on.
+    listen (--lldp, or on the screen), lldpd runs, or connection.lldp of the profile is on.
 
     Sources: kernel Documentation/networking/device_drivers/ethernet/intel/i40e.rst, ice.rst ("FW-LLDP").
     """
@@ -295,7 +295,7 @@ def networkmanager_does_not_receive_lldp(host: HostFacts) -> Outcomes:
     With it on, NetworkManager always knows the port of the switch, nictop shows it to every user without listening, and
     the rules that compare the NIC with the port can work. NetworkManager only receives LLDP, it sends none.
 
-    Not reported: before nictop has received LLDP on the NIC (nictop show --lldp); where another service receives it.
+    Not reported: before nictop has received LLDP on the NIC (--lldp, or on the screen), and where another service does.
 
     Source: nm-settings(5) connection.lldp.
     """
@@ -342,7 +342,7 @@ def bridge_does_not_forward_lldp(hosts: Sequence[HostFacts]) -> Outcomes:
 
     A Linux bridge drops frames to 01:80:c2:00:00:0e unless bit 14 of group_fwd_mask is set. With it, the guest receives
     the LLDP frames of the switch behind the uplink, and the switch those of the guest. Reported only after listening
-    (nictop show --lldp), and if the host of the bridge is watched, too.
+    (--lldp, or on the screen), and if the host of the bridge is watched, too.
 
     Source: kernel net/bridge/br_input.c (br_handle_frame); ip-link(8) group_fwd_mask.
     """

@@ -23,8 +23,12 @@ from tests.support.lldp_frames import (
     vlan_name,
 )
 
-LLDPD = bytes.fromhex("0180c200000e6e52c4a1b7d088cc02070402fc0000000104070302fc0000000106020078")
-"""The beginning of a frame of lldpd 1.0.16: a MAC address as chassis and as port."""
+LLDPD = bytes.fromhex(
+    "0180c200000e5ec29001ad0288cc0207045ec29001ad020407035ec29001ad020602000c0a02766d0c0b5465737420737769"
+    "7463680e04009c0080100c0501c000020102000000020010181102fe800000000000005cc290fffe01ad0202000000020008"
+    "027631fe0900120f030100000000fe0900120f0100800000360000"
+)
+"""A frame that lldpd 1.0.16 sent on a veth."""
 
 
 def parsed(payload: bytes) -> LldpNeighbour:
@@ -104,8 +108,18 @@ def test_a_tlv_that_is_cut_off_ends_the_frame() -> None:
 
 
 def test_a_frame_of_lldpd() -> None:
-    found = parse_frame(LLDPD, "listened")
-    assert found == LldpNeighbour("listened", chassis="02:fc:00:00:00:01", port="02:fc:00:00:00:01", ttl=120)
+    assert parse_frame(LLDPD, "listened") == LldpNeighbour(
+        "listened",
+        chassis="5e:c2:90:01:ad:02",
+        port="5e:c2:90:01:ad:02",
+        port_description="v1",
+        system_name="vm",
+        system_description="Test switch",
+        management_addresses=("192.0.2.1", "fe80::5cc2:90ff:fe01:ad02"),
+        capabilities=("station",),
+        aggregation="capable",
+        ttl=12,
+    )
 
 
 def test_cdp() -> None:
