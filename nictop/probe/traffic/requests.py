@@ -41,7 +41,7 @@ class TrafficCommand:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex, self.cookie = "", 0, ""
-        self.links: list[int] = []
+        self.links: tuple[int, ...] = ()
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
             self._check_start(request)
@@ -74,7 +74,7 @@ class TrafficCommand:
         links = request.get("links")
         if not isinstance(links, list) or not 0 < len(links) <= MAX_LLDP_LINKS or not all(map(is_ifindex, links)):
             raise ValueError(f"links is not a list of 1 to {MAX_LLDP_LINKS} ifindexes")
-        self.links = list(dict.fromkeys(links))
+        self.links = tuple(dict.fromkeys(links))
         self.deadline = _seconds(request, "deadline", MAX_LLDP_SECONDS)
 
     def _check_start(self, request: Mapping[str, object]) -> None:

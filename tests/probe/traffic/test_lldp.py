@@ -148,4 +148,4 @@ def test_requests_that_are_not_valid(fields: dict[str, object]) -> None:
 
 
 def test_every_nic_is_listened_on_once() -> None:
-    assert TrafficCommand({"id": "x", "action": "lldp", "links": [3, 3, 4], "deadline": 35.0}).links == [3, 4]
+    assert TrafficCommand({"id": "x", "action": "lldp", "links": [3, 3, 4], "deadline": 35.0}).links == (3, 4)
