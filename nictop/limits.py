@@ -95,6 +95,7 @@ MAX_ENTRIES = {
     "Link.bridge_vlans": MAX_BRIDGE_VLANS,
     "Team.ports": MAX_LINKS,
     "Inventory.devlink": MAX_PCI_FUNCTIONS,
+    "Inventory.lldp": MAX_LINKS,
     "DevlinkDevice.ports": MAX_LINKS,
     "NetworkManager.devices": MAX_LINKS,
     "NetworkManager.profiles": MAX_PROFILES,

@@ -57,6 +57,11 @@ class ChangeProgress:
         return replace(self, decision=decision)
 
     @property
+    def ends_by_itself(self) -> bool:
+        """Nothing of it has to be kept: a blinking LED."""
+        return bool(self.plan) and all(one.words[:2] == ("ethtool", "-p") for one in self.plan)
+
+    @property
     def is_under_way(self) -> bool:
         """The host has applied something that is not confirmed yet."""
         return self.stage in ("applying", "applied", "undoing", "disconnected")

@@ -21,6 +21,7 @@ from nictop.changes.events import (
     Undoing,
 )
 from nictop.model.text.terminal import clean, wrap
+from nictop.probe.changes.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.records import PlannedAction
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
@@ -67,6 +68,8 @@ def _persistence_text(one: PlannedAction) -> str:
     """``nmcli con up`` stores nothing: whether the profile survives a reboot is said of the action that stores it."""
     if one.persistent:
         return "survives a reboot"
+    if one.words[:2] == ("ethtool", "-p"):
+        return "ends by itself"
     return "activates the profile" if one.words[:1] == ("nmcli",) and "up" in one.words[2:3] else "until reboot"
 
 
@@ -106,12 +109,19 @@ def event_text(event: Event, now: float) -> str:
     if isinstance(event, ConnectionLost):
         return f"connection lost: {clean(event.text)}; the host rolls back automatically"
     if isinstance(event, ChangeEnded):
-        return OUTCOME_TEXTS[event.outcome] + (f": {clean(event.text)}" if event.text else "")
+        return outcome_text(event.outcome, clean(event.text))
     if isinstance(event, GoalCheck):
         return f"{'verified' if event.proven else 'not verified yet'}: {clean(event.text)}"
     if event.text:
         return f"finding could not be checked again: {clean(event.text)}"
     return "finding resolved" if event.gone else "finding still present"
+
+
+def outcome_text(outcome: Outcome, text: str) -> str:
+    """How a change ended; `text`: details, "" if there are none."""
+    if text == IDENTIFIED_TEXT:
+        return text
+    return OUTCOME_TEXTS[outcome] + (f": {text}" if text else "")
 
 
 def log_lines(log: ChangeLog, cells: int) -> Iterator[str]:

@@ -48,6 +48,14 @@ def add_time_option(
     )
 
 
+def add_lldp_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lldp",
+        action="store_true",
+        help="listen up to 35 s for LLDP and CDP frames of the switch (needs root on the host); sends nothing",
+    )
+
+
 def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
     """The hosts on the command line; this one if there are none. Raises NictopError, also for an argument that is not a
     known host but nearly a command: nictop would try to resolve it for ever."""
@@ -102,22 +110,31 @@ def observe_hosts(
     seconds: float = 0.0,
     *,
     modules: Sequence[str] = (),
-    last: Callable[[], Step] | None = None,
+    last: Sequence[Callable[[], Step]] = (),
 ) -> tuple[Answer, ...]:
     """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
     `seconds`: length of the window of rates; `modules`: imported while readings are waited for, as the caller needs
-    them then; `last`: makes the last step of each live host. Raises NictopError for an argument that is not a valid
+    them then; `last`: make the last steps of each live host. Raises NictopError for an argument that is not a valid
     host, before any connection is made."""
-    path = recording_path(options)
+    path, lldp = recording_path(options), getattr(options, "lldp", False)
     if path is not None:
+        if lldp:
+            raise NictopError("--lldp listens on live hosts, not in a recording")
         return read_recorded_hosts(path, options.at)
     import asyncio
 
     from nictop.hosts.connect import connect
-    from nictop.hosts.observe import observe_all
+    from nictop.hosts.observe import HOSTS_TIMEOUT, observe_all
     from nictop.hosts.session import HostSession
 
     hosts = wanted_hosts(options.hosts)
+    timeout = HOSTS_TIMEOUT
+    if lldp:
+        from nictop.cli import output
+        from nictop.hosts.lldp import LISTENING_SECONDS, ListenForLldp, LldpRequest
+
+        last, timeout = (*last, ListenForLldp), timeout + LldpRequest.timeout
+        output.print_status(f"listening for LLDP, up to {LISTENING_SECONDS:g} s")
 
     async def observed() -> tuple[Answer, ...]:
         sessions = []
@@ -132,7 +149,7 @@ def observe_hosts(
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))
         try:
-            return await observe_all(sessions, interval=options.interval, seconds=seconds, last=last)
+            return await observe_all(sessions, interval=options.interval, seconds=seconds, timeout=timeout, last=last)
         finally:
             importing.cancel()
 

@@ -71,18 +71,19 @@ async def observe(
     interval: float = 1.0,
     seconds: float = 0.0,
     timeout: float = OBSERVE_TIMEOUT,
-    last: Step | None = None,
+    last: Iterable[Callable[[], Step]] = (),
 ) -> tuple[Snapshot, RatesWindow]:
     """Wait for the inventory of a host, and for rates of everything in it over one `interval` (seconds, that of the
     source); then until the window, whose parts are about a second long, spans at least `seconds` of such rates; then
-    until `last` is done. The session must have been created with `watch_devices`. It is closed afterwards.
+    until the steps that `last` make are done. The session must have been created with `watch_devices`. It is closed
+    afterwards.
 
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
     intervals it needs.
     """
     limit = timeout + (MIN_COUNTER_RECORDS + 1) * interval + seconds
     try:
-        return await asyncio.wait_for(_complete(session, seconds, last), limit)
+        return await asyncio.wait_for(_complete(session, seconds, [make() for make in last]), limit)
     except asyncio.TimeoutError:
         why = f": {session.snapshot.message}" if session.snapshot.message else ""
         raise HostUnreachable(f"{session.name}: no complete answer within {limit:g} s{why}") from None
@@ -109,24 +110,23 @@ async def observe_all(
     interval: float = 1.0,
     seconds: float = 0.0,
     timeout: float = HOSTS_TIMEOUT,
-    last: Callable[[], Step] | None = None,
+    last: Iterable[Callable[[], Step]] = (),
 ) -> tuple[Answer, ...]:
     """The result of `observe` for each session, in their order; they run at the same time, and one that fails does not
-    end the others. `last`: makes the last step of each."""
+    end the others."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_HOSTS)
 
     async def answer(session: HostSession) -> Answer:
         async with slots:
             try:
-                step = last() if last is not None else None
-                return await observe(session, interval=interval, seconds=seconds, timeout=timeout, last=step)
+                return await observe(session, interval=interval, seconds=seconds, timeout=timeout, last=last)
             except HostUnreachable as error:
                 return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "))
 
     return tuple(await asyncio.gather(*map(answer, sessions)))
 
 
-async def _complete(session: HostSession, seconds: float, last: Step | None) -> tuple[Snapshot, RatesWindow]:
+async def _complete(session: HostSession, seconds: float, last: Sequence[Step]) -> tuple[Snapshot, RatesWindow]:
     """The probe counts queues and drivers only after the inventory: rates of all of it need two readings after that."""
     newest, readings, window = None, -1, session.window
     is_complete = False
@@ -144,7 +144,7 @@ async def _complete(session: HostSession, seconds: float, last: Step | None) -> 
             window.clear()
         if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
             is_complete = True
-        if is_complete and (last is None or await last(session, snapshot)):
+        if is_complete and all([await step(session, snapshot) for step in last]):
             return snapshot, window
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from nictop.limits import MAX_LINKS
+from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
@@ -30,8 +30,11 @@ from nictop.probe.records import (
     Line,
     Link,
     LinkChange,
+    LldpListening,
+    LldpNeighbour,
     PciFunction,
     Trouble,
+    Unreadable,
 )
 
 T = TypeVar("T")
@@ -83,6 +86,8 @@ class Snapshot:
     """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it tries again, too."""
     connections: Connections | None = None
     """The newest reading of the connections of a NIC, however old; see `model.connections.table.is_current`."""
+    listened: dict[int, LldpNeighbour | Unreadable | None] = field(default_factory=dict)
+    """ifindex → what was received while listening for LLDP on request; None: nothing until the end."""
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -120,6 +125,8 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
         return replace(before, clock=line.clock)
     if line.connections is not None:
         return replace(before, connections=line.connections)
+    if line.traffic is not None and line.traffic.lldp is not None:
+        return replace(before, listened=_listened(before, line.traffic.lldp))
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)
@@ -252,6 +259,23 @@ def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
         if is_without:
             found.add(ifindex)
     return frozenset(found)
+
+
+def _listened(snapshot: Snapshot, new: LldpListening) -> dict[int, LldpNeighbour | Unreadable | None]:
+    """`Snapshot.listened` after new frames or the end. A neighbour of before stays if nothing is received this time: it
+    may send at longer intervals."""
+    found = {ifindex: one for ifindex, one in snapshot.listened.items() if ifindex in snapshot.links}
+    found.update((ifindex, one) for ifindex, one in new.heard.items() if ifindex in snapshot.links and _is_small(one))
+    for ifindex in new.links if new.ended else ():
+        if ifindex in snapshot.links and not isinstance(found.get(ifindex), LldpNeighbour):
+            found[ifindex] = new.unreadable.get(str(ifindex))
+    return found
+
+
+def _is_small(neighbour: LldpNeighbour) -> bool:
+    """Unlike an inventory, such a line was not checked for the length of its texts."""
+    values = vars(neighbour).values()
+    return all(len(value) <= MAX_TEXT_CHARS for value in values if isinstance(value, (str, tuple)))
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:

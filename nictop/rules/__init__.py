@@ -53,6 +53,7 @@ import nictop.rules.vf.switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
 import nictop.rules.link.driver_losses
+import nictop.rules.link.switch_port
 
 # ruff: isort: on
 from nictop.model.window import RATES_WINDOW_SECONDS

@@ -166,6 +166,12 @@ LIVE = (
         "options",
         "drop reasons of the kernel for 10 s, as root",
         LiveScreen.show_drops,
+    ),
+    GeneralCommand(
+        "Devices: Listen for LLDP",
+        "options",
+        "find the switch ports: up to 35 s, needs root on the host, sends nothing",
+        LiveScreen.listen_for_lldp,
         "devices",
     ),
 )

@@ -151,6 +151,9 @@ ARGUMENTS: dict[str, Maker] = {
     "Names": lambda random, text: text.split()[:90],
     "LinkSettings | None": lambda random, text: None,
     "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
+    "Source": lambda random, text: "listened",
+    "Mapping[str, int]": lambda random, text: dict.fromkeys(words_of(random, text), 3),
+    "object": lambda random, text: [{"raw": as_bytes(random, text), "chassis-id": text, "port-id": text}],
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
 }
 """Annotation → generator of such an argument from a text."""
@@ -170,6 +173,11 @@ BY_RECORDS = {
     "nictop.probe.inventory.managers.networkmanager_profile.parse_ip",
     "nictop.probe.inventory.managers.networkmanager.parse_objects",
     "nictop.probe.inventory.managers.networkmanager.parse_device",
+    "nictop.probe.inventory.lldp.frames.parse_802_1",
+    "nictop.probe.inventory.lldp.frames.parse_802_3",
+    "nictop.probe.inventory.lldp.frames.parse_aggregation",
+    "nictop.probe.inventory.lldp.lldpd.parse_neighbour",
+    "nictop.probe.inventory.lldp.networkmanager.parse_neighbour",
     "nictop.probe.traffic.sock_diag.parse_address",
     "nictop.probe.inventory.configuration.udev.parse_rule",
 }

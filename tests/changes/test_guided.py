@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeJob, ChangeSpec
 from nictop.changes.script import script
 from nictop.changes.session import ChangeSession
@@ -325,3 +325,15 @@ async def test_a_new_profile_that_is_not_confirmed_is_removed() -> None:
         assert carried.end.outcome == "undone", carried.events
         assert manager.profiles() == profiles
         assert "192.0.2.10" not in manager.run(["ip", "address", "show", "dev", "ens4"])
+
+
+# ----------------------------------------------------------------------------------------------------------------- LED
+
+
+def test_the_led_of_a_port() -> None:
+    host, link = generated()
+    job = blink_led(host, link, 10)
+    assert actions(job) == (("ethtool", "-p", "ens224", "10"),)
+    assert job.title == "blink the port LED of ens224 for 10 s" and not job.lasting and job.proof is None
+    assert refusal(blink_led, host, link, 61) == "the LED can blink for 1 to 60 s"
+    assert refusal(blink_led, host, replace(link, device=None), 10) == "ens224 is virtual and has no LED"

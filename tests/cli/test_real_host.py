@@ -9,22 +9,28 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
+import nictop
+from nictop.cli.main import main
 from nictop.model.queues.map import queue_map
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Inventory, Request
 from nictop.report.facts.host import ShowDocument
 from nictop.wire.local import LocalSource, probe_command
+from tests.support.lldp_frames import lldp_frame, lldpdu, pvid, send_frame
 from tests.support.namespaces import Namespace
+from tests.support.probe import TEST_TIMEOUT, wait_until
 from tests.support.sources import session_of
 from tests.support.tool_output import assert_driver, assert_features, assert_link, assert_settings
 
 FRAME_BYTES = 1000
 """Bytes of a frame as the counters count it, Ethernet header included."""
 ETH_P_EXPERIMENTAL = 0x88B5
+DEMO = Path(nictop.__file__).parent / "recording" / "demo.nictop"
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +95,25 @@ def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
         yield namespace, other
     finally:
         other.remove()
+
+
+def test_the_switch_port_is_found_by_listening(pair: tuple[Namespace, Namespace]) -> None:
+    """It ends with the first frame, long before the 35 s are over."""
+    left, right = pair
+    command = ["ip", "netns", "exec", left.name, sys.executable, "-m", "nictop", "--interval", "0.1", "show", "--lldp"]
+    with subprocess.Popen([*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: "01:80:c2:00:00:0e" in left.run(["ip", "maddr", "show", "dev", "left0"]))
+        send_frame(right, "right0", lldp_frame(lldpdu(pvid(10))))
+        shown, said = process.communicate(timeout=TEST_TIMEOUT)
+    assert process.returncode == 0 and said == b"listening for LLDP, up to 35 s\n"
+    ifindex = left.call(lambda: socket.if_nametoindex("left0"))
+    (neighbour,) = msgspec.json.decode(shown, type=ShowDocument).lldp[ifindex]
+    assert (neighbour.source, neighbour.system_name, neighbour.pvid) == ("listened", "sw1", 10)
+
+
+def test_a_recording_cannot_listen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--lldp", str(DEMO)]) == 2
+    assert "--lldp listens on live hosts" in capsys.readouterr().err
 
 
 async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]) -> None:

@@ -138,6 +138,8 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
         (("local", "queues", NIC, "4"), "changes are disabled for local"),
         (("local", "irq-affinity", NIC, "--cpus", "x"), "'x' is not a CPU list, e.g. 0-3,8"),
         (("local", "vfs", NIC, "4", "--dry-run", "--script"), "omit one of them"),
+        (("local", "led", NIC, "--seconds", "0"), "'0' is not a number from 1 to"),
+        (("local", "led", "no-such-nic", "--script"), "has no interface no-such-nic"),
         (("local", "queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),
         (("local", "vfs", "0000:ff:1f.7", "4", "--script"), "has no interface or PCI function 0000:ff:1f.7"),
     ],

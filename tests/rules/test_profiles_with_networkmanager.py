@@ -12,8 +12,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from nictop.rules import Finding
+from nictop.model.devices.lldp import switch_ports
+from nictop.model.snapshot import advance
+from nictop.probe.records import Line, LldpListening, LldpNeighbour, TrafficLine
+from nictop.rules import RULES, Finding, HostFacts
 from tests.support.findings import step_texts
+from tests.support.lldp_frames import aggregation, lldp_frame, lldpdu, pvid, send_frame
 from tests.support.managed_host import findings, read_host_facts, run_in_bash
 from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
@@ -114,6 +118,37 @@ def test_a_manually_set_address_is_kept(manager: PrivateNetworkManager) -> None:
     run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
     assert addresses(manager) == ["198.51.100.7/24"]
+
+
+def test_networkmanager_receives_lldp(manager: PrivateNetworkManager) -> None:
+    """What nictop has received by listening, NetworkManager receives after the printed commands."""
+    rule = RULES["networkmanager_does_not_receive_lldp"]
+    static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24", "ipv6.method", "disabled")
+    manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *static)
+    manager.nmcli("con", "up", NIC)
+
+    def found() -> list[Finding]:
+        facts = read_host_facts(manager)
+        ifindex = facts.links_by_name[NIC].ifindex
+        neighbour = LldpNeighbour("listened", chassis="00:11:22:33:44:55", port="Ethernet1/7")
+        line = TrafficLine(0.0, "x-lldp", "lldp", lldp=LldpListening((ifindex,), {ifindex: neighbour}))
+        snapshot = advance(facts.snapshot, Line(traffic=line))
+        return [one for one in rule.evaluate([HostFacts(snapshot)]) if isinstance(one, Finding)]
+
+    def receives() -> object:
+        send_frame(manager.namespace, f"far{NIC}", lldp_frame(lldpdu(pvid(10), aggregation(1))))
+        return manager.device_property(NIC, "LldpNeighbors")
+
+    (finding,) = found()
+    run_in_bash(manager, finding.fixes[0].commands)
+    assert found() == []
+    manager.wait_for(receives)
+    facts = read_host_facts(manager)
+    port = switch_ports(facts.snapshot)[facts.links_by_name[NIC].ifindex]
+    assert (port.source, port.port, port.pvid, port.aggregation) == ("NetworkManager", "Ethernet1/7", 10, "capable")
+    run_in_bash(manager, finding.fixes[0].undo)
+    (finding,) = found()
+    assert "default" in finding.evidence[0].value
 
 
 def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:

@@ -39,6 +39,7 @@ EMPTY: dict[str, Any] = {
     "iommu": (),
     "forwarding": (),
     "devlink": (),
+    "lldp": {},
     "messages": None,
 }
 """Source → its value in an inventory without it."""

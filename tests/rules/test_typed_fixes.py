@@ -129,6 +129,11 @@ ip link add v2 type veth peer name p2 netns $OTHER
 {PEER} ip link set dev p2 master br1; {PEER} ip link set dev p2 up; ip link set dev v2 up
 ip address add 192.0.2.10/24 dev v2; echo > /dev/udp/192.0.2.99/9
 """
+ONE_BRIDGE = """
+ip link add br0 type bridge; ip link set dev br0 up
+ip link add v1 type veth peer name far1; ip link set dev far1 master br0 up; ip link set dev v1 up
+"""
+SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
 CASES = (
     Case(
@@ -561,6 +566,21 @@ CASES = (
         ),
     ),
     Case(
+        "switch_does_not_pass_the_mtu",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 mtu 9000",
+                {"links": {"v1": nic()}, "lldp": {"v1": [{**SWITCH_PORT, "max_frame": 1522}]}},
+            ),
+        ),
+    ),
+    Case(
+        "bridge_does_not_forward_lldp",
+        "br0",
+        (Host(ONE_BRIDGE, listened={"v1": None}),),
+    ),
+    Case(
         "duplex_is_half",
         "v1",
         (
@@ -676,6 +696,7 @@ NOT_TYPED = {
     "queues_share_interrupts": ETHTOOL,
     "multiqueue_is_not_used": ETHTOOL,
     "more_queues_than_processors": ETHTOOL,
+    "firmware_keeps_lldp_frames": ETHTOOL,
     "receive_ring_overflows": ETHTOOL,
     "hyperv_ring_is_full": ETHTOOL,
     "vmxnet3_receive_ring_runs_dry": ETHTOOL,
@@ -714,6 +735,7 @@ TYPED_ELSEWHERE = {
     "configuration_names_an_old_name": "test_a_profile_for_the_former_name_of_the_nic",
     "second_default_route": "test_two_default_routes",
     "two_links_in_one_subnet": "test_two_nics_in_one_subnet",
+    "networkmanager_does_not_receive_lldp": "test_networkmanager_receives_lldp",
 }
 """Rule → the test with a real NetworkManager."""
 

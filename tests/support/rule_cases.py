@@ -11,6 +11,8 @@ removes, anything else replaces (JSON merge patch).
     interrupts {"44": {...}}, threads {"81": {...}}
     networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
     networkd {"ens224": {...}}
+    lldp {"ens224": [{...}]}                  LldpNeighbour
+    listened {"ens224": {...}}                LldpNeighbour, null: nothing was received while listening
     configuration, stopped_managers, iommu, forwarding, devlink, messages as lists of records (links by ifindex there)
     before [{...}]                            earlier states: each is merged into the host, and was its inventory
     counters {"start": {...}, "per_second": {...}, "samples": 10}
@@ -153,7 +155,18 @@ def probe_lines(host: dict[str, Any]) -> list[Line]:
     hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
     counted = counters_of(host.get("counters", {}), ifindexes, inventory)
     inventories = (Line(inventory=one) for one in (*earlier, inventory))
-    return [Line(hello=hello), *inventories, *(Line(counters=counters) for counters in counted)]
+    listening = listening_lines(host.get("listened", {}), ifindexes)
+    return [Line(hello=hello), *inventories, *listening, *(Line(counters=counters) for counters in counted)]
+
+
+def listening_lines(listened: dict[str, Any], ifindexes: dict[str, int]) -> list[Line]:
+    """What was received while listening for LLDP, by the names of the links."""
+    if not listened:
+        return []
+    heard = {ifindexes[name]: {"source": "listened", **one} for name, one in listened.items() if one is not None}
+    fields = {"links": [ifindexes[name] for name in listened], "heard": heard, "ended": True}
+    line = {"time": 0.0, "id": "x-lldp", "kind": "lldp", "lldp": fields}
+    return [msgspec.convert({"traffic": line}, Line, strict=False)]
 
 
 def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
@@ -210,6 +223,10 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "messages": host.get("messages", []),
         "devlink": host.get("devlink", []),
         "unreadable": host.get("unreadable", {}),
+        "lldp": {
+            ifindexes[name]: [{"source": "lldpd", **one} for one in found]
+            for name, found in host.get("lldp", {}).items()
+        },
     }
     return msgspec.convert(written, Inventory, strict=False), ifindexes
 

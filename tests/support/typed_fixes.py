@@ -21,7 +21,7 @@ from nictop.rules.fixes.commands import Step
 from tests.support.namespace_inventory import take_inventory_inside
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager
-from tests.support.rule_cases import HELLO, counters_of, host_facts_after, merge_patch
+from tests.support.rule_cases import HELLO, counters_of, host_facts_after, listening_lines, merge_patch
 
 JsonPatch = dict[str, Any]
 WATCHED_HOSTS = ("here", "peer")
@@ -54,6 +54,8 @@ class Host:
     """Counters under load, see `rule_cases`."""
     ipv6: bool = False
     """Leave IPv6 enabled; the links then change for some seconds without a command."""
+    listened: JsonPatch = field(default_factory=dict)
+    """What was received while listening for LLDP, see `rule_cases`."""
 
 
 @dataclass
@@ -84,6 +86,7 @@ def patched_facts(inventory: Inventory, host: Host, name: str) -> HostFacts:
     names = {link["name"]: link for link in fields["links"]}
     addresses = {one["address"]: one for one in fields["pci"]}
     patch = dict(host.patch)
+    patch["lldp"] = {names[name]["ifindex"]: found for name, found in patch.get("lldp", {}).items()}
     for link, change in patch.pop("links", {}).items():
         names[link].update(merge_patch(names[link], _resolved(change, names)))
     for address, change in patch.pop("pci", {}).items():
@@ -95,7 +98,8 @@ def patched_facts(inventory: Inventory, host: Host, name: str) -> HostFacts:
     hello = msgspec.convert({**HELLO, "hostname": name, "boot_id": name}, Hello)
     indexes = {link.name: link.ifindex for link in whole.links}
     loads = counters_of({"per_second": host.per_second}, indexes, whole) if host.per_second else []
-    lines = [Line(hello=hello), Line(inventory=whole), *(Line(counters=counters) for counters in loads)]
+    listening = listening_lines(host.listened, indexes)
+    lines = [Line(hello=hello), Line(inventory=whole), *listening, *(Line(counters=counters) for counters in loads)]
     return host_facts_after(lines, name)
 
 

@@ -18,10 +18,11 @@ from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, HostFacts
 from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
-from nictop.rules.fixes.commands import echo
+from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.persistence import ethtool_fixes
 
 VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
@@ -145,6 +146,16 @@ def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> Chang
     lasting = Fix("here", "Make persistent", (), True, (), LASTING_AFFINITY)
     title = f"set IRQ affinity of {link.name} to CPUs {format_cpu_list(wanted)}"
     return ChangeJob(host.name, title, link.name, fix, (lasting,), proof=proof)
+
+
+def blink_led(host: HostFacts, link: Link, seconds: int) -> ChangeJob:
+    """Blink the LED of a port for some seconds (``ethtool -p``): it ends by itself, or when the change is undone."""
+    if link.device is None:
+        raise NictopError(f"{clean(link.name)} is virtual and has no LED", "choose the NIC below it")
+    if not 1 <= seconds <= MAX_IDENTIFY_SECONDS:
+        raise NictopError(f"the LED can blink for 1 to {MAX_IDENTIFY_SECONDS} s")
+    fix = Fix("here", f"Blink the port LED for {seconds} s", (command("ethtool", "-p", link.name, str(seconds)),))
+    return ChangeJob(host.name, f"blink the port LED of {link.name} for {seconds} s", link.name, fix)
 
 
 def _goes_to(interrupt: Interrupt | None, cpu: int) -> bool:

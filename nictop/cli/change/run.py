@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession
@@ -141,6 +141,8 @@ def job_of(options: argparse.Namespace, host: HostFacts) -> ChangeJob:
         )
     if options.job == "queues":
         return use_queues(host, link, options.number)
+    if options.job == "led":
+        return blink_led(host, link, options.seconds)
     return spread_interrupts(host, link, options.cpus or parse_cpu_list(host.inventory.platform.online_cpus) or ())
 
 

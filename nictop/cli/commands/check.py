@@ -6,7 +6,7 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_hosts, watch_seconds
-from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts
+from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"{CHECK_WATCH_SECONDS:g}); some checks need 10"
         ),
     )
+    add_lldp_option(parser)
     parser.add_argument("--skipped", action="store_true", help="list skipped checks with the reason")
     parser.add_argument(
         "--strict",

@@ -11,6 +11,7 @@ from nictop.cli.arguments import add_common_options
 from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of
 
 MAX_SETUP_NUMBER = 65535
+DEFAULT_LED_SECONDS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     interrupts = _job(jobs, "irq-affinity", "set the IRQ affinity: one CPU per interrupt, in turn", "NIC")
     interrupts.add_argument("--cpus", type=_cpus, metavar="LIST", help="CPUs to use, e.g. 0-3,8 (default: all)")
+
+    led = _job(jobs, "led", "blink the LED of the port, to find it (ethtool -p)", "NIC")
+    led.add_argument(
+        "--seconds", type=_number, default=DEFAULT_LED_SECONDS, metavar="N", help="1 to 60 (default: %(default)s)"
+    )
 
 
 def _job(

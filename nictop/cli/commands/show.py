@@ -6,7 +6,7 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts, recording_path
+from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts, recording_path
 from nictop.errors import HostUnreachable, NictopError
 
 
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="who uses a NIC: its TCP connections and UDP sockets by rate, with process, peer and what limits them",
     )
     parser.add_argument("--nic", metavar="NAME", help="with --connections: this NIC (default: the busiest one)")
+    add_lldp_option(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
@@ -60,7 +61,7 @@ def _show_connections(options: argparse.Namespace) -> int:
     from nictop.hosts.connections import ReadConnections
 
     modules = ("nictop.report.facts.connections",)
-    found = observe_hosts(options, modules=modules, last=partial(ReadConnections, options.nic or ""))
+    found = observe_hosts(options, modules=modules, last=[partial(ReadConnections, options.nic or "")])
     nic = (options.nic or "") if recording_path(options) is not None else ""
     from nictop.report.facts import connections as show
     from nictop.report.facts.hosts import unreachable_hosts

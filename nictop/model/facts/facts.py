@@ -25,6 +25,7 @@ from nictop.model.facts.hardware import (
     vf_text,
 )
 from nictop.model.facts.links import address_section, driver_section, state_section
+from nictop.model.facts.lldp import lldp_sections
 from nictop.model.facts.profiles import host_profile_sections, profile_sections
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
@@ -53,6 +54,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
         sections += bridge_section(row.link, snapshot)
         sections += state_section(row.link, snapshot)
         sections += bond_sections(row.link, snapshot)
+        sections += lldp_sections(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
         if row.link.type != ARPHRD_VOID:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
 from nictop.model.devices.traffic_control import impairs, qdisc_text
+from nictop.model.facts.lldp import no_neighbour_facts
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_VOID, Snapshot
 from nictop.model.text import units
@@ -63,6 +64,7 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}" if mtu_of(link) is not None else "unknown"))
     facts += _relations(link, snapshot)
+    facts += no_neighbour_facts(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
     qdisc = link.qdisc or _source_failure(snapshot, "qdiscs") or "none"
     facts.append(Fact("Qdisc", f"{qdisc}{length}"))

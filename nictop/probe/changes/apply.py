@@ -31,6 +31,8 @@ NMCLI_WAIT_SECONDS = "60"
 """For ``nmcli --wait``."""
 PROGRAM_POLL_SECONDS = 0.2
 """Seconds between calls of `on_poll` while a program runs."""
+IDENTIFY_MARGIN_SECONDS = 5.0
+"""Added to the seconds that a LED blinks."""
 KILL_WAIT_SECONDS = 5.0
 """Seconds for a killed program to end."""
 MAX_ERROR_CHARS = 300
@@ -63,6 +65,9 @@ def apply_operation(
     """Apply an operation and read it back. `pass_fds` are inherited by the program, so that the locks stay held
     until it ends. `on_poll` is called while it runs; an exception that it raises kills the program. Raises ValueError
     when the settings are not `target` afterwards."""
+    if operation.kind == "identify":
+        blink_led(operation, pass_fds, on_poll)
+        return
     if not operation.uses_networkmanager and is_applied(operation, roots, target):
         return
     problem = ""
@@ -80,6 +85,17 @@ def apply_operation(
     now = read_state(operation, roots)
     if not equal(now, target):
         raise ValueError(problem or f"{operation.subject}: expected {as_text(target)}, found {as_text(now)}")
+
+
+def blink_led(operation: Operation, pass_fds: Sequence[int], on_poll: Callable[[], object] | None) -> None:
+    """``ethtool -p``: the kernel ends the blinking after the seconds, and when the program is killed."""
+    seconds = int(operation.settings[0][1])
+    try:
+        run_program(operation.words, pass_fds, on_poll, timeout=seconds + IDENTIFY_MARGIN_SECONDS)
+    except ValueError as error:
+        if "not supported" in str(error).lower():
+            raise ValueError(f"the driver of {operation.interface} cannot blink the port LED") from None
+        raise
 
 
 def is_applied(operation: Operation, roots: Roots, target: State) -> bool:
@@ -101,9 +117,14 @@ def write_file(path: str, text: str) -> None:
         raise ValueError(f"{path}: {error.strerror}") from None
 
 
-def run_program(argv: Sequence[str], pass_fds: Sequence[int] = (), on_poll: Callable[[], object] | None = None) -> None:
-    """Run a program and wait for it; it is killed when this process ends. Raises ValueError with the last line of its
-    output, and what `on_poll` raises."""
+def run_program(
+    argv: Sequence[str],
+    pass_fds: Sequence[int] = (),
+    on_poll: Callable[[], object] | None = None,
+    timeout: float | None = None,
+) -> None:
+    """Run a program and wait for it; it is killed when this process ends. `timeout`: seconds, None: `PROGRAM_TIMEOUT`
+    or `NMCLI_TIMEOUT`. Raises ValueError with the last line of its output, and what `on_poll` raises."""
     path = find_program(argv[0])
     wait = ("--wait", NMCLI_WAIT_SECONDS) if argv[0] == "nmcli" else ()
     parent = os.getpid()
@@ -124,7 +145,9 @@ def run_program(argv: Sequence[str], pass_fds: Sequence[int] = (), on_poll: Call
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ValueError(f"cannot start {path}: {error}") from None
-    output = wait_for_output(process, NMCLI_TIMEOUT if argv[0] == "nmcli" else PROGRAM_TIMEOUT, on_poll)
+    if timeout is None:
+        timeout = NMCLI_TIMEOUT if argv[0] == "nmcli" else PROGRAM_TIMEOUT
+    output = wait_for_output(process, timeout, on_poll)
     if process.returncode:
         raise ValueError(f"{' '.join(argv[:3])}: {last_line(output) or f'status {process.returncode}'}")
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from nictop.probe.changes import locks
 from nictop.probe.changes.apply import apply_operation, roll_back
+from nictop.probe.changes.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
 from nictop.probe.changes.pipe import ReportPipe
@@ -74,6 +75,9 @@ class Guard:
             return
         try:
             record = self._apply(plan, record, held)
+            if plan.ends_by_itself:
+                self._pipe.finish("kept", IDENTIFIED_TEXT)
+                return
             self._wait_for_decision(plan)
             problem = networkmanager_guard.keep(record.checkpoint)
             if problem:

@@ -23,6 +23,7 @@ from nictop.probe.records import (
     IommuGroup,
     KernelMessage,
     Link,
+    LldpNeighbour,
     NetworkdLink,
     NetworkManager,
     PciFunction,
@@ -39,7 +40,7 @@ MACHINE_SOURCES = (
     *("queues", "qdiscs", "bridge_vlans", "bonds", "teams", "ethtool", "messages", "services", "platform", "settings"),
     *("iommu", "forwarding", "devlink"),
 )
-MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers")
+MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers", "lldp")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
 third step takes longest, and longer if a daemon is slow."""
 NOT_READ_YET = "not read yet"
@@ -65,6 +66,7 @@ READERS = {
     "read_iommu": ("iommu", "pci.iommu_groups"),
     "read_forwarding": ("forwarding", "links.forwarding"),
     "read_devlink": ("devlink", "pci.devlink"),
+    "read_lldp": ("lldp", "lldp.daemons"),
     "read_networkmanager": ("networkmanager", "managers.networkmanager"),
     "read_networkd": ("networkd", "managers.networkd"),
     "read_link_configuration": ("configuration", "configuration.collect"),
@@ -225,7 +227,7 @@ def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: st
 def add_managers(
     inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
 ) -> Inventory:
-    """Third step (`MANAGER_SOURCES`): network managers and their configuration files."""
+    """Third step (`MANAGER_SOURCES`): network managers and their configuration files, and daemons of LLDP."""
     files = {"etc": roots.etc, "run": roots.run, "usr": roots.usr}
     networkmanager: NetworkManager | None = sources.read(
         "read_networkmanager", None, inventory.links, var=roots.var, **files
@@ -235,10 +237,14 @@ def add_managers(
     stopped: tuple[StoppedManager, ...] = ()
     if processes:  # otherwise it is not known which managers run
         stopped = sources.read("read_stopped_managers", (), frozenset(processes.values()), **files)
+    lldp: dict[int, tuple[LldpNeighbour, ...]] = {}
+    if inventory.services.lldpd is not None or inventory.services.networkd is not None:
+        lldp = sources.read("read_lldp", lldp, inventory.links, inventory.services, roots.run)
     return replace(
         inventory,
         networkmanager=networkmanager,
         networkd=networkd,
         configuration=configuration,
         stopped_managers=stopped,
+        lldp=lldp,
     )

@@ -64,6 +64,7 @@ from nictop.probe.records.links import (
     SubnetRoute,
     VirtualFunction,
 )
+from nictop.probe.records.lldp import LldpListening, LldpNeighbour
 from nictop.probe.records.machine import (
     ForwardingEntry,
     Interrupt,
@@ -168,6 +169,8 @@ __all__ = [
     "LinkChange",
     "LinkSettings",
     "LinkState",
+    "LldpListening",
+    "LldpNeighbour",
     "MachineInterrupt",
     "ManagedDevice",
     "Module",
@@ -259,6 +262,8 @@ class Inventory:
     pending: tuple[str, ...] = ()
     """Sources that have not been read yet, also in `unreadable`; another inventory with them follows."""
     devlink: tuple[DevlinkDevice, ...] = ()
+    lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
+    """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are in its devices."""
 
 
 @dataclass(frozen=True)

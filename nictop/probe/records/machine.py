@@ -109,6 +109,7 @@ class Services:
     """pvedaemon or pve-cluster's pmxcfs"""
     openvswitch: int | None = None
     """ovs-vswitchd"""
+    lldpd: int | None = None
 
 
 @dataclass(frozen=True)

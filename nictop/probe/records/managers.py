@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.lldp import LldpNeighbour
 from nictop.probe.records.unreadable import Unreadable
 
 
@@ -90,6 +91,8 @@ class Profile:
     ethtool: dict[str, int] = field(default_factory=dict)
     """``ethtool.*``: channels-combined, ring-rx, feature-tso (0 or 1), coalesce-rx-usecs, …"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    lldp: int = -1
+    """``connection.lldp``: 1 receives LLDP, 0 does not, -1 default (0, unless NetworkManager.conf sets another)."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ class ManagedDevice:
     """UUIDs of the profiles that NetworkManager could activate now."""
     permanent_address: str | None = None
     """PermHwAddress, lower case."""
+    lldp: tuple[LldpNeighbour, ...] = ()
+    """Property LldpNeighbors: received while ``connection.lldp`` of its profile is on."""
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,25 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nictop.probe.records.drops import DropReport
+from nictop.probe.records.lldp import LldpListening
 from nictop.probe.records.path import PathListener, PathTest, TrafficPath
 from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or check one traffic generator, look up a route, test the path to the other end, or monitor dropped
-    packets. A probe replies with `TrafficLine`s of the same id."""
+    """Start, stop or check one traffic generator, look up a route, test the path to the other end, monitor dropped
+    packets, or listen for LLDP. A probe replies with `TrafficLine`s of the same id."""
 
     id: str
     """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops"]
+    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp"]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
     route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
     ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test"). floor:
     measure the latency of the built-in generator itself over loopback ("floor"). drops: monitor dropped packets for
-    `deadline` seconds, as root ("drops")."""
+    `deadline` seconds, as root ("drops"). lldp: listen on `links` until each has had a frame, stop or `deadline`
+    ("lldp", several times; then "exit")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
@@ -34,8 +36,8 @@ class TrafficRequest:
     """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
     client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor, drops: 60): the child is
-    ended then; drops: the report is sent then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor, drops: 60; lldp: 35): the
+    child is ended then; drops: the report is sent then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
@@ -51,6 +53,8 @@ class TrafficRequest:
     short: bool = False
     """path_test: a few packets instead of a few hundred, at most 2 s. path_listen: any free port if `port` is in
     use."""
+    links: tuple[int, ...] = ()
+    """lldp: ifindexes, 1 to 64."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +215,7 @@ class TrafficLine:
         "path_test",
         "floor",
         "drops",
+        "lldp",
         "started",
         "listening",
         "output",
@@ -248,3 +253,4 @@ class TrafficLine:
     floor: GeneratorFloor | None = None
     """floor: the reply to floor."""
     drops: DropReport | None = None
+    lldp: LldpListening | None = None

@@ -45,8 +45,13 @@ LOOKUPS = {
     "path_test": ("path_test", "path test"),
     "floor": ("floor", "measurement over loopback"),
     "drops": ("drops", "drop monitor"),
+    "lldp": ("lldp", "listening for LLDP"),
 }
 """Action → (kind and field of the answer, text for messages)."""
+SEVERAL_ANSWERS = ("path_listen", "lldp")
+"""Actions with several answers; "exit" follows the last one."""
+LLDP_END_SECONDS = 5.0
+"""Added to the deadline of a child that listens for LLDP, which ends itself."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
 """Output lines of one generator: as a burst, and sustained. 128 streams at 10 Hz in both directions print 2 600 lines a
 second."""
@@ -222,6 +227,10 @@ class Generators:
                 from nictop.probe.traffic.drops.monitor import read_drops
 
                 write_answer(read_drops(command.deadline, self._proc))
+            elif command.action == "lldp":
+                from nictop.probe.traffic.lldp import listen_for_lldp
+
+                listen_for_lldp(command.links, command.deadline, write_answer)
             else:
                 from nictop.probe.traffic.path_test.tester import test_path
 
@@ -230,6 +239,8 @@ class Generators:
         deadline = command.deadline or LOOKUP_TIMEOUT
         if command.action == "drops":
             deadline += DROPS_END_SECONDS
+        if command.action == "lldp":
+            deadline += LLDP_END_SECONDS
         self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
 
     def _start(self, command: TrafficCommand, now: float) -> None:
@@ -341,7 +352,7 @@ class Generators:
                 label = LOOKUPS[generator.command.action][1]
                 text = generator.error or f"{label} ended with status {status}, signal {number}"
                 self._send(name, "failed", now, text=text)
-            elif generator.command.action == "path_listen":
+            elif generator.command.action in SEVERAL_ANSWERS:
                 self._send(name, "exit", now, status=status, signal=number)
             return
         del self._running[name]

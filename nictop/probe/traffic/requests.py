@@ -9,17 +9,22 @@ from __future__ import annotations
 import re
 import socket
 
+from nictop.probe.protocol.requests import is_ifindex
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops")
+ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp")
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
 MAX_FLOOR_SECONDS = 60.0
 MAX_DROPS_SECONDS = 60.0
+MAX_LLDP_SECONDS = 35.0
+"""LLDP is sent every 30 s."""
+MAX_LLDP_LINKS = 64
 MAX_DEADLINE_SECONDS = 86400.0
 """Seconds that a child may run."""
 MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
@@ -38,6 +43,7 @@ class TrafficCommand:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex, self.cookie, self.short = "", 0, "", False
+        self.links: tuple[int, ...] = ()
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
             self._check_start(request)
@@ -50,6 +56,8 @@ class TrafficCommand:
             self.deadline = _seconds(request, "deadline", MAX_FLOOR_SECONDS)
         elif self.action == "drops":
             self.deadline = _seconds(request, "deadline", MAX_DROPS_SECONDS)
+        elif self.action == "lldp":
+            self._check_lldp(request)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
@@ -71,6 +79,13 @@ class TrafficCommand:
             raise ValueError("short is not true or false")
         self.cookie, self.port, self.short = cookie, port, short
         self.deadline = _seconds(request, "deadline", MAX_PATH_TEST_SECONDS)
+
+    def _check_lldp(self, request: Mapping[str, object]) -> None:
+        links = request.get("links")
+        if not isinstance(links, list) or not 0 < len(links) <= MAX_LLDP_LINKS or not all(map(is_ifindex, links)):
+            raise ValueError(f"links is not a list of 1 to {MAX_LLDP_LINKS} ifindexes")
+        self.links = tuple(dict.fromkeys(links))
+        self.deadline = _seconds(request, "deadline", MAX_LLDP_SECONDS)
 
     def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))

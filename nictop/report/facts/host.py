@@ -18,6 +18,7 @@ from nictop.model.columns.devices import DeviceRow, visible_columns
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
 from nictop.model.devices.bonds import is_aggregate
+from nictop.model.devices.lldp import neighbours
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_text, width, wrap
 from nictop.model.facts.facts import link_facts
@@ -41,6 +42,7 @@ from nictop.probe.records import (
     Hello,
     Inventory,
     Link,
+    LldpNeighbour,
     Trouble,
 )
 from nictop.report.text_table import layout_width
@@ -85,6 +87,8 @@ class ShowDocument:
     counter_names: CounterNames = field(default_factory=CounterNames)
     troubles: tuple[Trouble, ...] = ()
     """What the probe could not do, in sentences."""
+    lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
+    """ifindex → what the other end announces by LLDP or CDP, of all services and by listening (--lldp)."""
 
 
 def show_document(snapshot: Snapshot) -> ShowDocument:
@@ -102,6 +106,7 @@ def show_document(snapshot: Snapshot) -> ShowDocument:
             if not is_virtual(link) or len(link.queues) > SINGLE_QUEUE_PAIR
         },
         troubles=snapshot.troubles,
+        lldp={ifindex: found for ifindex, link in snapshot.links.items() if (found := neighbours(link, snapshot))},
     )
 
 
@@ -122,7 +127,7 @@ def show_schema() -> str:
 
 def show_text(snapshot: Snapshot, width: int) -> str:
     """Headline, device tree with rates, CPUs, facts of every device; at most `width` cells (40 to 200) per line, with a
-    final newline. Virtual links are in the tree only, except bonds and teams."""
+    final newline. Virtual links are in the tree only, except bonds, teams and those with a known switch port."""
     width = layout_width(width)
     rows = device_tree(snapshot)
     lines = [
@@ -132,11 +137,11 @@ def show_text(snapshot: Snapshot, width: int) -> str:
         "",
         *wrap(f"CPU  {cpu_summary(snapshot)}", width),
     ]
-    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_facts(row)]
+    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_facts(row, snapshot)]
     for row in described:
         if row.kind != "pci" or not _is_described_by_its_link(row, snapshot):
             lines += ["", *_fact_lines(row, snapshot, width)]
-    virtual = sum(1 for row in rows if row.kind == "link") - sum(map(_has_facts, rows))
+    virtual = sum(row.kind == "link" and not _has_facts(row, snapshot) for row in rows)
     if virtual:
         links = f"{virtual} virtual interface{'' if virtual == 1 else 's'}"
         lines += ["", *wrap(f"{links} in the table above; details: --format json", width)]
@@ -184,8 +189,11 @@ def cpu_summary(snapshot: Snapshot) -> str:
     return f"{mean} · busiest CPU {busiest} {units.percentage(cpus[busiest].busy)}"
 
 
-def _has_facts(row: Row) -> bool:
-    return row.kind == "link" and row.link is not None and (not is_virtual(row.link) or is_aggregate(row.link))
+def _has_facts(row: Row, snapshot: Snapshot) -> bool:
+    if row.kind != "link" or row.link is None:
+        return False
+    is_switched = row.link.ifindex in snapshot.listened or bool(neighbours(row.link, snapshot))
+    return not is_virtual(row.link) or is_aggregate(row.link) or is_switched
 
 
 def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:

@@ -31,6 +31,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Thread": {"machine": "machine"},
     "VirtualFunction": {"machine": "machine"},
     "Link": {"alias": "alias", "switch_id": "switch"},
+    "LldpNeighbour": {"chassis": "switch", "system_name": "host", "port_description": "alias"},
     "Module": {"serial": "serial"},
     "Platform": {"machine_id_hash": "switch"},
 }
@@ -76,6 +77,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "DropGroup": ALL_FIELDS,
     "DropFlow": ALL_FIELDS,
     "HealthReporter": ALL_FIELDS,
+    "LldpNeighbour": frozenset(("source", "protocol", "port", "management_addresses", "capabilities", "aggregation")),
     "Queue": ALL_FIELDS,
     "Napi": ALL_FIELDS,
     "DriverInfo": ALL_FIELDS,

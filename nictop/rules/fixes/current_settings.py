@@ -40,6 +40,8 @@ def current_settings(link: Link, option: str) -> dict[str, str]:
         }
     elif option == "-A" and ethtool.pause is not None:
         found = _pause(ethtool.pause)
+    elif option == "--set-priv-flags":
+        found = {name: _switch(flag) for name, flag in (ethtool.private_flags or {}).items()}
     elif option == "-s" and ethtool.settings is not None:
         found = _settings(ethtool.settings)
     return {name: value for name, value in found.items() if value is not None}

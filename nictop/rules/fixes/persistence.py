@@ -21,7 +21,15 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names without special characters for sed, udev rules and file names."""
 ETHTOOL_PATH = "/usr/sbin/ethtool"
 """udev runs programs by their full path; on current distributions /sbin is the same folder."""
-SETTING_NAMES = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
+SETTING_NAMES = {
+    "-L": "channels",
+    "-G": "rings",
+    "-K": "offloads",
+    "-C": "coalescing",
+    "-A": "pause",
+    "-s": "speed",
+    "--set-priv-flags": "private-flags",
+}
 UNSAFE_NAME_NOTE = (
     "No command: the interface name has characters that are not safe in configuration files. Edit the file manually."
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Request
     from nictop.tui.controllers.diagnosis import DiagnosisScheduler
-    from nictop.tui.controllers.scheduler import Scheduler, Timer, Worker
+    from nictop.tui.controllers.scheduler import Notify, Scheduler, Timer, Worker
     from nictop.wire.source import Source
 
 OTHER_HOSTS_SECONDS = 0.2
@@ -56,6 +56,8 @@ class WatchedHosts:
         """Something of any host is new; another host is chosen; `snapshot` is new."""
         self._closing: set[Source] = set()
         """Sources of hosts that are no longer watched, until they have ended."""
+        self._listening: set[str] = set()
+        """Hosts that listen for LLDP now."""
         self._workers: dict[str, Worker] = {}
         """Host → what reads its source."""
         self._pending: dict[str, Snapshot] = {}
@@ -262,6 +264,27 @@ class WatchedHosts:
                 await one.request(request)
         else:
             await self.session.request(request)
+
+    def listen_for_lldp(self, notify: Notify) -> None:
+        """On the chosen host; `notify` is called at the beginning, and with the result. A second time at once has no
+        effect."""
+        if self.chosen in self._listening:
+            return
+        self._listening.add(self.chosen)
+        notify(f"{self.chosen}: listening for LLDP, up to 35 s", "LLDP")
+        work = partial(self._listen, self.session, notify)
+        self._scheduler.run_worker(work, f"lldp {self.chosen}", "lldp")
+
+    async def _listen(self, one: HostSession, notify: Notify) -> None:
+        from nictop.errors import NictopError
+        from nictop.hosts.lldp import listen_for_lldp
+
+        try:
+            notify(await listen_for_lldp(one), "LLDP")
+        except NictopError as error:
+            notify(error.message, "LLDP")
+        finally:
+            self._listening.discard(one.name)
 
     async def request_from(self, name: str, request: Request) -> None:
         """Send a request to the probe of a host, if it is still watched."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.probe.changes.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.changes.requests import ChangeCommand
 from nictop.probe.records import ChangeRequest, Request
 from nictop.wire.codec import encode_request
@@ -26,6 +27,7 @@ from tests.support.changes import (
     PEER,
     QUEUES,
     SEVERAL_ACTIONS,
+    Actions,
     ChangeClient,
     SshProbe,
     change_client,
@@ -38,7 +40,7 @@ from tests.support.changes import (
     wait_for_no_process_left,
 )
 from tests.support.namespaces import Namespace
-from tests.support.probe import TEST_TIMEOUT, Probe, SentProbe, python_parameters, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, SentProbe, is_alive, python_parameters, wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
 
 RTMGRP_IPV4_IFADDR, RTM_NEWADDR, RTM_DELADDR = 0x10, 20, 21
@@ -431,3 +433,53 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert change.prepare([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
         assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
+
+
+# ------------------------------------------------------------------------------------------- port LED
+
+LED: Actions = [["ethtool", "-p", LINK, "60"]]
+FAKE_ETHTOOL = """#!/bin/sh
+test "$1" = -p || exec {real} "$@"
+echo $$ > {folder}/pid
+exec cat {folder}/blinking
+"""
+
+
+def test_the_driver_of_a_veth_has_no_led(host: Namespace) -> None:
+    with change_client(host) as change:
+        change.apply(LED)
+        assert change.wait_for_end() == "undone"
+    texts = [line.text for line in change.received if line.kind == "failed"]
+    assert texts == [f"the driver of {LINK} cannot blink the port LED"]
+
+
+def test_a_led_blinks_until_its_end_or_undo(host: Namespace, tmp_path: Path) -> None:
+    """There is nothing to keep: "kept" follows the end of ethtool; an undo ends ethtool, which ends the blinking."""
+    real = shutil.which("ethtool")
+    assert real is not None
+    fake, pid = tmp_path / "ethtool", tmp_path / "pid"
+    shutil.copy(real, tmp_path / "real")
+    fake.write_text(FAKE_ETHTOOL.format(real=tmp_path / "real", folder=tmp_path))
+    fake.chmod(0o755)
+    os.mkfifo(tmp_path / "blinking")
+    mounted = ["sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(fake), os.path.realpath(real)]
+    prefix = ["ip", "netns", "exec", host.name, *mounted]
+    with Probe("--interval", "60", "--allow-changes", prefix=prefix) as probe:
+        change = ChangeClient(probe)
+        shown = change.prepare(LED)
+        (action,) = shown.plan
+        assert (action.before, action.after) == ("LED normal", "LED blinks for 60 s, then normal")
+        assert not action.undo and not shown.needs_second_yes
+        for step, end in (("undo", "undone"), ("", "kept")):
+            change.request("apply", actions=LED, fingerprint=shown.fingerprint, keep_within=5)
+            wait_until(lambda: pid.exists() and pid.read_text().strip())
+            program = int(pid.read_text())
+            pid.unlink()
+            if step:
+                change.request(step)
+            else:
+                (tmp_path / "blinking").write_text("")
+            ended = change.wait_for("undone", "kept")
+            assert ended.kind == end and not is_alive(program)
+        assert ended.text == IDENTIFIED_TEXT
+        assert "applied" not in [line.kind for line in change.received]

@@ -1,9 +1,9 @@
 """Parse the words of an action into an `Operation`, or reject it with a sentence (ValueError). Pure.
 
 This is an allow-list: only the operations defined here can be requested. They are some settings of NetworkManager
-profiles (`nmcli`), ethtool -L -G -K -C, the MTU of a link, setting a link up, attributes of a VF, an address, VLANs and
-settings of bridges, options of bonds, and a few files below /proc and /sys. The words in an operation are built from
-the parsed values; only those are run, never the words that were received.
+profiles (`nmcli`), ethtool -L -G -K -C -p, the MTU of a link, setting a link up, attributes of a VF, an address, VLANs
+and settings of bridges, options of bonds, and a few files below /proc and /sys. The words in an operation are built
+from the parsed values; only those are run, never the words that were received.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ VF_MAXIMA = {"vlan": 4094, "qos": 7, "max_tx_rate": 0xFFFFFFFF, "min_tx_rate": 0
 MAX_FLOW_ENTRIES = 1 << 20
 """Entries of a receive flow steering table. The kernel accepts 512 times as many, which would use gigabytes."""
 MIN_MTU, MAX_MTU = 68, 65535
+MAX_IDENTIFY_SECONDS = 60
 
 
 def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
@@ -100,9 +101,12 @@ def pairs(words: Sequence[str], label: str) -> list[tuple[str, str]]:
 
 
 def parse_ethtool(words: list[str]) -> Operation:
-    """``-L NAME combined 4``; raises ValueError."""
+    """``-L NAME combined 4`` or ``-p NAME 10``; raises ValueError."""
+    if words[:1] == ["-p"] and len(words) == 3:
+        name, seconds = link_name(words[1]), integer(words[2], MAX_IDENTIFY_SECONDS, "the number of seconds", 1)
+        return Operation("identify", ("ethtool", "-p", name, seconds), name, (("identify", seconds),), name)
     if len(words) < 4 or (words[0] != "-K" and words[0] not in ETHTOOL_SETTINGS):
-        raise ValueError("ethtool: only -L, -G, -K and -C with an interface and settings are allowed")
+        raise ValueError("ethtool: only -L, -G, -K, -C and -p with an interface and settings are allowed")
     option, name = words[0], link_name(words[1])
     settings = pairs(words[2:], f"ethtool {option}")
     if option == "-K":

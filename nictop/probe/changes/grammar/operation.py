@@ -9,12 +9,14 @@ from typing import Literal
 Kind = Literal[
     "profile modify", "profile add", "profile up", "device reapply", "channels", "rings", "features", "coalescing",
     "mtu", "up", "down", "virtual function", "address add", "address del", "affinity", "steering", "virtual functions",
-    "sysctl", "bridge vlan add", "bridge vlan del", "bridge port", "bridge", "bond",
+    "sysctl", "bridge vlan add", "bridge vlan del", "bridge port", "bridge", "bond", "identify",
 ]  # fmt: skip
 NETWORKMANAGER_KINDS: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
 """Undone by NetworkManager's checkpoint, not by commands."""
 
 DECIMAL_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+IDENTIFIED_TEXT = "done: the LED blinks no longer"
+"""Text of "kept" for a change that ends by itself, and leaves nothing to confirm."""
 LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
 """The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option is rejected."""
 MAX_LINK_NAME_BYTES = 15

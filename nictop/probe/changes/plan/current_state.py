@@ -83,6 +83,8 @@ def target_state(operation: Operation, before: State) -> State:
     """What `read_state` returns once the operation is done."""
     if operation.kind == "features":
         return {name: value for key, value in operation.settings for name in matching_features(key, before)}
+    if operation.kind == "identify":
+        return {"LED": f"blinks for {operation.settings[0][1]} s, then normal"}
     if operation.kind == "virtual function":  # a vlan without a qos means qos 0
         return {key: dict(operation.settings).get(key, "0") for key in before}
     return dict(operation.settings)
@@ -310,6 +312,12 @@ def read_address(operation: Operation, _: Roots) -> State:
     return {text: "present" if text in now else "absent"}
 
 
+def read_led(operation: Operation, _: Roots) -> State:
+    """The kernel does not report it: outside ``ethtool -p`` it shows link and traffic."""
+    read_ifindex(operation.interface)
+    return {"LED": "normal"}
+
+
 def read_file(operation: Operation, roots: Roots) -> State:
     """A file with one value. Raises ValueError, also when sysfs belongs to another network namespace."""
     if operation.interface:
@@ -345,4 +353,5 @@ READERS: dict[str, Callable[[Operation, Roots], State]] = {
     "bridge port": read_bridge_port,
     "bridge": read_bridge,
     "bond": read_bond,
+    "identify": read_led,
 }

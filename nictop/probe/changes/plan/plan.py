@@ -22,7 +22,7 @@ from nictop.probe.changes.plan.undo import read_undo
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.records import Link, PlannedAction
 
-NON_DISRUPTIVE_KINDS = ("affinity", "steering", "sysctl")
+NON_DISRUPTIVE_KINDS = ("affinity", "steering", "sysctl", "identify")
 """Kinds of operation that interrupt no connection."""
 MAX_ACTIONS = 512
 
@@ -42,6 +42,11 @@ class ChangePlan:
     """Names of the locks to hold."""
     ifindexes: dict[str, int]
     """Interface name in the operations and their undo → ifindex."""
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """It leaves nothing to confirm or to roll back."""
+        return all(one.kind == "identify" for one in self.operations)
 
     @property
     def networkmanager_operations(self) -> tuple[Operation, ...]:

@@ -36,6 +36,8 @@ def read_undo(operation: Operation, before: State, links: Sequence[Link], roots:
     settings = tuple(word for pair in before.items() for word in pair)
     if kind in ("rings", "features", "coalescing"):
         return ((*operation.words[:3], *settings),)
+    if kind == "identify":  # ends with the program
+        return ()
     if kind == "channels":
         return ((*operation.words[:3], *settings), *read_queue_steering(name, roots))
     if kind == "mtu":

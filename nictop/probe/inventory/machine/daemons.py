@@ -1,4 +1,5 @@
-"""Daemons that affect NICs: NetworkManager, networkd, irqbalance, guest tools, hypervisors, Open vSwitch → `Services`.
+"""Daemons that affect NICs: NetworkManager, networkd, irqbalance, guest tools, hypervisors, Open vSwitch,
+lldpd → `Services`.
 
 Takes the names of all processes (`processes`) and reads /proc/PID/cmdline, status and ns/net of those with a matching
 name. A daemon in a container is left out: its process namespace is another one. Daemons that configure links are
@@ -29,11 +30,12 @@ SERVICE_COMMS = {
     "pvedaemon": "proxmox",
     "pmxcfs": "proxmox",
     "ovs-vswitchd": "openvswitch",
+    "lldpd": "lldpd",
 }
 """comm → field of `Services`. The kernel truncates comm to 15 bytes: ``systemd-network`` may be systemd-networkd."""
 FULL_NAMES = {"systemd-network": "systemd-networkd"}
 """Truncated comm → name of the program in the command line."""
-NETWORK_SERVICES = ("networkmanager", "networkd", "openvswitch")
+NETWORK_SERVICES = ("networkmanager", "networkd", "openvswitch", "lldpd")
 """Their links are those of their network namespace; a container may run one of them for this namespace."""
 ZOMBIE = "\nState:\tZ"
 NSPID_LINE = pattern(r"^NSpid:((?:\t[0-9]+)+)$", re.MULTILINE | re.ASCII)

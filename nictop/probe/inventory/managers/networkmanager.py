@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from nictop.probe.inventory.lldp.networkmanager import parse_neighbours
 from nictop.probe.inventory.managers.networkmanager_conf import read_networkmanager_configuration
 from nictop.probe.inventory.managers.networkmanager_profile import Part, Settings, number, parse_profile, text, texts
 from nictop.probe.kernel import dbus_wire as bus
@@ -178,4 +179,5 @@ def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str,
         active_state=None if active is None else number(active, "State"),
         available_profiles=tuple(uuids[path] for path in texts(properties, "AvailableConnections") if uuids.get(path)),
         permanent_address=None if permanent is None else permanent.lower(),
+        lldp=parse_neighbours(properties.get("LldpNeighbors")),
     )

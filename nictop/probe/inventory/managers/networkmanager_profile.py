@@ -64,6 +64,7 @@ def parse_profile(path: str, properties: Part, settings: Settings, unreadable: d
         sriov_total_vfs=None if sriov is None else number(sriov, "total-vfs"),
         ethtool={name: int(value) for name, value in settings.get("ethtool", {}).items() if isinstance(value, int)},
         unreadable=unreadable,
+        lldp=number(connection, "lldp", -1),
     )
 
 

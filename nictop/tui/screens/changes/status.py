@@ -36,7 +36,6 @@ def change_status(progress: ChangeProgress | None, now: float, key: str) -> str:
 
 def end_text(progress: ChangeProgress) -> str:
     """The result, for a notice."""
-    from nictop.changes.wording import OUTCOME_TEXTS
+    from nictop.changes.wording import outcome_text
 
-    outcome_text = OUTCOME_TEXTS[progress.outcome or "unknown"]
-    return f"{outcome_text}: {progress.text}" if progress.text else outcome_text
+    return outcome_text(progress.outcome or "unknown", progress.text)

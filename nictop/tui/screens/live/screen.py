@@ -210,15 +210,14 @@ class LiveScreen(LiveView):
                 )
                 self.app.push_screen(MenuScreen("View options: Findings", entries))
             case _:
+                live_entry = partial(
+                    MenuEntry, enabled=self.nictop.replay is None, why_not="Not available in a recording"
+                )
                 entries = (
                     MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
                     MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
-                    MenuEntry(
-                        "Why packets are dropped (10 s, as root)",
-                        self.show_drops,
-                        enabled=self.nictop.replay is None,
-                        why_not="Not available in a recording",
-                    ),
+                    live_entry("Listen for LLDP (35 s)", self.listen_for_lldp),
+                    live_entry("Why packets are dropped (10 s, as root)", self.show_drops),
                 )
                 self.app.push_screen(MenuScreen("View options: Devices", entries))
 
@@ -235,6 +234,11 @@ class LiveScreen(LiveView):
         from nictop.tui.screens.live.drops import DropsScreen
 
         self.app.push_screen(DropsScreen(self.nictop.hosts.by_name[self.nictop.hosts.chosen]))
+
+    def listen_for_lldp(self) -> None:
+        """Of the chosen host: find the switch ports of its NICs."""
+        if not self.refuses_recording():
+            self.nictop.hosts.listen_for_lldp(self.nictop.notify)
 
     def _toggle_idle(self) -> None:
         self.query_one(QueueView).unfold = not self.query_one(QueueView).unfold

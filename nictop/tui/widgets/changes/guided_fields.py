@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
+from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
 from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import Field
 
 ADDRESS, QUEUES, VFS, INTERRUPTS = "Set IP address", "Set queues", "Create VFs", "Set IRQ affinity"
-JOBS = (ADDRESS, QUEUES, VFS, INTERRUPTS)
+LED = "Blink port LED"
+JOBS = (ADDRESS, QUEUES, VFS, INTERRUPTS, LED)
+LED_SECONDS = "10"
 STATIC, DHCP = "static", "DHCP"
 NO, YES = "no", "yes"
 REQUIRED = "(required)"
@@ -27,6 +30,7 @@ JOB_FIELDS = {
     QUEUES: ("queues",),
     VFS: ("vfs",),
     INTERRUPTS: ("cpus",),
+    LED: ("seconds",),
 }
 """Action → its fields."""
 
@@ -63,6 +67,7 @@ def fields_of(place: NicRef) -> Sequence[Field]:
         Field("queues", "Queues", _queue_range_text(place.link), empty=REQUIRED),
         Field("vfs", "VFs", _vf_range_text(place.function), empty=REQUIRED),
         Field("cpus", "CPUs", f"online: {online}", preset=online, empty=REQUIRED),
+        Field("seconds", "Seconds", f"1 to {MAX_IDENTIFY_SECONDS}", preset=LED_SECONDS, empty=REQUIRED),
     )
     has_profiles = place.host.inventory.networkmanager is not None
     return tuple(field for field in fields if field.name != "profile" or has_profiles)
@@ -89,6 +94,8 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> ChangeJob:
         if place.function is None:
             raise NictopError(f"{place.link.name} is not a PCI function and has no VFs")
         return make_vfs(place.host, place.function, _number(words["vfs"], "the number of VFs"))
+    if job == LED:
+        return blink_led(place.host, place.link, _number(words["seconds"], "the number of seconds"))
     text = words["cpus"].strip()
     cpus = parse_cpu_list(text)
     if not text:

@@ -20,7 +20,7 @@ from nictop.changes.actions import command_of
 from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
-from nictop.changes.wording import LABEL_INDENT, OUTCOME_TEXTS, WARNING_LABEL, plan_lines
+from nictop.changes.wording import LABEL_INDENT, WARNING_LABEL, outcome_text, plan_lines
 from nictop.hosts.session import whole_seconds
 from nictop.model.facts import width, wrap
 from nictop.model.rates.links import sum_known
@@ -104,8 +104,9 @@ class ChangePage:
         for one in self._disturbed():
             yield from self._marked_lines("warn", one)
         wait = whole_seconds(self._progress.spec.keep_within)
-        text = f"Not applied yet. {self._job.host} rolls back automatically after {wait} unless you keep the change, "
-        yield from self._text(f"{text}or if the connection drops.", "")
+        text = f"{self._job.host} rolls back automatically after {wait} unless you keep the change, or if the"
+        text = "It ends by itself, and if the" if self._progress.ends_by_itself else text
+        yield from self._text(f"Not applied yet. {text} connection drops.", "")
         if self._job.fix.note:
             yield from self._text(self._job.fix.note, "dim")
 
@@ -186,9 +187,7 @@ class ChangePage:
     def _ending(self) -> Iterator[SpanLine]:
         progress, job = self._progress, self._job
         outcome = progress.outcome or "unknown"
-        yield from self._marked_lines(
-            OUTCOME_STYLES[outcome], sentence(OUTCOME_TEXTS[outcome] + (f": {progress.text}" if progress.text else ""))
-        )
+        yield from self._marked_lines(OUTCOME_STYLES[outcome], sentence(outcome_text(outcome, progress.text)))
         for trouble in progress.troubles:
             if trouble not in progress.text:
                 yield from self._text(trouble, "dim", "   ")

@@ -1,0 +1,146 @@
+"""LLDP and CDP neighbours that lldpd has received → `LldpNeighbour` by ifindex.
+
+Runs ``lldpcli -f json0 show neighbors details``: the protocol of lldpd's control socket differs between its versions,
+the structure of this output does not (lldpcli(8), since 0.9.6). The socket is open to root and the group of lldpd.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
+from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.records import LldpNeighbour, Unreadable
+
+DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
+ARGUMENTS = ("-f", "json0", "show", "neighbors", "details")
+LLDPCLI_TIMEOUT = 2.0
+"""Seconds: lldpd may hang."""
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+MAX_NEIGHBOURS = 8
+"""Of one NIC."""
+PROTOCOLS = {"LLDP": "LLDP", "CDPv1": "CDP", "CDPv2": "CDP"}
+"""``via`` of the neighbours that are read, those of EDP, FDP and SONMP are not → `LldpNeighbour.protocol`."""
+
+Neighbours = dict[int, tuple[LldpNeighbour, ...]]
+
+
+def read_lldpd(
+    ifindexes: Mapping[str, int], directories: tuple[str, ...] = DIRECTORIES
+) -> tuple[Neighbours, Unreadable | None]:
+    """(neighbours by ifindex, why they could not be read). `ifindexes`: of all links by name. To be called only if
+    lldpd runs."""
+    paths = (os.path.join(directory, "lldpcli") for directory in directories)
+    path = next((path for path in paths if os.access(path, os.X_OK)), None)
+    if path is None:
+        return {}, Unreadable("missing", "lldpcli is not installed")
+    parent = os.getpid()
+    try:
+        completed = subprocess.run(
+            [path, *ARGUMENTS],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"LC_ALL": "C"},
+            timeout=LLDPCLI_TIMEOUT,
+            check=False,
+            preexec_fn=lambda: set_parent_death_signal(parent),
+        )
+    except subprocess.TimeoutExpired:
+        return {}, Unreadable("failed", f"lldpcli did not end within {LLDPCLI_TIMEOUT:g} s")
+    except (OSError, subprocess.SubprocessError) as error:
+        return {}, Unreadable("failed", f"lldpcli: {error}")
+    if completed.returncode or not completed.stdout:
+        if os.geteuid() != 0:
+            return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
+        return {}, Unreadable("failed", f"lldpcli ended with status {completed.returncode}")
+    return parse_neighbours(completed.stdout[:MAX_OUTPUT_BYTES], ifindexes)
+
+
+def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neighbours, Unreadable | None]:
+    """The output of lldpcli: ``{"lldp": [{"interface": [{"name": …}]}]}``; what is malformed in it is left out."""
+    try:
+        tree = json.loads(output)
+    except (ValueError, RecursionError):
+        return {}, Unreadable("malformed", "lldpcli: not JSON")
+    found: Neighbours = {}
+    for root in parts(tree, "lldp"):
+        for part in parts(root, "interface"):
+            name = part.get("name")
+            ifindex = ifindexes.get(name) if isinstance(name, str) else None
+            neighbour = parse_neighbour(part)
+            if ifindex is not None and neighbour is not None and len(found.get(ifindex, ())) < MAX_NEIGHBOURS:
+                found[ifindex] = (*found.get(ifindex, ()), neighbour)
+    return dict(sorted(found.items())), None
+
+
+def parse_neighbour(part: dict[str, Any]) -> LldpNeighbour | None:
+    """One neighbour; None without chassis and port, or by a protocol that is not read."""
+    via = part.get("via")
+    chassis, port = first(part, "chassis"), first(part, "port")
+    if via not in PROTOCOLS or not value(chassis, "id") or not value(port, "id"):
+        return None
+    vlans = [(vlan_of(one.get("vlan-id")), one.get("pvid") in (True, "yes")) for one in parts(part, "vlan")]
+    enabled = [one.get("type") for one in parts(chassis, "capability") if one.get("enabled") in (True, "on")]
+    addresses = [str(one.get("value")) for one in parts(chassis, "mgmt-ip")]
+    aggregation = number(value(port, "aggregation"))
+    return LldpNeighbour(
+        "lldpd",
+        PROTOCOLS[via],  # type: ignore[arg-type]
+        chassis=value(chassis, "id"),
+        port=value(port, "id"),
+        port_description=value(port, "descr"),
+        system_name=value(chassis, "name"),
+        system_description=value(chassis, "descr"),
+        management_addresses=tuple(one for one in addresses if is_ip_address(one))[:MAX_ADDRESSES],
+        capabilities=tuple(one.lower() for one in enabled if isinstance(one, str)),
+        pvid=next((vlan for vlan, is_pvid in vlans if is_pvid), None),
+        vlans=tuple(sorted({vlan for vlan, _ in vlans if vlan is not None}))[:MAX_VLANS],
+        max_frame=number(value(port, "mfs")),
+        aggregation="enabled" if aggregation else None,
+        aggregation_port=aggregation,
+        ttl=number(value(port, "ttl")),
+    )
+
+
+def parts(holder: object, name: str) -> list[dict[str, Any]]:
+    """The objects below a name, which json0 always prints as a list."""
+    found = holder.get(name) if isinstance(holder, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def first(holder: object, name: str) -> dict[str, Any]:
+    return next(iter(parts(holder, name)), {})
+
+
+def value(holder: object, name: str) -> str:
+    """Of the first object below a name."""
+    found = first(holder, name).get("value")
+    return found if isinstance(found, str) else ""
+
+
+def number(word: object) -> int | None:
+    """A positive number that the output has as text."""
+    if not isinstance(word, str) or not word.isascii() or not word.isdecimal() or len(word) > 9:
+        return None
+    return int(word) or None
+
+
+def vlan_of(word: object) -> int | None:
+    found = number(word)
+    return found if found is not None and found < 4095 else None
+
+
+def is_ip_address(word: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, word)
+        except (OSError, ValueError):
+            continue
+        return True
+    return False
