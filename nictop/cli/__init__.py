@@ -21,5 +21,6 @@ SUMMARIES = {
     "traffic": "traffic test: goodput, bottleneck, CPU cost",
     "path": "path test between two hosts: ARP, RTT, MTU, firewall",
     "compare": "compare two saved results of traffic tests",
+    "completion": "print the completion script for a shell",
 }
 """Name of the command, which is that of its module → its line in ``nictop --help``."""
