@@ -15,7 +15,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class SharedFiles(BuildHookInterface[Any]):
+class SharedFiles(BuildHookInterface[Any]):  # type: ignore[misc]  # hatchling is not in the environment of the tests
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

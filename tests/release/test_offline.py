@@ -182,7 +182,7 @@ def pythons() -> dict[str, str]:
     """Version → interpreter on this machine that really starts."""
     folders = os.environ["PATH"].split(os.pathsep)
     folders += sorted(str(folder) for folder in Path.home().glob(".pyenv/versions/*/bin"))
-    found = {}
+    found: dict[str, str] = {}
     for version in ("2.7", *(f"3.{minor}" for minor in range(6, 15))):
         for path in filter(None, (shutil.which(f"python{version}", path=folder) for folder in folders)):
             asked = [path, "-c", "import sys; print(sys.executable)"]  # `path` may be a script that starts it
