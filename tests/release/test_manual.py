@@ -1,16 +1,18 @@
-"""The man page: complete, and valid for man and mandoc."""
+"""The man page, complete and valid for man and mandoc, and the other files below share/."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from nictop.cli.completion.grammar import commands
 from release.manual import man_page
+from release.wheels import ROOT
 
 SECTIONS = (
     *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "FILES", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"),
@@ -56,3 +58,14 @@ def test_every_command_and_option_is_described(page: Path) -> None:
         assert usage in text
         for option in command.options:
             assert ", ".join(option.flags) in text
+
+
+def test_shared_files_need_the_standard_library_only() -> None:
+    """A wheel is built in an environment without the dependencies of nictop."""
+    code = (
+        f"import sys; sys.path.append({str(ROOT)!r}); from release.shared_files import shared_files; "
+        "print(*shared_files(0.0))"
+    )
+    done = run(sys.executable, "-I", "-S", "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "share/man/man1/nictop.1" in done.stdout.split()
