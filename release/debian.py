@@ -29,7 +29,8 @@ from nictop.__main__ import main
 
 sys.exit(main())
 """
-LICENCE_FILE = re.compile(r"\.dist-info/(.*/)?(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE)[^/]*$")
+LICENCE_FIELD = re.compile(r"^License(?:-Expression)?: (.+)$", re.MULTILINE)
+"""In the metadata of a wheel."""
 INSTALLED_PATHS = {
     "share/zsh/site-functions/_nictop": "usr/share/zsh/vendor-completions/_nictop",
 }
@@ -146,14 +147,17 @@ def _changelog(version: str, seconds: int) -> bytes:
 
 
 def _copyright(packages: Mapping[str, bytes]) -> bytes:
-    """The licences of nictop and of all libraries, as their wheels contain them."""
-    parts = [b"nictop: Apache-2.0, see /usr/share/common-licenses/Apache-2.0\n"]
+    """The licence of nictop, and where those of the libraries are."""
+    lines = [
+        "nictop: Copyright the nictop maintainers; Apache-2.0, see /usr/share/common-licenses/Apache-2.0",
+        "",
+        f"Libraries in /{LIBRARY}, as published by their authors. Their copyright notices and licences are in the",
+        "directories NAME.dist-info there:",
+        "",
+    ]
     for path, content in packages.items():
-        library = path.partition(".dist-info/")
-        if library[2] == "METADATA" and not path.startswith("nictop-"):
-            found = re.search(r"^License(?:-Expression)?: (.+)$", content.decode(), re.MULTILINE)
-            parts.append(f"{library[0]}: {found[1] if found else 'see below'}\n".encode())
-    for path, content in packages.items():
-        if LICENCE_FILE.search(path) and not path.startswith("nictop-"):
-            parts.append(b"\n" + b"-" * 78 + f"\n{path.replace('.dist-info/', ' ')}\n\n".encode() + content)
-    return b"".join(parts)
+        library, _, file = path.partition(".dist-info/")
+        if file == "METADATA" and not path.startswith("nictop-"):
+            found = LICENCE_FIELD.search(content.decode())
+            lines.append(f"  {library}: {found[1] if found else 'see there'}")
+    return "\n".join([*lines, ""]).encode()

@@ -42,9 +42,19 @@ def download(python: tuple[int, int], arguments: Sequence[str], folder: Path) ->
 
 def required_wheels(folder: Path) -> list[Path]:
     """Download all wheels that ``requirements.txt`` names into `folder`; each once."""
-    for python in PYTHONS:
-        download(python, [f"--requirement={REQUIREMENTS}", "--require-hashes"], folder)
+    download(PYTHONS[-1], [f"--requirement={REQUIREMENTS}", "--require-hashes"], folder)
+    names = {name for name, *_ in _compiled(folder)}
+    requirements = re.findall(r"^\w+==[^\\\n]+(?:\\\n[^\\\n]+)*\n", REQUIREMENTS.read_text(), re.MULTILINE)
+    others = folder / "compiled.txt"
+    others.write_text("".join(one for one in requirements if one.partition("==")[0] in names))
+    for python in PYTHONS[:-1]:
+        download(python, [f"--requirement={others}", "--require-hashes"], folder)
     return sorted(folder.glob("*.whl"))
+
+
+def _compiled(folder: Path) -> list[list[str]]:
+    """Parts of the names of wheels that are for one version of Python only."""
+    return [wheel.name.split("-") for wheel in folder.glob("*-cp3*-cp3*-*.whl")]
 
 
 def lock() -> str:
@@ -61,7 +71,7 @@ def lock() -> str:
         )
         versions = sorted(tuple(wheel.name.split("-")[:2]) for wheel in resolved.glob("*.whl"))
         download(PYTHONS[-1], [f"{name}=={version}" for name, version in versions], folder)
-        compiled = [wheel.name.split("-") for wheel in folder.glob("*-cp3*-cp3*-*.whl")]
+        compiled = _compiled(folder)
         for python in PYTHONS[:-1]:
             download(python, [f"{name}=={version}" for name, version, *_ in compiled], folder)
         return HEAD + "".join(_locked(name, version, folder) for name, version in versions)

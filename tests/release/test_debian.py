@@ -51,11 +51,12 @@ def test_content(tmp_path: Path) -> None:
     assert "Depends: python3 (>= 3.10), " in fields and "Version: 1.0\n" in fields
 
 
-def test_licences_of_the_libraries_are_included(tmp_path: Path) -> None:
+def test_licences_of_the_libraries_are_named(tmp_path: Path) -> None:
     package = debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path)
     output("dpkg-deb", "--extract", str(package), str(tmp_path / "root"))
     text = (tmp_path / "root/usr/share/doc/nictop/copyright").read_text()
-    assert "lib-1: MIT\n" in text and "Permission is granted" in text
+    assert "  lib-1: MIT\n" in text
+    assert (tmp_path / "root/usr/lib/nictop/lib-1.dist-info/licenses/LICENSE").exists()
 
 
 def test_the_same_content_gives_the_same_file(tmp_path: Path) -> None:

@@ -149,7 +149,9 @@ def test_without_a_writable_directory_it_says_so(home: Path) -> None:
     python = os.path.realpath(sys.executable)  # the environment of the tests may be in /tmp
     done = run([*words, python, "/proc/self/fd/3"], home, HOME="/proc", TMPDIR="")
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("nictop: no directory to unpack into (set XDG_CACHE_HOME to one): /proc/.cache/nictop: ")
+    assert done.stderr.startswith(
+        "nictop: no directory to unpack into (set XDG_CACHE_HOME to one): /proc/.cache/nictop: "
+    )
     assert "/tmp/nictop-0: mounted with noexec" in done.stderr
 
 

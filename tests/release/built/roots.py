@@ -35,7 +35,7 @@ touch dev/null dev/urandom dev/ptmx; mkdir dev/pts
 mount --bind /dev/null dev/null
 mount --bind /dev/urandom dev/urandom
 cp "$file" nictop.pyz
-exec env -i HOME=/root PATH=/usr/bin TERM=xterm-256color LC_ALL=C.UTF-8 chroot "$root" "$@"
+exec env -i HOME=/root PATH=/usr/bin TERM=xterm-256color LC_ALL=C.UTF-8 /usr/sbin/chroot "$root" "$@"
 """
 COPY = """\
 set -e
