@@ -43,7 +43,7 @@ LABEL = "two words $(x)"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with hosts, a saved result, and a command nictop in its PATH."""
+    """A home with hosts, a saved result, and in its PATH a nictop that prints what the real one has printed."""
     home = tmp_path_factory.mktemp("home")
     (home / ".ssh").mkdir()
     (home / ".ssh/config").write_text(SSH_CONFIG)
@@ -53,11 +53,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_run(stored_run(1, "5d0c", full_result(5.0), label=LABEL), home / ".local/state/nictop/runs")
     (home / "bin").mkdir()
     program = home / "bin/nictop"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m nictop "$@"\n')
+    program.write_text('#!/bin/sh\n[ "$1" = completion ] && exec cat "$HOME/completion.$2"\n')
     program.chmod(0o755)
     (home / "monday.nictop").touch()
-    for shell in SHELLS:
-        (home / f"completion.{shell}").write_text(completion(home, shell))
+    for what in (*SHELLS, "hosts", "results"):
+        (home / f"completion.{what}").write_text(completion(home, what))
     return home
 
 
@@ -65,10 +65,10 @@ def environment(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "PATH": f"{home}/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TERM": "xterm", "PS1": "> "}
 
 
-def completion(home: Path, what: str) -> str:
+def completion(home: Path, what: str, **more: str) -> str:
     done = subprocess.run(
-        [str(home / "bin/nictop"), "completion", what],
-        capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(home),
+        [sys.executable, "-m", "nictop", "completion", what],
+        capture_output=True, text=True, timeout=TIMEOUT, check=True, cwd=ROOT, env={**environment(home), **more},
     )  # fmt: skip
     assert done.stderr == ""
     return done.stdout
@@ -82,7 +82,7 @@ def require(shell: str) -> str:
 
 
 def test_hosts_are_those_of_ssh_and_of_the_configuration(home: Path) -> None:
-    names = completion(home, "hosts").split()
+    names = (home / "completion.hosts").read_text().split()
     assert names[:6] == ["local", "pve", "lab", "vm1", "vm2", "vm3"]
     assert {"quoted", "included"} < set(names) and len(names) == len(set(names))
     assert not any(character in name for name in names for character in "*!#")
@@ -91,23 +91,12 @@ def test_hosts_are_those_of_ssh_and_of_the_configuration(home: Path) -> None:
 def test_a_configuration_that_is_not_valid_hides_no_hosts_of_ssh(home: Path, tmp_path: Path) -> None:
     (tmp_path / "nictop").mkdir()
     (tmp_path / "nictop/config.toml").write_text("[hosts\n")
-    done = subprocess.run(
-        [str(home / "bin/nictop"), "completion", "hosts"],
-        capture_output=True, text=True, timeout=TIMEOUT, check=True,
-        env={**environment(home), "XDG_CONFIG_HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert "vm1" in done.stdout.split() and done.stderr == ""
+    assert "vm1" in completion(home, "hosts", XDG_CONFIG_HOME=str(tmp_path)).split()
 
 
 def test_results_are_labels_and_experiments(home: Path, tmp_path: Path) -> None:
-    assert completion(home, "results").splitlines() == [LABEL, "5d0c"]
-    assert completion(tmp_path_home(home, tmp_path), "results") == ""
-
-
-def tmp_path_home(home: Path, folder: Path) -> Path:
-    """An empty home with the same command."""
-    (folder / "bin").symlink_to(home / "bin")
-    return folder
+    assert (home / "completion.results").read_text().splitlines() == [LABEL, "5d0c"]
+    assert completion(tmp_path, "results") == ""
 
 
 # --------------------------------------------------------------------------------------------------------- grammar
