@@ -68,10 +68,9 @@ def _hosts() -> Iterator[str]:
 
 def _results() -> Iterator[str]:
     """Labels and identities of the newest results."""
-    from nictop.traffic.results.store import directory, result_names
+    from nictop.files import state_directory
+    from nictop.traffic.results.names import result_names
 
-    try:
-        names = result_names(directory(os.environ))
-    except NictopError:
-        return
-    yield from (name for name in names if name.isprintable())
+    state = state_directory(os.environ)
+    if state:
+        yield from (name for name in result_names(os.path.join(state, "runs")) if name.isprintable())

@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -34,8 +33,6 @@ MAX_RUN_FILE_BYTES = 64 << 20
 MAX_LISTED_RUNS = 1000
 MAX_LISTED_BYTES = 256 << 20
 """Read for a list; older files are left out."""
-MAX_NAMED_RUNS = 100
-"""Read for the completion of a command line, which has to be quick."""
 IDENTITY = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 """Of a run; it is part of the file name."""
 
@@ -77,14 +74,6 @@ class StoredRuns:
     """Files that could not be read, and why; the reasons are escaped for a terminal."""
     left_out: int = 0
     """Older files that were not read."""
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The part of a file by which a command line names it."""
-
-    experiment: str
-    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,22 +201,6 @@ def stored_runs(directory: Path) -> StoredRuns:
         examined += 1
     runs.sort(key=lambda run: run[1].written, reverse=True)
     return StoredRuns(tuple(runs), tuple(unreadable), len(names) - examined)
-
-
-def result_names(directory: Path) -> list[str]:
-    """Labels and identities of the experiments in a directory, newest first, each once; what cannot be read is left
-    out."""
-    import msgspec
-
-    decoder = msgspec.json.Decoder(_Names)
-    names: dict[str, None] = {}
-    with suppress(OSError):
-        files = sorted((entry.name for entry in os.scandir(directory) if _is_run_file(entry.name)), reverse=True)
-        for file in files[:MAX_NAMED_RUNS]:
-            with suppress(OSError, NictopError, msgspec.MsgspecError, UnicodeError, RecursionError):
-                run = decoder.decode(_read_file(directory / file))
-                names.update(dict.fromkeys(filter(None, (run.label, run.experiment))))
-    return list(names)
 
 
 def _is_run_file(name: str) -> bool:

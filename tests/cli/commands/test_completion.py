@@ -273,4 +273,4 @@ def test_fish_offers(home: Path) -> None:
     for line, block in zip(lines, done.stdout.split("END\n"), strict=False):
         offered = {re.split("[=@]", offer.partition("\t")[0])[-1] for offer in block.splitlines()}
         assert offered == {word.lstrip("@") for word in BASH_CASES[line]}, line
-    assert "traffic\ttraffic test" in done.stdout and "--strict" in done.stdout
+    assert "traffic\ttraffic test" in done.stdout and "--schema\tprint the JSON schema" in done.stdout
