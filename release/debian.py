@@ -35,6 +35,10 @@ INSTALLED_PATHS = {
     "share/zsh/site-functions/_nictop": "usr/share/zsh/vendor-completions/_nictop",
 }
 """Path in the wheel → path in the package, where Debian's differs."""
+OVERRIDES = """\
+# Libraries as their authors have published them: their bytes are those of the hashes in requirements.txt.
+nictop: unstripped-binary-or-object *
+"""
 POSTINST = f"""\
 #!/bin/sh
 set -e
@@ -94,6 +98,7 @@ def debian_package(
     files = {f"{LIBRARY}/{path}": content for path, content in packages.items()}
     files["usr/bin/nictop"] = COMMAND.encode()
     files["usr/share/python3/runtime.d/nictop.rtupdate"] = RUNTIME_HOOK.encode()
+    files["usr/share/lintian/overrides/nictop"] = OVERRIDES.encode()
     for path, content in shared.items():
         files[INSTALLED_PATHS.get(path, f"usr/{path}")] = content
     manual = "usr/share/man/man1/nictop.1"

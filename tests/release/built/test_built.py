@@ -158,7 +158,7 @@ def test_the_debian_package_installs_and_removes_cleanly(dist: Dist, tmp_path: P
         pytest.skip("dpkg is not installed")
     folder = tmp_path / "root"
     folder.mkdir()
-    list_files = "find / -xdev \\( -path /var -o -path /tmp -o -path /proc -o -path /dev \\) -prune -o -print | sort"
+    list_files = "find /usr /etc /opt | sort"
     script = f"""
         cp {dist["deb"]} /package.deb
         {list_files} >/tmp/before
