@@ -1,4 +1,4 @@
-"""Names of stored results, for the completion of a command line: it loads a small part of what reading results needs."""
+"""Names of stored results, for the completion of a command line: loads a small part of what reading results needs."""
 
 from __future__ import annotations
 
