@@ -1,18 +1,19 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
+# make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
 # make screenshots   redraw screenshots/          make campaign   kills, fuzzing, parsers, keys, endings, hostile hosts, soak: before a release
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
-SOURCES = nictop tests
+SOURCES = nictop release tests
 ARGS   ?=
 # number of test processes; tests mostly wait, so more than there are CPUs
 JOBS   ?= 4
 # the tests start hundreds of Python processes, each of which would compile nictop again without byte code
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench campaign screenshots report-pictures system clean
+.PHONY: run test check bench campaign dist dist-check screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
@@ -32,6 +33,15 @@ bench: $(VENV)/.dev
 campaign: system $(VENV)/.dev
 	@$(BIN)/python -m tests.campaign $(ARGS)
 
+# Reproducible: the same commit gives the same files.
+dist: $(VENV)/.dist
+	@$(BIN)/python -m release
+
+# The files of make dist, in roots without network: every Python, first and later starts, dpkg, lintian.
+dist-check: $(VENV)/.dev $(VENV)/.dist
+	@.ci/system-packages dist
+	@$(BIN)/python -m pytest tests/release/built $(ARGS)
+
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \
 		tests/tui/screens/test_traffic_screenshots.py tests/tui/screens/test_lab_screenshots.py tests/tui/screens/test_fix_screenshots.py \
@@ -47,7 +57,7 @@ report-pictures: $(VENV)/.dev
 			--screenshot=screenshots/report-$${tone#*:}.png file://$$folder/report.html || exit 1; \
 	done
 
-# Tools that the tests use: ip, ethtool, lspci, iperf3, login shells, Chromium, and in containers NetworkManager, dbus, sshd,
+# Tools that the tests use: ip, ethtool, lspci, iperf3, login shells, mandoc, Chromium, and in containers NetworkManager, dbus, sshd,
 # Prometheus. Installed when run as root with apt; otherwise those tests are skipped with the reason. Python 3.7 with Maven.
 system:
 	@.ci/system-packages
@@ -64,6 +74,11 @@ $(VENV)/.dev: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
 	@$(PIP) "pip>=25.1"
 	@$(PIP) --editable . --group dev
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.dist: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
+	@$(PIP) "pip>=25.1"
+	@$(PIP) --group dist
+	@touch $@
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .hypothesis .import_linter_cache

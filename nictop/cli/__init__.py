@@ -22,5 +22,6 @@ SUMMARIES = {
     "path": "path test between two hosts: ARP, RTT, MTU, firewall",
     "drops": "why packets are dropped: reasons by NIC, as root",
     "compare": "compare two saved results of traffic tests",
+    "completion": "print the completion script for a shell",
 }
 """Name of the command, which is that of its module → its line in ``nictop --help``."""

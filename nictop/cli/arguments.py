@@ -10,8 +10,8 @@ import argparse
 import importlib
 from collections.abc import Mapping, Sequence
 
-from nictop import __version__
 from nictop.cli import SUMMARIES
+from nictop.cli.form import version_text
 
 MIN_READ_INTERVAL_SECONDS = 0.1
 MAX_READ_INTERVAL_SECONDS = 60.0
@@ -59,7 +59,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     elif {"-h", "--help"}.intersection(arguments):
         options = make_parser(None).parse_args(["--help"])  # with the list of commands
     else:
-        options = _hosts_parser().parse_args(arguments)
+        options = make_hosts_parser().parse_args(arguments)
     if options.interval is None:
         takes_snapshot = options.command in SNAPSHOT_COMMANDS
         options.interval = SNAPSHOT_READ_INTERVAL_SECONDS if takes_snapshot else DEFAULT_READ_INTERVAL_SECONDS
@@ -95,7 +95,7 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
     return top
 
 
-def _hosts_parser() -> argparse.ArgumentParser:
+def make_hosts_parser() -> argparse.ArgumentParser:
     """The parser without commands: argparse cannot distinguish a host from a command."""
     top = _top_level_parser()
     top.set_defaults(command=None)
@@ -112,7 +112,7 @@ def _top_level_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="version", version=f"nictop {__version__}")
+    top.add_argument("--version", action="version", version=version_text())
     top.set_defaults(interval=None, ascii=False, sudo=False, accept_new_host_keys=False)
     top.set_defaults(allow_changes=False)
     add_common_options(top)

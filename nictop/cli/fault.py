@@ -10,7 +10,7 @@ import time
 import traceback
 from contextlib import suppress
 
-from nictop import __version__
+from nictop.cli.form import version_text
 from nictop.cli.output import print_error, print_status
 from nictop.files import state_directory
 
@@ -22,7 +22,7 @@ def report_fault(error: BaseException) -> None:
     """Print the error and the path of the file; the traceback if the file cannot be written."""
     description = str(error)
     summary = f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}" if description else type(error).__name__
-    text = f"nictop {__version__}\n{''.join(traceback.format_exception(error))}"
+    text = f"{version_text()}\n{''.join(traceback.format_exception(error))}"
     path = _write(text)
     message = f"internal error: {summary}"
     with suppress(OSError):

@@ -10,7 +10,7 @@ import argparse
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,8 @@ NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
 
 NEAR = 0.8
 """Likeness (`difflib`) of a word and the command that was meant."""
-HOST_FILES = ("~/.ssh/config", "~/.ssh/known_hosts", "/etc/ssh/ssh_config", "/etc/hosts")
+SSH_CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
+HOST_FILES = (*SSH_CONFIGURATION_FILES, "~/.ssh/known_hosts", "/etc/hosts")
 MAX_HOST_FILE_BYTES = 1 << 20
 MAX_INCLUDED_FILES = 64
 """Of one Include of ssh_config(5)."""
@@ -87,22 +88,40 @@ def _near_command(word: str) -> str:
 def _is_known_host(word: str) -> bool:
     """It is named in a file of ssh, whose names may be patterns, or in /etc/hosts."""
     from fnmatch import fnmatchcase
+
+    return any(
+        fnmatchcase(word, name)
+        for text in _texts_with_includes(HOST_FILES)
+        for name in re.split(r"[\s,]+", text)
+        if name.strip("*?")
+    )
+
+
+def ssh_host_names() -> list[str]:
+    """Names in the ``Host`` lines of ssh_config(5), without patterns."""
+    names = []
+    for text in _texts_with_includes(SSH_CONFIGURATION_FILES):
+        for line in re.findall(r"^[ \t]*host(?:[ \t]*=|[ \t])(.+)$", text, re.IGNORECASE | re.MULTILINE):
+            names += [name.strip('"') for name in line.partition("#")[0].split()]
+    return [name for name in names if not re.search(r"[*?!]", name)]
+
+
+def _texts_with_includes(files: Iterable[str]) -> Iterator[str]:
+    """Texts of these files and of those that they include; what cannot be read is left out."""
     from glob import glob
 
-    paths = [os.path.expanduser(path) for path in HOST_FILES]
+    paths = [os.path.expanduser(path) for path in files]
     for path in paths:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 text = file.read(MAX_HOST_FILE_BYTES)
         except OSError:
             continue
-        if any(fnmatchcase(word, name) for name in re.split(r"[\s,]+", text) if name.strip("*?")):
-            return True
+        yield text
         for pattern in re.findall(r"^\s*include\s+(.+)$", text, re.IGNORECASE | re.MULTILINE):
             for one in pattern.split():
                 found = glob(os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(one)))
                 paths += [file for file in found if file not in paths][:MAX_INCLUDED_FILES]
-    return False
 
 
 def observe_hosts(

@@ -23,6 +23,7 @@ from tests.benchmarks import (
     runs,
     screens,
     ssh,
+    starts,
     traffic,
 )
 from tests.benchmarks.results import HEAD, Benchmark, line
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "first-words": probe.first_lines,
     "history": histories.history_of_many_links,
     "metrics": metrics.scrape,
+    "offline-file": starts.offline_file,
     "probe": probe.probe_at_rest,
     "probe-cured": probe.fix_to_inventory,
     "probe-sent": probe.sent_inventory,
@@ -63,6 +65,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ssh-many-at-once": ssh.many_at_once,
     "ssh-watching-many": ssh.watching_many,
     "ssh-probe": ssh.remote_probe_at_rest,
+    "tab": starts.tab,
     "traffic-built-in": traffic.built_in_compared_with_iperf3,
     "traffic-latency": traffic.latency_compared_with_sockperf,
     "traffic-latency-shaper": traffic.latency_of_a_shaper,

@@ -15,6 +15,7 @@ import pytest
 
 import nictop
 from nictop.__main__ import obstacle
+from nictop.cli.form import FORM_FILE
 from nictop.cli.main import main
 
 ROOT = Path(nictop.__file__).parent.parent
@@ -173,7 +174,21 @@ def test_missing_libraries_are_named() -> None:
 
 def test_version() -> None:
     done = run("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"nictop {nictop.__version__}\n", "")
+    form = "source checkout" if (ROOT / "pyproject.toml").exists() else "installed package"
+    python = ".".join(map(str, sys.version_info[:3]))
+    expected = f"nictop {nictop.__version__} ({form}, Python {python})\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_the_form_of_an_installed_nictop(tmp_path: Path) -> None:
+    """A copy of the package by itself, and one with the file that the offline file and the Debian package have."""
+    shutil.copytree(ROOT / "nictop", tmp_path / "nictop", ignore=shutil.ignore_patterns("__pycache__"))
+    for form in ("installed package", "offline file"):
+        done = subprocess.run(
+            [*NICTOP, "--version"], capture_output=True, text=True, timeout=TIMEOUT, check=True, cwd=tmp_path
+        )
+        assert done.stdout.startswith(f"nictop {nictop.__version__} ({form}, Python 3.")
+        (tmp_path / "nictop/cli" / FORM_FILE).write_text("offline file\n")
 
 
 def test_help_has_examples() -> None:

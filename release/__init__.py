@@ -1,0 +1,1 @@
+"""``python -m release`` (make dist): wheel, source distribution, offline file and Debian package in dist/."""

@@ -1,0 +1,71 @@
+"""``python -m release`` (make dist): wheel, source distribution, offline file, Debian package and SHA256SUMS in dist/.
+
+The same commit gives the same bytes: all times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are
+those of ``requirements.txt``. Packages come from the index that pip is configured for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from nictop import __version__
+from release.debian import debian_package
+from release.offline import offline_file
+from release.tree import packages, shared_files
+from release.wheels import ROOT, required_wheels
+
+DIST = ROOT / "dist"
+OFFLINE_NAME = f"nictop-{__version__}-linux-x86_64.pyz"
+
+
+def main() -> int:
+    seconds = commit_seconds()
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    with tempfile.TemporaryDirectory() as name:
+        build(Path(name), seconds)
+    files = sorted(DIST.iterdir())
+    sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    (DIST / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    for file in files:
+        print(f"{file.stat().st_size / 1e6:8.2f} MB  {sums[file.name]}  dist/{file.name}")
+    return 0
+
+
+def commit_seconds() -> int:
+    """SOURCE_DATE_EPOCH, else the time of the commit that is checked out."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return int(os.environ["SOURCE_DATE_EPOCH"])
+    if not (ROOT / ".git").exists():
+        sys.exit("not a git checkout: set SOURCE_DATE_EPOCH to the time of the release, in seconds since the epoch")
+    git = ["git", "-C", str(ROOT)]
+    if subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout:
+        print("warning: changes that are not committed are included", file=sys.stderr)
+    log = subprocess.run([*git, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True)
+    return int(log.stdout)
+
+
+def build(folder: Path, seconds: int) -> None:
+    """All files in dist/; downloads are in `folder`."""
+    os.environ["SOURCE_DATE_EPOCH"] = str(seconds)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(DIST), str(ROOT)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    (wheel,) = DIST.glob("*.whl")
+    wheels = [wheel, *required_wheels(folder)]
+    offline = DIST / OFFLINE_NAME
+    offline.write_bytes(offline_file(packages(wheels, "offline file"), __version__, seconds))
+    offline.chmod(0o755)
+    debian_package(packages(wheels, "Debian package"), shared_files(wheel), __version__, seconds, DIST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
