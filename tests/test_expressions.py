@@ -59,6 +59,10 @@ class Use:
 
 
 MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
+    "nictop.wire.esxi.shell._next_mark": (
+        re.compile(rb"(?:^|\n)0123456789abcdef-1 begin ([0-9]{1,10})\n"),
+        re.compile(rb"\n0123456789abcdef-1 end ([0-9]{1,3})\r?\n"),
+    ),
     "nictop.model.devices.driver_losses.loss_positions": tuple(
         re.compile("|".join(f"(?:{one})" for one in patterns))
         for meanings in (*driver_losses.LOSS_COUNTERS.values(), driver_losses.OTHER)

@@ -49,6 +49,7 @@ from nictop.rules.cpu_limit import TooLong, limited
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.wire.codec import decode
+from nictop.wire.esxi.outputs import BadOutput
 from nictop.wire.line_reader import LineReader
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
@@ -131,6 +132,7 @@ ARGUMENTS: dict[str, Maker] = {
     "bytes | None": message_bytes,
     "bytes | bytearray | memoryview": as_bytes,
     "int": lambda random, text: random.choice((0, 1, 2, 6, 10, 22, 256, 65535)),
+    "int | None": lambda random, text: random.choice((None, 0, 2, 8192)),
     "float": lambda random, text: 1.0,
     "bool": lambda random, text: random.random() < 0.5,
     "list[str]": words_of,
@@ -283,6 +285,7 @@ MORE: dict[str, tuple[Callable[[Random, str], None], tuple[type[BaseException], 
 
 NAMED: dict[str, type[BaseException]] = {
     "ArgumentTypeError": ArgumentTypeError,
+    "BadOutput": BadOutput,
     "Damaged": Damaged,
     "NictopError": NictopError,
     "OSError": OSError,

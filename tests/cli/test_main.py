@@ -266,6 +266,7 @@ def test_show_as_json_is_this_host() -> None:
     loopback = str(names["lo"]["ifindex"])
     assert loopback in document["rates"]["links"]
     for shares in document["rates"]["cpus"].values():
+        assert shares.pop("split") is True
         assert sum(shares.values()) == pytest.approx(1)
 
 

@@ -706,7 +706,6 @@ NOT_TYPED = {
     "flow_control_holds_it_back": ETHTOOL,
     "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks smaller ones refuse",
     "vhost_thread_is_saturated": "qm of Proxmox VE",
-    "esxi_holds_vcpus_back": "ESXi",
     "vf_address_is_random": SRIOV,
     "vf_has_no_administrative_address": SRIOV,
     "vf_link_is_disabled": SRIOV,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import pytest_asyncio
@@ -125,9 +125,13 @@ async def test_mac_address_of_another_nic(both: Pair, owner: str) -> None:
 
 
 async def test_neighbour_does_not_answer(both: Pair) -> None:
+    """Neither of them: from a request of the server the client would learn its MAC address."""
     both.client.run(["ip", "neighbour", "flush", "all"])
+    both.server.run(["ip", "neighbour", "flush", "all"])
     arp_ignore = f"net.ipv4.conf.{WIRE}.arp_ignore"
-    with applied(both.server, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0"):
+    with ExitStack() as settings:
+        for host in (both.client, both.server):
+            settings.enter_context(applied(host, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0"))
         found = await failure_between(both, 4)
     assert found.kind == "no_neighbour", found
     assert found.sentence.startswith(f"a gets no MAC address for 198.18.0.2 on {WIRE} (neighbour ")

@@ -79,7 +79,8 @@ HYPERVISOR_TEXTS = {
 
 def is_esxi(platform: Platform) -> bool:
     """The host itself is an ESXi host."""
-    return platform.environment == "esxi" and platform.hypervisor is None
+    is_guest = platform.hypervisor is not None or "hypervisor" in platform.unreadable
+    return platform.environment == "esxi" and not is_guest
 
 
 def hypervisor_text(platform: Platform) -> str:

@@ -145,7 +145,7 @@ def _is_foreign(master: Link | None) -> bool:
     )
 
 
-@host_rule("link and path", "warning", uses=("lldp", "networkmanager"))
+@host_rule("link and path", "warning", uses=("lldp", "networkmanager", "counters.links"))
 def vlan_is_not_on_the_switch_port(host: HostFacts) -> Outcomes:
     """A VLAN link has never received a frame, and the switch port does not have its VLAN with a tag.
 
@@ -249,7 +249,9 @@ def bond_ports_have_different_switch_vlans(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("link and path", "info", needs=("ethtool.private_flags",), uses=("networkmanager",))
+@host_rule(
+    "link and path", "info", needs=("ethtool.private_flags",), uses=("ethtool.driver", "networkmanager", "services")
+)
 def firmware_keeps_lldp_frames(host: HostFacts) -> Outcomes:
     """LLDP is to be received, but the LLDP agent in the firmware of the NIC keeps the frames.
 

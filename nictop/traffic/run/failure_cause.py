@@ -9,6 +9,8 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls
 from nictop.traffic.analysis.assemble import RunLog
 from nictop.traffic.generators import Side
+from nictop.traffic.path.findings.way import PROTOCOLS
+from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure, causes_text, failure, kind_of, opening_commands
@@ -102,8 +104,16 @@ def error_failure(log: RunLog, text: str, seconds: float) -> Failure:
         firewalls=_firewalls(log, "server"),
         client_firewalls=_firewalls(log, "client"),
         listens=server.listening and server.ended is None,
+        prohibited=_router_prohibits(log),
         examined=examined(log),
     )
+
+
+def _router_prohibits(log: RunLog) -> bool:
+    """A router answered so to the path test before the run; it may not answer again, as it limits such answers."""
+    test = log.path_test.result.directions[0].test if log.path_test is not None else None
+    outcomes = [outcome_of(test, protocol) for protocol in PROTOCOLS] if test is not None else []
+    return any(one.kind == "prohibited" and one.source != log.plan.server.address for one in outcomes)
 
 
 def _server_link(log: RunLog) -> str | None:

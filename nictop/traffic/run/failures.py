@@ -110,13 +110,16 @@ def failure(
     firewalls: Firewalls | None = None,
     client_firewalls: Firewalls | None = None,
     listens: bool = False,
+    prohibited: bool = False,
     examined: ExaminedCauses | None = None,
 ) -> Failure:
     """The failure for an error text of a generator, `seconds` after its start. `link`: name of the server's;
     `firewalls` and `client_firewalls`: those of the server's and the client's host; `listens`: the server is known to
-    listen, so that only a firewall can refuse; `examined`: what else both hosts show. What is not known is listed as
-    possible."""
+    listen, so that only a firewall can refuse; `prohibited`: a router has answered so; `examined`: what else both hosts
+    show. What is not known is listed as possible."""
     kind = kind_of(text, seconds)
+    if kind == "timeout" and prohibited:
+        kind = "prohibited"
     where, server, client = f"{plan.server.address} port {plan.port}", clean(plan.server.host), clean(plan.client.host)
     error = clean(text)[:MAX_ERROR_TEXT_IN_MESSAGE]
     sentences: dict[Kind, str] = {

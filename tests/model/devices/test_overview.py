@@ -95,7 +95,7 @@ def test_cells() -> None:
     assert cells(row) == {
         "host": "alma-load-001", "name": "ens224", "link": "▲ 1G", "driver": "igb", "profile": "–", "in": "9.41 G",
         "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k", "errors": "22.0  ", "drops": "5",
-            "drop_rate": "5.00  ",
+            "drop_rate": "5.00  ", "master": "",
         "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500", "pci": "0000:02:00.0",
         "mac": "52:54:00:82:57:01",
     }  # fmt: skip

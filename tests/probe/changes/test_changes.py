@@ -239,7 +239,7 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
             (f"write {QUEUES}/rx-7/rps_cpus 1", "no rps_cpus"),
             (f"write /sys/class/net/{LINK}/device/sriov_numvfs 2", "no sriov_numvfs"),
             (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove a route of"),
-            ("reboot now", "only nmcli, ethtool, ip and writes to some kernel files are allowed"),
+            ("reboot now", "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert "two actions set mtu" in refused(change, "prepare", actions=[*MTU, *MTU])

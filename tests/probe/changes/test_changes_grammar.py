@@ -271,6 +271,8 @@ def check_allowed(operation: Operation) -> None:
     if words[0] == "write":
         assert len(words) == 3 and ALLOWED_FILES.fullmatch(words[1]) and os.path.normpath(words[1]) == words[1]
         assert re.fullmatch(r"[0-9a-f,-]+", words[2]) or (not words[2] and words[1].endswith("/primary"))
+    elif words[:2] == ("ethtool", "-p"):
+        assert words[2] == operation.interface and re.fullmatch(r"[0-9]{1,3}", words[3]) and len(words) == 4
     elif words[0] == "ethtool":
         assert words[1] in ("-L", "-G", "-K", "-C") and words[2] == operation.interface
         assert all(re.fullmatch(r"[a-z0-9_-]+", word, re.ASCII) for word in words[3:])

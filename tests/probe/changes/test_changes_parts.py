@@ -430,7 +430,7 @@ def test_hanging_driver_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     assert changes.next_deadline() is None
     changes.handle_request(request, 0.0)
     handle_until_reported(changes, poll, reports)
-    assert "only nmcli, ethtool, ip and writes to some kernel files are allowed" in reports[-1]["text"]
+    assert "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed" in reports[-1]["text"]
     changes.close()
 
 

@@ -247,7 +247,7 @@ def test_iperf3(
     assert "error" not in report
     for name, field in sums.items():
         total_bytes = report["end"][name]["bytes"]
-        assert 0.5 * total_bytes < moved(last, field) <= 1.05 * total_bytes  # a receiver may leave data unread
+        assert 0.5 * total_bytes < moved(last, field) <= 1.25 * total_bytes  # a receiver may leave data unread
     if "-M" in arguments:  # timestamps take 12 bytes
         assert {one.snd_mss for one in last.sockets if one.bytes_acked and one.bytes_acked > 100_000} == {488}
     if "-P" in arguments:

@@ -97,7 +97,7 @@ def test_remote_probe_rejects_changes_unless_allowed(allowed: bool) -> None:
         process.stdout.read()
     change = decode(line).change
     assert change is not None and change.kind == "refused"
-    expected = "root" if os.geteuid() else "only nmcli, ethtool, ip and writes to some kernel files are allowed"
+    expected = "root" if os.geteuid() else "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"
     assert (expected if allowed else "changes are disabled") in change.text
 
 

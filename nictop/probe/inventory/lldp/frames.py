@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.records import LldpNeighbour
 
 TYPE_CHECKING = False
@@ -181,7 +182,7 @@ def identity(value: bytes, mac: int, network: int) -> str:
     """A chassis or port ID behind its TLV header; `mac`, `network`: its subtypes that are not text."""
     subtype, content = value[0], value[1:]
     if subtype == mac and len(content) == 6:
-        return content.hex(":")
+        return colon_hex(content)
     if subtype == network:
         return network_address(content) or content.hex()
     return text(content)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
+from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 from nictop.probe.records import LldpNeighbour, Unreadable
 
@@ -126,7 +127,7 @@ def value(holder: object, name: str) -> str:
 
 def number(word: object) -> int | None:
     """A positive number that the output has as text."""
-    if not isinstance(word, str) or not word.isascii() or not word.isdecimal() or len(word) > 9:
+    if not isinstance(word, str) or not is_ascii(word) or not word.isdecimal() or len(word) > 9:
         return None
     return int(word) or None
 

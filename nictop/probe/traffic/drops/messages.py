@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from typing import NamedTuple, Optional
 
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import iter_attributes, text, unsigned
 
 NET_DM_ATTR_SYMBOL, NET_DM_ATTR_IN_PORT, NET_DM_ATTR_PROTO, NET_DM_ATTR_PAYLOAD = 3, 4, 6, 7
@@ -122,7 +123,7 @@ def parse_macs(packet: bytes, protocol: int) -> tuple[str, str]:
 
 
 def mac_text(octets: bytes) -> str:
-    return octets.hex(":") if len(octets) == 6 else ""
+    return colon_hex(octets) if len(octets) == 6 else ""
 
 
 def _port(protocol: str, body: bytes) -> int | None:

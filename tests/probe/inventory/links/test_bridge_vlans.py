@@ -129,6 +129,7 @@ def test_settings_of_a_bridge() -> None:
         "bridge_vlan_filtering": True,
         "bridge_default_pvid": 1,
         "bridge_vlan_protocol": "802.1Q",
+        "bridge_group_fwd_mask": 0,
     }
 
 

@@ -16,8 +16,8 @@ from nictop.wire.ssh.authentication import Question
 from tests.support.lines import hello, inventory, link
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 
-OPENED = {"help": ("question_mark",), "menu": ("o",), "dialog": ("r", "down", "enter")}
-"""Kind of a pop-up → the keys that open it on Devices."""
+OPENED = {"help": ("question_mark",), "menu": ("4", "o"), "dialog": ("r", "down", "enter")}
+"""Kind of a pop-up → the keys that open it."""
 
 
 @pytest.fixture(autouse=True)

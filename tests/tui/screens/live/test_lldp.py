@@ -29,7 +29,7 @@ def notices(screen: Screen) -> list[str]:
 async def begin(screen: Screen) -> str:
     """Choose the entry; id of the request."""
     await screen.receive(hello(), inventory(*NICS))
-    await screen.press("o", "end", "enter")
+    await screen.press("o", "end", "up", "enter")
     await wait_until(screen, lambda: bool(requests(screen)))
     ((name, links),) = requests(screen)
     assert links == (2, 3)
@@ -76,6 +76,6 @@ async def test_it_could_not_listen(lines: tuple[tuple[str, LldpListening | None]
 async def test_without_a_nic_to_listen_on() -> None:
     async with live_screen((80, 24)) as screen:
         await screen.receive(hello(), inventory(link(2, "br0", kind="bridge")))
-        await screen.press("o", "end", "enter")
+        await screen.press("o", "end", "up", "enter")
         await wait_until(screen, lambda: len(notices(screen)) == 2)
         assert "no interface with a link" in notices(screen)[-1] and not requests(screen)

@@ -118,7 +118,7 @@ async def test_packets_instead_of_bits() -> None:
         await screen.receive(
             hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
         )
-        await screen.press("o", "end", "space", "escape")
+        await screen.press("o", "down", "space", "escape")
         (line,) = [line for line in screen.lines() if "ens192" in line]
         assert "125 k" in line
         assert "1.00 G" not in line

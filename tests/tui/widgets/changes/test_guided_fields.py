@@ -14,6 +14,7 @@ from nictop.tui.widgets.changes.guided_fields import (
     DHCP,
     INTERRUPTS,
     JOBS,
+    LED,
     NEW,
     QUEUES,
     VFS,
@@ -85,7 +86,7 @@ def test_what_is_missing_is_no_mistake_yet() -> None:
     for job in (ADDRESS, QUEUES, INTERRUPTS):
         with pytest.raises(Missing, match=r"^Enter "):
             set_up_of(words(job=job, cpus=""), PLACE)
-    assert set(JOBS) == {ADDRESS, QUEUES, VFS, INTERRUPTS}
+    assert set(JOBS) == {ADDRESS, QUEUES, VFS, INTERRUPTS, LED}
 
 
 def test_what_cannot_be_is_said() -> None:
