@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 MAX_GENERATORS = 16
-"""Generators at once, and lookups at once."""
+"""Generators at once."""
+MAX_LOOKUPS = 3 * MAX_GENERATORS
+"""Lookups at once: a run needs check, path_listen and path_test."""
 LOOKUP_TIMEOUT = 20.0
 """Seconds for a child that answers a request in `LOOKUPS`, unless the request has a deadline."""
 DROPS_END_SECONDS = 20.0
@@ -199,8 +201,8 @@ class Generators:
         """In a child, because it imports modules that the probe does not need, and iperf3 may hang."""
         if command.id in self._lookups:
             raise ValueError("this lookup is already running")
-        if len(self._lookups) >= MAX_GENERATORS:
-            raise ValueError(f"{MAX_GENERATORS} lookups are already running")
+        if len(self._lookups) >= MAX_LOOKUPS:
+            raise ValueError(f"{MAX_LOOKUPS} lookups are already running")
 
         if command.action == "floor":
             check_floor_options(command.arguments)
