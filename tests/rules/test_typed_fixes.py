@@ -659,7 +659,7 @@ NOT_TYPED = {
     "health_reporter_has_an_error": DEVLINK,
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,
-    "lacp_port_is_not_in_use": "the partner, a switch, must take it back",
+    "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,
     "processor_is_saturated_by_softirq": DIAGNOSTIC,

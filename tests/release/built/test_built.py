@@ -134,7 +134,8 @@ def test_the_offline_file_runs_without_network(dist: Dist, python: Python, tmp_p
     unreachable = run("/nictop.pyz", "check", "127.0.0.1:9")
     assert unreachable.returncode == 3 and "127.0.0.1" in unreachable.stdout + unreachable.stderr
     (folder,) = (tmp_path / "root-cache/nictop").iterdir()
-    imports = f"import sys; sys.path.insert(0, '/root/.cache/nictop/{folder.name}'); import {', '.join(LIBRARIES)}"
+    path = f"os.path.expanduser('~/.cache/nictop/{folder.name}')"
+    imports = f"import os, sys; sys.path.insert(0, {path}); import {', '.join(LIBRARIES)}"
     loaded = run("/usr/bin/python3", "-I", "-c", imports)
     assert (loaded.returncode, loaded.stderr) == (0, "")
     with TerminalProgram(
