@@ -21,7 +21,7 @@ from textual.containers import Container
 from textual.message import Message
 from textual.widgets import Input
 
-from nictop.model.columns.column import Column, RowOrder
+from nictop.model.columns.column import Column
 from nictop.model.columns.connections import (
     COLUMNS,
     COLUMNS_BY_KEY,
@@ -42,8 +42,8 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine, cut_spans, section_line
-from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
+from nictop.tui.widgets.base.sortable_table import SortableTable
+from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.cpu.nic_view import NO_LINK, bar, nic_line
 
@@ -58,10 +58,6 @@ line of the NIC above the table, and one line below it."""
 DETAIL_ROWS = 4
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
-STRETCHED_COLUMNS = ("process", "peer", "owner", "local")
-"""Columns that share the cells that are left, as far as their text needs them."""
-MARK_CELLS = 1
-"""Cells before the columns."""
 
 
 def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
@@ -113,25 +109,18 @@ class UsersView(LineView):
             await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
 
 
-class ConnectionList(ChoiceView):
+class ConnectionList(SortableTable[ConnectionRow]):
     """The table of connections. Posts `Chosen` when the cursor is on another one."""
+
+    STRETCHED_COLUMNS = ("process", "peer", "owner", "local")
+    COLUMNS_BY_KEY = COLUMNS_BY_KEY
 
     class Chosen(Message):
         """The cursor is on another line."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.order = RowOrder()
-        self._rows: tuple[ConnectionRow, ...] = ()
-        self._all: Sequence[ConnectionRow] = ()
-        self._columns: tuple[Column[ConnectionRow], ...] = ()
-        self._hidden_columns = 0
         self._empty = ""
-
-    @property
-    def chosen(self) -> ConnectionRow | None:
-        index = self.index
-        return None if index is None else self._rows[index]
 
     def show(self, rows: Sequence[ConnectionRow], empty: str) -> None:
         """Draw `rows` in the present order; `empty`: what is said if there are none."""
@@ -151,7 +140,7 @@ class ConnectionList(ChoiceView):
             self.show_lines([((fit(self._empty, self.scrollable_content_region.width), "dim"),)], self._header_line())
 
     def _layout(self) -> tuple[Column[ConnectionRow], ...]:
-        cells = self.scrollable_content_region.width - MARK_CELLS
+        cells = self.scrollable_content_region.width - self.MARK_CELLS
         wanted_columns = [self._with_mark(column) for column in COLUMNS]
         if cells >= MIN_CELLS_FOR_PEER:
             wanted_columns = [
@@ -159,70 +148,20 @@ class ConnectionList(ChoiceView):
                 for one in wanted_columns
             ]
         columns, self._hidden_columns = fit_with_mark(wanted_columns, cells)
-        room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
-        result = []
-        for column in columns:
-            wanted = column.width
-            if column.key in STRETCHED_COLUMNS and room > 0:
-                wanted += max(0, min(room, self._needed(column) - column.width))
-                room -= wanted - column.width
-            result.append(column if wanted == column.width else replace(column, width=wanted))
-        return tuple(result)
-
-    def _needed(self, column: Column[ConnectionRow]) -> int:
-        """Cells of the longest text in a column."""
-        return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
-
-    def _with_mark(self, column: Column[ConnectionRow]) -> Column[ConnectionRow]:
-        """With room for the mark of the order, if the rows are ordered by it."""
-        if column.key != self.order.column:
-            return column
-        return replace(column, width=max(len(column.title) + 1, column.width))
+        return self._stretched(columns, cells)
 
     def _header_line(self) -> SpanLine:
-        mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
-        titled = (
-            replace(column, title=column.title + mark) if column.key == self.order.column else column
-            for column in self._columns
-        )
         cells = self.scrollable_content_region.width
-        return header_line(" " * MARK_CELLS + headings(titled), self._hidden_columns, cells, self.glyphs)
+        return header_line(
+            " " * self.MARK_CELLS + self._headings(self._columns), self._hidden_columns, cells, self.glyphs
+        )
 
     def _row_line(self, index: int) -> SpanLine:
         return (" ", ""), *cell_spans(self._columns, self._rows[index], self.glyphs)
 
-    def action_sort(self, step: int) -> None:
-        """By the next column in sight, then by rate again; numbers begin with the greatest."""
-        keys = ["", *(column.key for column in self._columns)]
-        place = keys.index(self.order.column) if self.order.column in keys else 0
-        self._sort_first(keys[(place + step) % len(keys)])
-
-    def action_reverse(self) -> None:
-        self._sort_by(self.order.column, descending=not self.order.descending)
-
-    def _sort_first(self, key: str) -> None:
-        column = COLUMNS_BY_KEY.get(key)
-        self._sort_by(key, descending=column is not None and column.align == "right")
-
-    def _sort_by(self, key: str, *, descending: bool) -> None:
-        self.order = make_row_order(self._all, key, descending=descending)
+    def sort_by(self, column: str, *, descending: bool) -> None:
+        self.order = make_row_order(self._all, column, descending=descending)
         self.show(self._all, self._empty)
-
-    def on_click(self, event: events.Click) -> None:
-        """A title sorts by its column; a second time, the other way round."""
-        offset = event.get_content_offset_capture(self)
-        if offset.y != 0:
-            return  # a line
-        event.prevent_default()
-        left = MARK_CELLS
-        for column in self._columns:
-            if left <= offset.x <= left + column.width:
-                if column.key == self.order.column:
-                    self.action_reverse()
-                else:
-                    self._sort_first(column.key)
-                return
-            left += column.width + 1
 
 
 class ConnectionsView(WhileOpen, Container):
