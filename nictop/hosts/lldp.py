@@ -35,14 +35,10 @@ class LldpRequest:
         self.error = ""
         """Why the probe could not listen."""
         self._id = f"{uuid4().hex[:12]}-lldp"
-        self._started = False
         self._unsubscribe: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Once; it has ended at once if there is nothing to listen on."""
-        if self._started:
-            return
-        self._started = True
+        """To be called once. It has ended at once if there is nothing to listen on."""
         self.links = listening_links(self._session.snapshot)
         if not self.links:
             self.has_ended = True
