@@ -16,29 +16,20 @@ The test ends with the dialog.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.binding import BindingType
-
-from nictop.errors import NictopError
 from nictop.report.path import path_text
-from nictop.tui.keys import COPY_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.report import ReportDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import SpanLine
 
 if TYPE_CHECKING:
+    from nictop.model.text.glyphs import Glyphs
     from nictop.traffic.path.result import PathReport
     from nictop.traffic.plan.plan import EndpointPair
 
 
-class PathReportScreen(NictopScreen, Dialog[None]):
+class PathReportScreen(ReportDialog):
     """A result: that of a path test before a run."""
-
-    BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
-    is_tall = True
 
     def __init__(self, client: str, server: str, report: PathReport | None) -> None:
         super().__init__()
@@ -50,21 +41,17 @@ class PathReportScreen(NictopScreen, Dialog[None]):
         return f"Path test {' ↔ '.join(self._hosts)}"
 
     @property
-    def key_hints(self) -> str:
-        return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
+    def has_report(self) -> bool:
+        return self._report is not None
 
-    def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        if self._report is None:
-            return ()
-        text = self.glyphs.encode(path_text(self._report, cells, self.glyphs, findings_first=True))
-        return [((line, "title" if line and not line.startswith(" ") else ""),) for line in text.splitlines()]
+    def report_text(self, cells: int, glyphs: Glyphs | None = None) -> str:
+        assert self._report is not None
+        if glyphs is None:
+            return path_text(self._report, cells)
+        return path_text(self._report, cells, glyphs, findings_first=True)
 
     def show_buttons(self, row: ButtonRow) -> None:
         row.show((Button("copy", "Copy"), Button("cancel", "Close")), stage="shown", chosen="cancel")
-
-    def action_copy(self) -> None:
-        if self._report is not None:
-            self.nictop.copy_lines(path_text(self._report, 100).splitlines(), ["the result as text"])
 
 
 class PathTestScreen(PathReportScreen):
@@ -73,15 +60,13 @@ class PathTestScreen(PathReportScreen):
     def __init__(self, pair: EndpointPair) -> None:
         super().__init__(pair.client.host, pair.server.host, None)
         self._pair = pair
-        self._sentence = "starting"
-        self._in_progress = True
 
     def on_mount(self) -> None:
         self._start()
 
     def _start(self) -> None:
         self._in_progress, self._sentence, self._report = True, "starting", None
-        self.run_worker(self._test(), group="path", exclusive=True, exit_on_error=False)
+        self.run_worker(self.measure(self._test), group="path", exclusive=True, exit_on_error=False)
 
     async def _test(self) -> None:
         from nictop.traffic.path.result import PathRequest
@@ -95,24 +80,7 @@ class PathTestScreen(PathReportScreen):
             server_address=server.address.partition("%")[0],
         )
         sessions = [one for one in self.nictop.hosts.sessions if one.name in (client.host, server.host)]
-        try:
-            self._report = await PathSession(request, sessions).run(self._show_progress)
-        except NictopError as error:
-            self._sentence = f"{error.message}; {error.hint}" if error.hint else error.message
-        finally:
-            self._in_progress = False
-            if self.is_open:
-                self.draw()
-
-    def _show_progress(self, sentence: str) -> None:
-        self._sentence = sentence
-        if self.is_open:
-            self.draw()
-
-    def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        if self._report is None:
-            return list(self.wrapped(self._sentence, cells, "dim" if self._in_progress else "bad"))
-        return super().text_lines(cells)
+        self._report = await PathSession(request, sessions).run(self.show_progress)
 
     def show_buttons(self, row: ButtonRow) -> None:
         if self._in_progress:

@@ -1,0 +1,67 @@
+"""Dialogs that show a result as text: its lines, and copying them; while it is measured, a sentence about progress."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from nictop.errors import NictopError
+from nictop.model.text.glyphs import Glyphs
+from nictop.tui.keys import COPY_KEYS
+from nictop.tui.screens.base import NictopScreen
+from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.widgets.base.line_view import SpanLine
+
+COPIED_CELLS = 100
+
+
+class ReportDialog(NictopScreen, Dialog[None]):
+    """A subclass has the result as text (`report_text`), and measures it with `measure`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
+    is_tall = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sentence = "starting"
+        self._in_progress = False
+
+    @property
+    def key_hints(self) -> str:
+        return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
+
+    @property
+    def has_report(self) -> bool:
+        raise NotImplementedError
+
+    def report_text(self, cells: int, glyphs: Glyphs | None = None) -> str:
+        """`glyphs`: those of the screen; None: to be copied."""
+        raise NotImplementedError
+
+    async def measure(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the result that `work` stores; a NictopError is shown instead."""
+        try:
+            await work()
+        except NictopError as error:
+            self._sentence = f"{error.message}; {error.hint}" if error.hint else error.message
+        finally:
+            self._in_progress = False
+            if self.is_open:
+                self.draw()
+
+    def show_progress(self, sentence: str) -> None:
+        self._sentence = sentence
+        if self.is_open:
+            self.draw()
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        if not self.has_report:
+            return list(self.wrapped(self._sentence, cells, "dim" if self._in_progress else "bad"))
+        text = self.glyphs.encode(self.report_text(cells, self.glyphs))
+        return [((line, "title" if line and not line.startswith(" ") else ""),) for line in text.splitlines()]
+
+    def action_copy(self) -> None:
+        if self.has_report:
+            self.nictop.copy_lines(self.report_text(COPIED_CELLS).splitlines(), ["the result as text"])
