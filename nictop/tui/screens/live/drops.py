@@ -55,7 +55,9 @@ class DropsScreen(ReportDialog):
 
     def _start(self, seconds: float) -> None:
         self._in_progress, self._sentence, self._result = True, "starting", None
-        self.run_worker(self.measure(partial(self._monitor, seconds)), group="drops", exclusive=True, exit_on_error=False)
+        self.run_worker(
+            self.measure(partial(self._monitor, seconds)), group="drops", exclusive=True, exit_on_error=False
+        )
 
     async def _monitor(self, seconds: float) -> None:
         from nictop.traffic.drops.session import DropsSession
