@@ -16,9 +16,17 @@ from tests.traffic.real_runs import complete_run
 REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 CPU = max(os.sched_getaffinity(0))
-BUSY_LOOP = f'import os; os.sched_setaffinity(0, {{{CPU}}}); print("+", flush=True)\nwhile True: pass'
-ATTEMPTS = 5
-"""Runs: other processes of this machine may use more of that CPU meanwhile, and only three are reported."""
+BUSY_LOOP = f"""
+import os
+os.sched_setaffinity(0, {{{CPU}}})
+try:
+    os.nice(-5)  # only three processes are reported: it gets more of that CPU than others of this machine
+except PermissionError:
+    pass
+print("+", flush=True)
+while True:
+    pass
+"""
 
 
 @pytest.fixture
@@ -32,11 +40,8 @@ def busy_pid() -> Iterator[int]:
 
 async def test_process_that_fills_the_cpu_of_the_server_is_named(busy_pid: int) -> None:
     async with pair(None) as both:
-        for _ in range(ATTEMPTS):
-            result, _ = await complete_run(both, time=3, server_cpu=CPU)
-            _check_threads(result, busy_pid)
-            if f"(pid {busy_pid}) " in result.bottleneck:
-                break
+        result, _ = await complete_run(both, time=3, server_cpu=CPU)
+        _check_threads(result, busy_pid)
     assert result.bottleneck.startswith(f"CPU {CPU} on b (receiver), 100 %, shared with other processes: ")
     assert f"python (pid {busy_pid}) " in result.bottleneck or f"python3 (pid {busy_pid}) " in result.bottleneck
     assert "; generator iperf3 (pid " in result.bottleneck

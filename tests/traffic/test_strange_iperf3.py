@@ -26,11 +26,13 @@ pytestmark = [
 LONG_TIMEOUTS = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
 """For failures that are detected without a time limits sentence."""
 ENDINGS = {
-    "reported": (LONG_TIMEOUTS, "other", ""),
-    "listen": (replace(LONG_TIMEOUTS, listen=1.0), "start", "server not listening after 1 s"),
-    "first byte": (replace(LONG_TIMEOUTS, first_byte=1.0), "start", "no data received between a and b"),
+    "reported": (LONG_TIMEOUTS, ("other",), ""),
+    # a machine busy with other work may read it so slowly that it stays within the limit of the probe
+    "flood": (replace(LONG_TIMEOUTS, listen=10.0), ("other", "start"), ""),
+    "listen": (replace(LONG_TIMEOUTS, listen=1.0), ("start",), "server not listening after 1 s"),
+    "first byte": (replace(LONG_TIMEOUTS, first_byte=1.0), ("start",), "no data received between a and b"),
 }
-"""What ends the run (the program, or one time limit) → time limits, kind of the failure, part of its sentence."""
+"""What ends the run (the program, or one time limit) → time limits, kinds of the failure, part of its sentence."""
 VERSION = "case \"$*\" in *--version*) echo 'iperf 3.12 (cJSON 1.7.15)'; exit 0;; *--help*) exit 0;; esac\n"
 LISTENS = """exec python3 -c '
 import socket, sys, time
@@ -51,8 +53,8 @@ SCRIPTS = {
     "kills itself": ("kill -9 $$\n", "server", "reported"),
     "hangs and never listens": ("exec sleep 600\n", "server", "listen"),
     "ignores SIGTERM": ("trap '' TERM\nwhile :; do sleep 600; done\n", "server", "listen"),
-    "floods with bytes": ("exec tr -c '\\n' '\\377' < /dev/urandom\n", "server", "reported"),
-    "floods with lines": ("exec yes\n", "server", "reported"),
+    "floods with bytes": ("exec tr -c '\\n' '\\377' < /dev/urandom\n", "server", "flood"),
+    "floods with lines": ("exec yes\n", "server", "flood"),
     "listens and prints nothing": (LISTENS.format("pass"), "server", "first byte"),
     "listens and prints garbage": (LISTENS.format(GARBAGE), "server", "first byte"),
     "exits at once as a client": ("exit 0\n", "client", "reported"),
@@ -76,7 +78,7 @@ async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
 async def test_program_that_is_not_iperf3(hosts: tuple[Pair, dict[str, Path], str], name: str) -> None:
     both, folders, mark = hosts
     script, side, ending = SCRIPTS[name]
-    limits, kind, text = ENDINGS[ending]
+    limits, kinds, text = ENDINGS[ending]
     program = folders[side] / "iperf3"
     before = marked_processes(mark)
     program.write_text("#!/bin/sh\n" + VERSION + script)
@@ -85,7 +87,7 @@ async def test_program_that_is_not_iperf3(hosts: tuple[Pair, dict[str, Path], st
         result, _ = await complete_run(both, limits=limits)
     finally:
         program.unlink()
-    assert result.failure is not None and result.failure.kind == kind, result.failure
+    assert result.failure is not None and result.failure.kind in kinds, result.failure
     assert text in result.failure.sentence and result.failure.sentence.isprintable(), result.failure
     assert [host.snapshot.state for host in both.hosts.values()] == ["live", "live"]
     await asyncio.to_thread(wait_until, lambda: set(marked_processes(mark)) <= set(before))

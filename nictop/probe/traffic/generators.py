@@ -338,7 +338,8 @@ class Generators:
             self._send(command.id, "threads", now, droppable=True, seconds=seconds, threads=threads, unreadable=missing)
 
     def _fail(self, generator: Generator, text: str, now: float) -> None:
-        if generator.command.action == "start" and generator.started:
+        """Terminate it; the first reason is sent."""
+        if generator.command.action == "start" and generator.started and not generator.error:
             self._send(generator.command.id, "failed", now, text=text)
         generator.error = generator.error or text
         generator.child.terminate(now)

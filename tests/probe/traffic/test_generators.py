@@ -839,6 +839,33 @@ def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert generators.next_deadline(0.0) is None
 
 
+def test_one_failure_is_sent_if_output_exceeds_the_limit_after_the_time_limit(
+    fake_iperf3: Callable[[str], None], mark: str
+) -> None:
+    fake_iperf3(FAKE_PROGRAMS["floods"])
+    lines: list[dict[str, Any]] = []
+
+    def report(fields: dict[str, Any], *, droppable: bool = False) -> None:
+        lines.append(fields)
+
+    poll = select.poll()
+    generators = Generators(report, poll)
+    generators.handle_request(start_request("server", "iperf3", address="127.0.0.1", deadline=1.0)["traffic"], 0.0)
+    now = 0.0
+    while not lines or lines[-1]["kind"] != "exit":
+        for descriptor, _ in poll.poll(10):
+            if generators.owns(descriptor):
+                generators.handle_readable(descriptor, now)
+        if any(line["kind"] == "output" for line in lines) and not now:
+            now = 1.0
+            generators.advance(now)
+            assert lines[-1]["text"] == "time limit of 1 s exceeded"
+            generators._running["server"]._line_budget = -1e6  # the child runs until it has handled SIGTERM
+        generators.advance(now)
+    assert [line["kind"] for line in lines].count("failed") == 1
+    wait_until(lambda: not marked_processes(mark))
+
+
 # ------------------------------------------------------------------------------------------- tools
 
 
