@@ -1,7 +1,7 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
 # make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
-# make screenshots   redraw screenshots/          make campaign   kills, fuzzing, parsers, keys, endings, hostile hosts, soak: before a release
+# make screenshots   redraw screenshots/          make campaign   kills, all cases, fuzzing, hostile hosts, soak and more: before a release
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
@@ -18,7 +18,8 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
 
-test: system check
+test: system
+	@$(MAKE) --no-print-directory -j2 check $(VENV)/.bytecode
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev
@@ -32,6 +33,11 @@ bench: $(VENV)/.dev
 
 campaign: system $(VENV)/.dev
 	@$(BIN)/python -m tests.campaign $(ARGS)
+
+# Otherwise each test process would compile all tests; later runs compile what has changed.
+$(VENV)/.bytecode: $(VENV)/.dev
+	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
+	@touch $@
 
 # Reproducible: the same commit gives the same files.
 dist: $(VENV)/.dist

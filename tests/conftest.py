@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.support import samples
 from tests.support.kills import kill_parameters
 from tests.support.namespaces import Namespace, why_no_namespaces
 
@@ -47,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--every-key",
         action="store_true",
         help="test_typed_fast.py: all keys on all screens, typed twice",
+    )
+    parser.addoption(
+        "--all-cases",
+        action="store_true",
+        help="all cases of the tests of which `make test` runs some (tests/support/samples.py)",
     )
 
 
@@ -102,13 +108,20 @@ LONGEST_FILES = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with `LONGEST_FILES`; deselect the tests of `--every-key` unless that option is given."""
+    """Begin with `LONGEST_FILES`; deselect the tests of `--every-key` and of `--all-cases` unless that option is
+    given, or tests are named."""
     place = {f"tests/{name}": number for number, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda one: place.get(one.nodeid.partition("::")[0], len(place)))
+    left_out: list[pytest.Item] = []
     if not config.getoption("--every-key"):
-        left_out = [one for one in items if "every_key" in getattr(one, "fixturenames", ())]
+        left_out += [one for one in items if "every_key" in getattr(one, "fixturenames", ())]
+    named = config.getoption("-k") or any("::" in argument for argument in config.args)
+    if not (named or config.getoption("--all-cases")):
+        left_out += samples.left_out(items)
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [one for one in items if one not in left_out]
+        remaining = set(items).difference(left_out)
+        items[:] = [one for one in items if one in remaining]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -17,6 +17,7 @@ from tests.campaign.soak import Subject
 from tests.campaign.suites import Outcome, pytest_run
 from tests.conftest import LONGEST_FILES
 from tests.support.kills import kill_matrix, kill_parameters, position_in_stage
+from tests.support.samples import SAMPLES, sampled
 
 SUITE = """
 from hypothesis import given, settings, strategies as st
@@ -115,6 +116,22 @@ def test_files_that_are_begun_first_exist() -> None:
     tests = Path(__file__).parent
     assert [name for name in LONGEST_FILES if not (tests / name).is_file()] == []
     assert len(set(LONGEST_FILES)) == len(LONGEST_FILES)
+
+
+def test_tests_with_left_out_cases_exist() -> None:
+    tests = Path(__file__).parent
+    missing = [
+        name
+        for name in SAMPLES
+        for file, _, function in [name.partition("::")]
+        if f"def {function}(" not in (tests / file).read_text()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("number", "total", "expected"), [(0, 5, []), (1, 5, [0]), (2, 5, [0, 4]), (3, 8, [0, 4, 7])])
+def test_cases_that_are_run_are_spread(number: int, total: int, expected: list[int]) -> None:
+    assert sorted(sampled(number, total)) == expected
 
 
 def test_every_parser_takes_part() -> None:

@@ -19,6 +19,7 @@ from tests.support.namespaces import ROOT
 
 PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
     "kills": suites.kills,
+    "cases": suites.cases,
     "fuzz": suites.fuzzing,
     "parsers": parsers.parsing,
     "keys": suites.keys,

@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.campaign.counting import VARIABLE
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
+from tests.support.samples import SAMPLES
 
 READ_SECONDS = 1.0
 """Interval at which the results file is read."""
@@ -112,10 +113,16 @@ def keys(options: Options, progress: Progress) -> Iterator[Row]:
     yield from suite("keys", arguments, options, progress)
 
 
+def cases(options: Options, progress: Progress) -> Iterator[Row]:
+    """All cases of the tests of which `make test` runs some."""
+    tests = [f"tests/{name}" for name in SAMPLES]
+    yield from suite("cases", [*tests, "--all-cases", "-n", str(options.jobs)], options, progress)
+
+
 def starved(options: Options, progress: Progress) -> Iterator[Row]:
     """All tests once, while other processes keep every CPU busy."""
     with busy_processors():
-        yield from suite("starved", ["-n", str(options.jobs), "--dist", "loadfile"], options, progress)
+        yield from suite("starved", ["--all-cases", "-n", str(options.jobs), "--dist", "loadfile"], options, progress)
 
 
 def suite(part: str, arguments: Sequence[str], options: Options, progress: Progress) -> Iterator[Row]:
