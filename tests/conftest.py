@@ -16,6 +16,8 @@ from tests.support import samples
 from tests.support.kills import kill_parameters
 from tests.support.namespaces import Namespace, why_no_namespaces
 
+gc.disable()  # until all tests are collected: nothing is freed before
+
 DATA = Path(__file__).parent / "data"
 EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
 """Failing examples found by a campaign: the next campaign tries them first."""
@@ -136,6 +138,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()
 
 
 @pytest.fixture
