@@ -134,7 +134,7 @@ def test_sizes_of_requests_and_responses() -> None:
         ("--test rr --length 5", "use size for rr"),
         ("--test rr --generator iperf3", "iperf3 has no request/response test"),
         ("--test rr --udp --size 1", "size must be 8 to 65507, not 1"),
-        ("--test rr --size 1,2 --sweep streams=1,2", "--size with several sizes is a sweep"),
+        ("--test rr --size 1,2 --sweep streams=1,2", "--size: several sizes are a sweep"),
         ("--sweep size=1,2", "size is an option of the tests rr and crr"),
         ("--test crr --files 5 --omit 1", "files excludes omit"),
     ],

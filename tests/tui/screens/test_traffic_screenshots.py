@@ -119,7 +119,7 @@ async def test_the_form_looks_like_its_picture(name: str) -> None:
         await both(screen, hosts)
         await screen.press("6")
         await answer(screen, hosts, tools())
-        await screen.press("tab", "down", "down", "down", "4")
+        await screen.press("tab", "down", "down", "down", "down", "4")
         await screen.settle()
         compare(f"traffic-form-{name}", picture(screen))
 

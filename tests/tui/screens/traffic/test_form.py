@@ -166,7 +166,7 @@ async def test_e_goes_from_a_run_to_the_form() -> None:
 async def test_a_run_that_is_stopped_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.type(2, "600")
+        await runs.type("time", "600")
         processes = processes_in(runs.spaces["b"])
         signal_all(processes, signal.SIGSTOP)  # its probe answers when the key has been pressed
         try:
@@ -318,7 +318,7 @@ async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so
     async with two_hosts(bare=["b"]) as runs:
         await runs.open_form()
         assert "b: iperf3 not installed, built-in generator only" in runs.pair_facts()
-        await runs.type(2, "1")
+        await runs.type("time", "1")
         await runs.press("enter")
         await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
@@ -344,8 +344,8 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
 
 async def compare_by_hand(runs: ScreenWithTraffic) -> None:
     await runs.open_form()
-    await runs.type(2, "1")
-    await runs.press(*["down"] * 5, *"setup=old,new")
+    await runs.type("time", "1")
+    await runs.type("vary", "setup=old,new")
     runs.app.screen.query_one(RunForm).set_word("rest", "1")
     await runs.press("enter")
 
@@ -402,7 +402,7 @@ async def test_who_does_not_make_the_change_ends_the_experiment() -> None:
 async def test_a_self_test_needs_no_second_host() -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.type(2, "1")
+        await runs.type("time", "1")
         await runs.press("shift+tab", "o", "end", "enter")
         await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
@@ -483,17 +483,18 @@ async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, word
 async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.press("tab")
-        for field, typed, said in (
-            (3, "many", "not an integer"),
-            (3, "0", "must be 1 to 128"),
-            (5, "fast", "not a rate"),
-            (2, "99999999", "must be 1"),
-            (4, "9M", "block size of iperf3 must be at most 1048576"),
+        form = runs.app.screen.query_one(RunForm)
+        for name, typed, said in (
+            ("streams", "many", "not an integer"),
+            ("streams", "0", "must be 1 to 128"),
+            ("bitrate", "fast", "not a rate"),
+            ("time", "99999999", "must be 1"),
+            ("length", "9M", "block size of iperf3 must be at most 1048576"),
         ):
             if typed == "9M":
-                runs.app.screen.query_one(RunForm).set_word("generator", "iperf3")
-            await runs.press("home", *["down"] * field, *typed)
+                form.set_word("generator", "iperf3")
+            await runs.type(name, typed)
+            field = [one.name for one in form.shown].index(name)
             assert said in runs.text("#run-form").split("\n")[field]
             await runs.press("enter")
             assert isinstance(runs.app.screen, TrafficScreen)
@@ -576,7 +577,7 @@ async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(
         await both(screen, hosts)
         await screen.press("6")
         await answer(screen, hosts, tools())
-        await screen.press("tab", *["down"] * 5, *typed)
+        await screen.press("tab", *["down"] * 6, *typed)
         (row,) = [row for row in screen.drawn() if "rate  " in row]
         assert said in row
         assert "\n".join(screen.drawn()).count("did you mean") == ("did you mean" in said)
@@ -594,7 +595,7 @@ async def test_only_the_pane_with_the_focus_has_a_cursor(glyphs: Glyphs) -> None
 
         assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
         await screen.press("tab")
-        assert cursors() == [f"{glyphs.cursor}direction"]
+        assert cursors() == [f"{glyphs.cursor}test"]
         await screen.press("escape")
         assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
 
@@ -634,7 +635,13 @@ async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(row.startswith(" [▸Start ]  [ Self-test ]") for row in screen.drawn())
         await screen.press("right")
         assert any(row.startswith(" [ Start ]  [▸Self-test ]") for row in screen.drawn())
-        assert sum("▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "") for row in screen.drawn()) == 1
+        assert (
+            sum(
+                "▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "").replace("◂ bulk ▸", "")
+                for row in screen.drawn()
+            )
+            == 1
+        )
         await screen.press("escape")
         assert screen.app.screen.query_one(OfferTable).has_focus and not started
         await screen.press("shift+tab", "right", "enter")
@@ -644,7 +651,7 @@ async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("6", "tab", "down", "down", *"qk6h/s?:")
+        await screen.press("6", "tab", "down", "down", "down", *"qk6h/s?:")
         form = screen.app.screen.query_one(RunForm)
         assert form.words["time"] == "qk6h/s?:"
         assert isinstance(screen.app.screen, TrafficScreen)
@@ -658,7 +665,7 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
-        await screen.press("6", "tab", "down", "down")
+        await screen.press("6", "tab", "down", "down", "down")
         form_screen = screen.app.screen
         assert isinstance(form_screen, TrafficScreen) and form_screen.query_one(RunForm).types
         form_screen.start_self_test()
@@ -809,7 +816,7 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("6")
-        for key in ("tab", "down", "down", *"1007", "backspace", "down", *"4"):
+        for key in ("tab", "down", "down", "down", *"1007", "backspace", "down", *"4"):
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)
