@@ -31,7 +31,7 @@ class HistogramCell(NamedTuple):
 
     latency: str
     bar: str
-    count: str
+    samples: str
 
 
 def latency_text(seconds: float) -> str:
@@ -68,6 +68,6 @@ def histogram_lines(
     """The rows as text."""
     gap = " " * GAP_CELLS
     return [
-        "".join(f"{gap}{one.latency} {one.bar} {one.count}" for one in row).rstrip()
+        "".join(f"{gap}{one.latency} {one.bar} {one.samples}" for one in row).rstrip()
         for row in histogram_rows(histogram, width, rows, glyphs=glyphs)
     ]

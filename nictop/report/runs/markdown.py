@@ -76,7 +76,7 @@ def _run_lines(result: Result) -> Iterator[str]:
         yield f"- **{KIND_LABELS.get(kind, kind)}** {escape_markdown(text)}"
     yield from _fenced(commands)
     if result.transactions is not None and (bars := histogram_lines(result.transactions.latency, HISTOGRAM_CELLS)):
-        yield from ("", "Latency histogram (lowest latency, transactions):", "", *fenced_block(bars))
+        yield from ("", "Histogram: latency from, transactions", "", *fenced_block(bars))
     for finding in result.path_test.report.findings if result.path_test is not None else ():
         yield ""
         yield from finding_markdown(finding, True)

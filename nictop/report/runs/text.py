@@ -67,7 +67,7 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     lines += sentence_lines([one for one in sentences if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
     if result.transactions is not None:
         bars = histogram_lines(result.transactions.latency, room, glyphs=glyphs)
-        lines += ["", "Latency histogram (lowest latency, transactions):", *bars] if bars else []
+        lines += ["", "Histogram: latency from, transactions", *bars] if bars else []
     costs = _cost_lines(result.hosts, room)
     lines += ["", *costs] if costs else []
     reasons = [one for one in sentences if one.kind == "not ranked"]

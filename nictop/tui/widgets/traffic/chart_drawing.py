@@ -125,7 +125,7 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
             drawing.draw_plot(number, values)
     else:
         latencies = latency_columns(run_view.transactions, sight, layout.columns)
-        axis = latencies.scale
+        axis = latencies.axis
         drawing = Drawing(run_view, view, layout, sight, scale, axis.unit, peaks, canvas, glyphs=glyphs)
         box = layout.box(layout.plots[0])
         draw_bands(canvas, latencies, axis, box, drawing.omitted(), left=layout.left, glyphs=glyphs)

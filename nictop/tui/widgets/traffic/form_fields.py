@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import cast
 
 from nictop.errors import NictopError
 from nictop.traffic.plan.plan import Direction, TestKind
@@ -116,7 +115,7 @@ def presets() -> dict[str, str]:
 def test_of(words: Mapping[str, str]) -> TestKind:
     """The kind of test that is chosen."""
     word = words.get("test", "")
-    return cast(TestKind, word) if word in TESTS else "bulk"
+    return word if word in TESTS else "bulk"
 
 
 def request_of_form(

@@ -26,7 +26,7 @@ def draw_latency_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyph
     for row in histogram_rows(latency, width - GAP_CELLS, rows - len(lines), glyphs=glyphs):
         spans: list[Span] = []
         for one in row:
-            spans += [(f"{' ' * GAP_CELLS}{one.latency} ", "dim"), (one.bar, "in"), (f" {one.count}", "title")]
+            spans += [(f"{' ' * GAP_CELLS}{one.latency} ", "dim"), (one.bar, "in"), (f" {one.samples}", "title")]
         lines.append(tuple(spans))
     return [cut(line, width) for line in lines]
 

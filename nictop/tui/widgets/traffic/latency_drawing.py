@@ -13,30 +13,22 @@ latency is far above the median.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
-from nictop.report.runs.histogram import latency_text
+from nictop.report.runs.latency_axis import LatencyAxis, is_latency, latency_axis
 from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.transactions import TransactionPoint
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.plot import Box, Canvas, means, peaks, value_ticks
-from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.traffic.viewport import VisibleRange
 
 BANDS: tuple[tuple[str, str], ...] = (("p50", "in"), ("p90", "accent"), ("p99", "dim"))
 """Percentile and its style; the marks are those of `Glyphs.spread`."""
 MAX_STYLE = "title"
-MAX_LATENCY_SECONDS = 1e4
-LOG_RATIO = 10.0
-"""Highest latency / median from which on the axis is logarithmic."""
-LOG_STEPS = (1.0, 2.0, 5.0)
-
 Columns = list[float | None]
 
 
@@ -49,54 +41,10 @@ class LatencyColumns:
     highest: Columns
 
     @property
-    def scale(self) -> LatencyScale:
+    def axis(self) -> LatencyAxis:
         """The axis that has all of them."""
-        top = max((value for values in (*self.bands, self.highest) for value in values if value), default=0.0)
-        medians = [value for value in self.bands[0] if value]
-        if not medians or top < LOG_RATIO * median(medians):
-            unit, size = next(
-                ((name, size) for name, size in units.LATENCY_UNITS if top >= size), units.LATENCY_UNITS[-1]
-            )
-            return LatencyScale(nice_ceiling(top / size) * size if top > 0 else size, unit, size)
-        power = 10.0 ** math.floor(math.log10(top))
-        top = next((step * power for step in LOG_STEPS if step * power >= top * (1 - 1e-9)), 10 * power)
-        lowest = 0.8 * min(medians)  # the band of the median is seen
-        power = 10.0 ** math.floor(math.log10(lowest))
-        return LatencyScale(top, "log", 1.0, max(step * power for step in LOG_STEPS if step * power <= lowest))
-
-
-@dataclass(frozen=True)
-class LatencyScale:
-    """The value axis, from 0; or from `low` on, logarithmic."""
-
-    top: float
-    """Seconds."""
-    unit: str
-    """Of its labels; ``log``: each has its own."""
-    size: float
-    """Seconds of the unit."""
-    low: float = 0.0
-    """Seconds; 0: it is linear."""
-
-    def share(self, value: float) -> float:
-        """Of its height, 0 to 1."""
-        if not self.low:
-            return min(1.0, value / self.top)
-        return min(1.0, math.log(max(value, self.low) / self.low) / math.log(self.top / self.low))
-
-    def ticks(self, rows: int) -> list[tuple[float, str]]:
-        """(seconds, label), as many as fit on `rows` rows."""
-        if not self.low:
-            return [(value * self.size, f"{value:g}") for value in value_ticks(self.top / self.size, rows)]
-        first, last = (math.floor(math.log10(end)) for end in (self.low, self.top))
-        for steps in (LOG_STEPS, LOG_STEPS[:1]):
-            values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-            values = [value for value in values if self.low * (1 - 1e-9) <= value <= self.top * (1 + 1e-9)]
-            if 2 * len(values) <= rows + 1 and values:
-                break
-        else:
-            values = [self.low, self.top] if rows > 2 else [self.top]
-        return [(value, latency_text(value).replace(" ", "")) for value in values]
+        highest = max((value for values in (*self.bands, self.highest) for value in values if value), default=0.0)
+        return latency_axis([value for value in self.bands[0] if value], highest)
 
 
 def latency_columns(points: Sequence[TransactionPoint], sight: VisibleRange, columns: int) -> LatencyColumns:
@@ -104,11 +52,7 @@ def latency_columns(points: Sequence[TransactionPoint], sight: VisibleRange, col
     step = sight.span / columns
 
     def values(name: str) -> list[tuple[float, float, float]]:
-        return [
-            (one.time, one.seconds, value)
-            for one in points
-            if (value := getattr(one.latency, name)) is not None and 0 <= value < MAX_LATENCY_SECONDS
-        ]
+        return [(one.time, one.seconds, value) for one in points if is_latency(value := getattr(one.latency, name))]
 
     bands = tuple(means(values(name), sight.begin, step, columns) for name, _ in BANDS)
     return LatencyColumns(bands, peaks(values("maximum"), sight.begin, step, columns))
@@ -117,7 +61,7 @@ def latency_columns(points: Sequence[TransactionPoint], sight: VisibleRange, col
 def draw_bands(
     canvas: Canvas,
     columns: LatencyColumns,
-    scale: LatencyScale,
+    axis: LatencyAxis,
     box: Box,
     omitted: Sequence[bool],
     *,
@@ -129,19 +73,26 @@ def draw_bands(
     for column, (values, highest) in enumerate(zip(zip(*columns.bands, strict=True), columns.highest, strict=True)):
         below, bottom = 0, box.top + box.rows - 1
         for (_, style), value, mark in zip(BANDS, values, glyphs.spread, strict=True):
-            rows = 0 if value is None else max(1, round(scale.share(value) * box.rows))
+            rows = 0 if value is None else max(1, round(axis.share(value) * box.rows))
             for row in range(below, rows):
                 canvas.put(box.left + column, bottom - row, mark, "dim" if omitted[column] else style)
             below = max(below, rows)
         if highest is not None:
-            row = min(box.rows - 1, max(below, round(scale.share(highest) * box.rows) - 1))
+            row = min(box.rows - 1, max(below, round(axis.share(highest) * box.rows) - 1))
             canvas.put(box.left + column, bottom - row, glyphs.run, "dim" if omitted[column] else MAX_STYLE)
     for row in range(box.top, box.top + box.rows):
         canvas.put(box.left - 1, row, glyphs.axis, "dim")
     if left:
-        for value, label in scale.ticks(box.rows):
-            row = box.top + box.rows - 1 - round(scale.share(value) * (box.rows - 1))
+        for value, label in _ticks(axis, box.rows):
+            row = box.top + box.rows - 1 - round(axis.share(value) * (box.rows - 1))
             canvas.write(0, row, glyphs.text(label).rjust(left - 1)[: left - 1] + glyphs.left_tick, "dim")
+
+
+def _ticks(axis: LatencyAxis, rows: int) -> list[tuple[float, str]]:
+    """(seconds, label), as many as fit on `rows` rows."""
+    if not axis.low:
+        return [(value * axis.size, f"{value:g}") for value in value_ticks(axis.top / axis.size, rows)]
+    return [(value, label.replace(" ", "")) for value, label in axis.log_ticks((rows + 1) // 2)]
 
 
 def latency_legend(run_view: RunView, cursor: float | None, glyphs: Glyphs, *, brief: bool = False) -> list[Span]:
