@@ -15,8 +15,10 @@ from nictop.report.runs.histogram import latency_text
 
 LOG_RATIO = 10.0
 """Highest latency / median from which on the axis is logarithmic."""
-LOG_STEPS, LINEAR_STEPS = (1.0, 2.0, 5.0, 10.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0)
+LOG_STEPS, LINEAR_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0)
 """First digits of the ends of an axis."""
+TICK_STEPS = (1.0, 2.0, 5.0)
+"""First digits of the ticks of a logarithmic axis."""
 MAX_FIRST_SHARE = 0.8
 """Of the lowest median: where a logarithmic axis begins at most, so that its band is seen."""
 MIN_LATENCY_SECONDS, MAX_LATENCY_SECONDS = 1e-9, 1e4
@@ -45,7 +47,7 @@ class LatencyAxis:
     def log_ticks(self, most: int) -> list[tuple[float, str]]:
         """(seconds, label) on a logarithmic axis: at most `most`, but not less than two."""
         first, last = (math.floor(math.log10(end) + 1e-9) for end in (self.low, self.top))
-        for steps in (LOG_STEPS[:-1], LOG_STEPS[:1]):
+        for steps in (TICK_STEPS, TICK_STEPS[:1]):
             values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
             values = [value for value in values if self.low * (1 - 1e-9) <= value <= self.top * (1 + 1e-9)]
             if 2 <= len(values) <= most:

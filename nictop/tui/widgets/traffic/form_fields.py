@@ -101,6 +101,8 @@ BY_NAME = {one.name: one for one in FIELDS}
 
 PLAN_NAMES = {
     "client CPU": "client_cpu", "server CPU": "server_cpu", "congestion control": "congestion",
+    "reverse and bidirectional": "direction",
+    "connections": "streams",
     "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length",
     "sweep": "vary", "compare": "vary", "pause": "rest",
 }  # fmt: skip

@@ -29,6 +29,8 @@ from nictop.tui.widgets.traffic.viewport import VisibleRange
 BANDS: tuple[tuple[str, str], ...] = (("p50", "in"), ("p90", "accent"), ("p99", "dim"))
 """Percentile and its style; the marks are those of `Glyphs.spread`."""
 MAX_STYLE = "title"
+MIN_RATIO = 1.02
+"""Of two percentiles that have different rows in any case."""
 Columns = list[float | None]
 
 
@@ -71,12 +73,13 @@ def draw_bands(
     """The bands and the axis at their left, which takes `left` cells. `omitted`: columns of seconds that are not
     measured."""
     for column, (values, highest) in enumerate(zip(zip(*columns.bands, strict=True), columns.highest, strict=True)):
-        below, bottom = 0, box.top + box.rows - 1
-        for (_, style), value, mark in zip(BANDS, values, glyphs.spread, strict=True):
-            rows = 0 if value is None else max(1, round(axis.share(value) * box.rows))
-            for row in range(below, rows):
+        tops, bottom = band_tops(values, axis, box.rows), box.top + box.rows - 1
+        below = 0
+        for number, ((_, style), top, mark) in enumerate(zip(BANDS, tops, glyphs.spread, strict=True)):
+            hides = number == len(BANDS) - 1 and top == below > tops[0]  # the tail matters more than p90
+            for row in range(below - hides, top):
                 canvas.put(box.left + column, bottom - row, mark, "dim" if omitted[column] else style)
-            below = max(below, rows)
+            below = max(below, top)
         if highest is not None:
             row = min(box.rows - 1, max(below, round(axis.share(highest) * box.rows) - 1))
             canvas.put(box.left + column, bottom - row, glyphs.run, "dim" if omitted[column] else MAX_STYLE)
@@ -86,6 +89,22 @@ def draw_bands(
         for value, label in _ticks(axis, box.rows):
             row = box.top + box.rows - 1 - round(axis.share(value) * (box.rows - 1))
             canvas.write(0, row, glyphs.text(label).rjust(left - 1)[: left - 1] + glyphs.left_tick, "dim")
+
+
+def band_tops(values: Sequence[float | None], axis: LatencyAxis, rows: int) -> list[int]:
+    """Rows from the bottom up to each percentile; 0: unknown. One that is higher than that before is at most one row
+    too high, if otherwise it would not be seen."""
+    tops: list[int] = []
+    below, lower = 0, 0.0
+    for value in values:
+        if value is None:
+            tops.append(0)
+            continue
+        exact = round(axis.share(value) * rows)
+        seen = min(exact + 1, below + (value > MIN_RATIO * lower))
+        below, lower = min(rows, max(1, below, exact, seen)), value
+        tops.append(below)
+    return tops
 
 
 def _ticks(axis: LatencyAxis, rows: int) -> list[tuple[float, str]]:

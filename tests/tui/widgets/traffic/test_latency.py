@@ -8,6 +8,7 @@ import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.traffic.builtin.latency_buckets import bucket_of
+from nictop.report.runs.latency_axis import LatencyAxis
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.text import run_text
 from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
@@ -22,6 +23,7 @@ from nictop.tui.widgets.charts.bar_chart import draw_points
 from nictop.tui.widgets.traffic.chart_drawing import draw_run
 from nictop.tui.widgets.traffic.comparison_view import draw_comparison
 from nictop.tui.widgets.traffic.latency_bars import draw_latency_bars
+from nictop.tui.widgets.traffic.latency_drawing import band_tops
 from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
 from nictop.tui.widgets.traffic.viewport import View
 from tests.traffic.analysis.test_transactions import RR, interval, latencies, rr
@@ -70,11 +72,23 @@ def test_a_high_maximum_makes_the_axis_logarithmic() -> None:
     lines = text(draw_run(result_view(made), View(), 80, 20))
     assert lines[0].startswith("  log  █ p50") and not any(line.lstrip().startswith("0┤") for line in lines)
     labels = {line[: line.index("┤")].strip(): row for row, line in enumerate(lines[1:16]) if "┤" in line}
-    assert list(labels) == ["10ms", "5ms", "2ms", "1ms", "500µs", "200µs", "100µs", "50µs"]
+    assert list(labels) == ["5ms", "2ms", "1ms", "500µs", "200µs", "100µs"]  # from 60 µs to 8 ms
     column = [line[20] for line in lines[1:16]]
-    assert labels["10ms"] <= column.index("●") < labels["5ms"]
-    assert labels["200µs"] <= column.index("░") <= labels["100µs"] <= column.index("█") < labels["50µs"]
+    assert column.index("●") == 0 < labels["5ms"]
+    assert labels["200µs"] <= column.index("░") <= labels["100µs"] <= column.index("█")
     assert "max 8.00 ms" in text(draw_run(result_view(made), View(cursor=3.5), 80, 20))[0]
+
+
+def test_percentiles_that_differ_are_seen_and_at_most_one_row_too_high() -> None:
+    axis = LatencyAxis(1.0, "s", 1.0)
+    for rows in range(1, 20):
+        for values in ((0.5, 0.52, 0.54), (0.1, 0.1, 0.9), (0.01, 0.02, 0.03), (0.97, 0.98, 1.0), (0.3, None, 0.31)):
+            tops = band_tops(values, axis, rows)
+            known = [(top, value) for top, value in zip(tops, values, strict=True) if value is not None]
+            assert [top for top, _ in known] == sorted(top for top, _ in known) and tops[-1] <= rows
+            assert all(max(1, round(value * rows)) <= top <= round(value * rows) + 1 for top, value in known)
+    assert band_tops((0.5, 0.52, 0.54), axis, 10) == [5, 6, 6] and band_tops((0.5, None, 0.5), axis, 10) == [5, 0, 5]
+    assert band_tops((0.5, 0.56, 0.65), axis, 10) == [5, 6, 7]
 
 
 def test_a_column_has_the_highest_latency_of_its_intervals() -> None:
