@@ -32,8 +32,10 @@ STEPS_PER_DECADE = (
 """Lowest latencies of the bins of a histogram in each decade, the finest first; in tenths (IEC 60063 E24, E12, …)."""
 BIN_EDGES = tuple([0, *(step * 10**power for power in range(11) for step in steps)] for steps in STEPS_PER_DECADE)
 """The same in nanoseconds, beyond the last bucket."""
-BODY_SHARE = 0.99
+BODY_SHARE = 0.9
 """Share of the samples that gets the finest bins."""
+MAX_COARSER = 3
+"""Steps in `BIN_EDGES` by which the other bins may be coarser."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class LatencyHistogram:
         (body,) = self.quantiles((BODY_SHARE,))
         edges = [0]
         for number, fine in enumerate(BIN_EDGES):
-            for coarse in BIN_EDGES[number:]:
+            for coarse in BIN_EDGES[number : number + MAX_COARSER + 1]:
                 middle = fine[bisect_right(fine, body * NANOSECONDS)]
                 edges = [*(one for one in fine if one <= middle), *(one for one in coarse if one > middle)]
                 first, last = (bisect_right(edges, items[end][0]) - 1 for end in (0, -1))

@@ -52,8 +52,8 @@ BUILTIN_TEXT = "nictop's own generator on both hosts"
 """Of a test that iperf3 does not have."""
 MAX_NAMES = 5
 """Of hosts in a sentence."""
-MAX_FACT_ROWS = 6
-"""Of the text about the chosen pair."""
+MAX_FACT_ROWS, MIN_ROWS_FOR_FACTS = 6, 16
+"""Rows of the text about the chosen pair; of a screen, with fewer of which it has one, so that a field remains."""
 
 
 class TrafficScreen(FramedScreen):
@@ -199,7 +199,7 @@ class TrafficScreen(FramedScreen):
         lines: list[SpanLine] = []
         for text, style in facts:
             lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)] if text else []
-        lines = lines[:MAX_FACT_ROWS]
+        lines = lines[: MAX_FACT_ROWS if self.size.height >= MIN_ROWS_FOR_FACTS else 1]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)) + view.gutter.height)

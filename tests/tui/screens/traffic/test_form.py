@@ -642,6 +642,20 @@ async def test_a_self_test_with_an_invalid_option_is_not_started_without_a_pair(
         assert "Not started: connections must be 1 to 128, not 0" in "\n".join(screen.drawn())
 
 
+async def test_a_field_is_seen_on_the_smallest_screen() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=(40, 10)) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        await screen.press("tab", "right")
+        assert any("test " in row and "rr" in row for row in screen.drawn())
+        await screen.press("down", "down", "x")
+        assert any("seconds " in row and " x▏" in row for row in screen.drawn())
+        await screen.press("enter")
+        assert any("Not started" in row for row in screen.drawn())
+        assert any("seconds " in row for row in screen.drawn())
+
+
 async def test_keys_typed_ahead_after_the_kind_of_test_go_to_its_fields() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
