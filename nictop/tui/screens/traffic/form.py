@@ -5,6 +5,7 @@
 │▸vm1:ens224 ↔ vm2:ens224   192.0.2.0/24  10G                                │
 ╰────────────────────────────────────────────────────────────────────────────╯
  vm1: iperf3 3.12 · vm2: iperf3 3.18
+  test          ◂ bulk ▸           full speed: goodput
   direction     ◂ client → server ▸  vm1 sends, vm2 receives
   seconds       10                   measured seconds (-t)
  = nictop traffic vm1 vm2
