@@ -134,6 +134,7 @@ def measured_latency() -> Result:
         plan=plan,
         flows=(),
         ceiling=None,
+        hosts=tuple(replace(one, per_gigabit=None, per_transaction=0.6 / 6000) for one in made.hosts),
         transactions=TransactionFigures(float(SECONDS), merged(each), points=points),
         bottleneck="not determined; possible: network between the hosts, interrupt coalescing",
     )
