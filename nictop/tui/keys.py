@@ -319,7 +319,7 @@ TRAFFIC_KEYS: list[BindingType] = [
 ]
 
 RUN_PAGE_KEYS: list[BindingType] = [
-    _bind("options", "options", "View", "bars of all variants; whose CPU is drawn"),
+    _bind("options", "options", "View", "latency histogram; bars of all variants; whose CPU is drawn"),
     _bind("copy", "copy", "Copy", "copy the result as text"),
     _hide("edit", "app.show_form", "Form", "to the form for a test"),
     _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),

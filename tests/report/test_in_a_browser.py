@@ -21,8 +21,9 @@ import pytest
 
 from nictop.model.facts import clean
 from nictop.report.html.page import html_page
+from nictop.report.page import report_of
 from tests.report.html.test_page import ALLOWED, Outline
-from tests.support.reports import HOSTILE, hostile_report, rich_report
+from tests.support.reports import HOSTILE, WALL, hostile_report, latency_result, rich_report, stored_run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TIMEOUT = 120
@@ -134,6 +135,23 @@ def corner(path: Path) -> bytes:
             packed += data[at + 8 : at + 8 + length]
         at += length + 12
     return zlib.decompress(packed)[1:4]
+
+
+def test_charts_of_a_latency_test_are_drawn_and_have_their_figures_as_text(browse: Browse, tmp_path: Path) -> None:
+    """In both colour schemes with another picture than the same page without the charts; with no script."""
+    page = html_page(report_of([], [stored_run(1, "latency", latency_result())], wall=WALL))
+    dom = browse(page, "--dump-dom").decode()
+    assert Outline(dom).tags <= ALLOWED
+    figures = re.findall(r'<svg[^>]* role="img" aria-label="([^"]*)"', dom)
+    assert [one.split(":")[0] for one in figures] == ["latency over time", "latency histogram"]
+    assert all("p50 80.1 µs" in one and "max 104 µs" in one for one in figures)
+    for scheme in (0, 1):
+        pictures = []
+        for number, content in enumerate((page, re.sub(r"<(path|rect|polyline)[^>]*/>", "", page))):
+            name = f"seen{number}.png"
+            browse(content, f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={name}")
+            pictures.append((tmp_path / name).read_bytes())
+        assert pictures[0] != pictures[1]
 
 
 def test_the_page_can_be_printed(browse: Browse, tmp_path: Path) -> None:

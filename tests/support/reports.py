@@ -15,10 +15,13 @@ from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis, Evidence, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import ExperimentKind, StoredRun
+from nictop.traffic.results.transactions import TransactionPoint
 from tests.support.captured import captured_lines
 from tests.support.findings import RENAME, finding
+from tests.traffic.analysis.test_transactions import floor, rr
 from tests.traffic.runs import BUSY, flow, load, result
 
 T = TypeVar("T")
@@ -59,6 +62,16 @@ def full_result(gigabits: float, seconds: int = 4) -> Result:
     )
 
 
+def latency_result() -> Result:
+    """A test of requests and responses with a few intervals, and one slow transaction."""
+    each = LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, 2e-4)
+    points = tuple(
+        TransactionPoint(float(second), 1.0, 0, each if second != 3 else replace(each, maximum=8e-3))
+        for second in range(1, 11)
+    )
+    return rr(points=points, floors=(floor(20),), ended_early="connection tracking table 80 % full")
+
+
 def stored_run(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> StoredRun:
     return StoredRun(f"{experiment}-{number}", experiment, of, WALL, "0", kind, number=number, **more)  # type: ignore[arg-type]
 
@@ -86,7 +99,7 @@ def rich_report() -> Report:
 def hostile_report() -> Report:
     """A report in which every text of hosts and runs that is not from a fixed set of words is hostile."""
     snapshot, window = captured_guest(CAPTURED_GUESTS[0], "guest")
-    runs = [hostile(one) for one in experiments()[:1]]
+    runs = [hostile(one) for one in (*experiments()[:1], stored_run(1, "latency", latency_result()))]
     fix = replace(
         RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),) * 2, undo=(stored_line(HOSTILE),), note=HOSTILE
     )

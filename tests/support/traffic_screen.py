@@ -17,6 +17,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.traffic.chart import RunChart
+from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferTable
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source, SourceState
@@ -69,14 +70,17 @@ class ScreenWithTraffic(Screen):
         await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
         await self.until(lambda: "checking iperf3" not in self.pair_facts() and "a: " in self.pair_facts())
 
-    async def type(self, field: int, words: str) -> None:
-        """Type into the field on that line of the form, which has the focus afterwards."""
-        await self.press("tab", *["down"] * field, *words)
+    async def type(self, field: str, words: str) -> None:
+        """Type into this field of the form, which has the focus afterwards."""
+        form = self.app.screen.query_one(RunForm)
+        if not form.has_focus:
+            await self.press("tab")
+        await self.press("home", *["down"] * [one.name for one in form.shown].index(field), *words)
 
     async def start(self, seconds: int = 1) -> None:
         """Open the form, and start a run of `seconds` seconds."""
         await self.open_form()
-        await self.type(2, str(seconds))
+        await self.type("time", str(seconds))
         await self.press("enter")
 
     async def stop(self) -> None:

@@ -19,7 +19,7 @@ from nictop.cli.arguments import (
 from nictop.errors import NictopError
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.plan import Direction, TestKind
-from nictop.traffic.plan.request import RunRequest, Values, parse_values
+from nictop.traffic.plan.request import RunRequest, Values, parse_values, with_sizes
 from nictop.traffic.plan.validation import validate_request
 from nictop.traffic.plan.variables import VARIABLES
 
@@ -180,21 +180,10 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
     )
     if "files" in numbers:
         numbers.setdefault("time", FILES_TIME_SECONDS)
-    request = _with_sizes(replace(request, **numbers), options.size)
+    request = replace(request, **numbers)
+    request = request if options.size is None else with_sizes(request, options.size, "--size")
     validate_request(request)
     return request
-
-
-def _with_sizes(request: RunRequest, typed: str | None) -> RunRequest:
-    """``--size``: several sizes are a sweep of them."""
-    if typed is None:
-        return request
-    if "," not in typed:
-        size, response = amounts.parse_sizes(typed, "--size")
-        return replace(request, request_size=size, response_size=response)
-    if request.sweep is not None or request.compare is not None:
-        raise NictopError("--size with several sizes is a sweep: it excludes --sweep and --compare", "use one of them")
-    return replace(request, sweep=parse_values(f"size={typed}"))
 
 
 def _option(name: str) -> str:

@@ -16,6 +16,9 @@ BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SCALED_WIDTH = 6
 """Cells of `scaled`: four for the digits, a blank, one for the prefix."""
 
+LATENCY_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+"""Name and seconds of the units of latencies."""
+
 MIN_TWO_DECIMALS = 0.005
 """Smaller values would be 0.00 with two decimals."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from nictop.model.text import units
 from nictop.report.html.elements import LINE_END, Html, element, join_html
@@ -46,12 +47,11 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class _Axes:
-    """Scales of a chart: time (seconds) and rate (bits per second) → position."""
+class Axes:
+    """Scales of a chart over time: seconds and share of the height → position."""
 
     start: float
     end: float
-    max_rate: float
 
     def point(self, time: float, share: float) -> Point:
         """`share`: of the height, 0 to 1."""
@@ -59,9 +59,6 @@ class _Axes:
         return round(x, 1), round(
             CHART_HEIGHT - MARGIN_BOTTOM - min(1.0, max(0.0, share)) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), 1
         )
-
-    def rate(self, time: float, bits_per_second: float) -> Point:
-        return self.point(time, bits_per_second / self.max_rate)
 
 
 # ------------------------------------------------------------------------------------------------------ over time
@@ -76,20 +73,38 @@ def run_chart(result: Result) -> Html:
         return Html("")
     highest = max(rate for _, _, rate in intervals)
     ceiling = result.ceiling.goodput if result.ceiling is not None else None
-    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(highest, 1.0) else None
+    drawn = ceiling if is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(highest, 1.0) else None
     start, end = min(one for one, _, _ in intervals), max(one for _, one, _ in intervals)
-    axes = _Axes(start, end, axis_end(max(highest, drawn or 0.0)))
-    loads = [load for load in result.hosts if load.role != "observer" and any(_cpu_points(load, axes))]
-    parts = [*_axes(axes, bool(loads))]
+    axes, top = Axes(start, end), axis_end(max(highest, drawn or 0.0))
+    loads = drawn_loads(result, axes)
+    parts = [*_rate_labels(axes, top), *time_labels(axes)]
+    parts += share_labels(axes) if loads else []
     for number, (_, of_flow) in enumerate(flows):
         if of_flow:
-            parts.append(_steps(of_flow, axes, area=not number))
+            shares = [(begin, until, rate / top) for begin, until, rate in of_flow]
+            parts.append(steps(shares, axes, "back" if number else "area", area=not number))
     if drawn is not None:
-        (x1, y1), (x2, y2) = axes.rate(start, drawn), axes.rate(end, drawn)
+        (x1, y1), (x2, y2) = axes.point(start, drawn / top), axes.point(end, drawn / top)
         parts.append(element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ceiling"))
+    parts += cpu_lines(loads, axes)
+    return figure(parts, CHART_HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
+
+
+def drawn_loads(result: Result, axes: Axes) -> list[HostLoad]:
+    """Of client and server, if their CPUs are known at a time of the chart."""
+    return [load for load in result.hosts if load.role != "observer" and any(_cpu_points(load, axes))]
+
+
+def cpu_lines(loads: Iterable[HostLoad], axes: Axes) -> Iterator[Html]:
+    """The hottest CPU of each host."""
     for number, load in enumerate(loads):
-        parts.append(_line(_cpu_points(load, axes), "cpu2" if number else "cpu"))
-    return _figure(parts, CHART_HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
+        yield _line(_cpu_points(load, axes), "cpu2" if number else "cpu")
+
+
+def cpu_legend(loads: Iterable[HostLoad]) -> Iterator[str]:
+    """What these lines are."""
+    for number, load in enumerate(loads):
+        yield f"{'dotted' if number else 'solid'} line, right axis: hottest CPU of {load.host}"
 
 
 def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
@@ -97,37 +112,37 @@ def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
     found = []
     for point in flow.points:
         length, rate = point.interval.seconds, point.interval.bits_per_second
-        if all(map(_is_number, (point.time, length, rate))) and length > 0 and rate >= 0:
+        if all(map(is_number, (point.time, length, rate))) and length > 0 and rate >= 0:
             found.append((point.time - length, point.time, rate))
     found.sort()
     return found[:: 1 + len(found) // MAX_CHART_POINTS]
 
 
-def _is_number(value: float | None) -> bool:
+def is_number(value: float | None) -> TypeGuard[float]:
+    """It can be drawn."""
     return value is not None and math.isfinite(value) and abs(value) < 1e18
 
 
-def _steps(intervals: Sequence[tuple[float, float, float]], axes: _Axes, *, area: bool) -> Html:
-    """A horizontal line for each interval; gaps between intervals, which were not measured, remain empty."""
+def steps(intervals: Sequence[tuple[float, float, float]], axes: Axes, class_: str, *, area: bool) -> Html:
+    """A horizontal line for each interval (start, end, share of the height), or the area below them; gaps between
+    intervals, which were not measured, remain empty."""
     pieces, last = "", None
-    foot = axes.rate(axes.start, 0)[1]
-    for start, end, rate in intervals:
-        (x1, y), (x2, _) = axes.rate(start, rate), axes.rate(end, rate)
+    foot = axes.point(axes.start, 0)[1]
+    for start, end, share in intervals:
+        (x1, y), (x2, _) = axes.point(start, share), axes.point(end, share)
         joins = last is not None and abs(last - x1) < MAX_STEP_GAP
         if not joins:
             pieces += f"{f'V{foot:g}Z' if area and pieces else ''}M{x1:g} {foot if area else y:g}"
         pieces += f"V{y:g}H{x2:g}"
         last = x2
-    if area:
-        return element("path", d=f"{pieces}V{foot:g}Z", class_="area")
-    return element("path", d=pieces, class_="back")
+    return element("path", d=f"{pieces}V{foot:g}Z" if area else pieces, class_=class_)
 
 
-def _cpu_points(load: HostLoad, axes: _Axes) -> list[Point]:
+def _cpu_points(load: HostLoad, axes: Axes) -> list[Point]:
     return [
         axes.point(one.time, one.hottest_busy)
         for one in load.series
-        if _is_number(one.time) and _is_number(one.hottest_busy) and axes.start <= one.time <= axes.end
+        if is_number(one.time) and is_number(one.hottest_busy) and axes.start <= one.time <= axes.end
     ]
 
 
@@ -137,20 +152,29 @@ def _line(points: Sequence[Point], class_: str) -> Html:
     return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in points), class_=class_)
 
 
-def _axes(axes: _Axes, with_cpus: bool) -> Iterator[Html]:
+def _rate_labels(axes: Axes, top: float) -> Iterator[Html]:
     for share in (0.0, 0.5, 1.0):
         (x1, y), (x2, _) = axes.point(axes.start, share), axes.point(axes.end, share)
         yield element("line", x1=x1, y1=y, x2=x2, y2=y, class_="axis")
-        yield _label(units.bits_per_second(axes.max_rate * share), x1 - 4, y + 4, "end")
-        if with_cpus:
-            yield _label(units.percentage(share), x2 + 4, y + 4)
+        yield label(units.bits_per_second(top * share), x1 - 4, y + 4, "end")
+
+
+def share_labels(axes: Axes) -> Iterator[Html]:
+    """Percentages at the right."""
+    for share in (0.0, 0.5, 1.0):
+        x, y = axes.point(axes.end, share)
+        yield label(units.percentage(share), x + 4, y + 4)
+
+
+def time_labels(axes: Axes) -> Iterator[Html]:
+    """Seconds below the chart, and where the measured ones begin."""
     for time, anchor in ((axes.start, "start"), (axes.end, "end")):
         x, y = axes.point(time, 0)
-        yield _label(f"{_tenths(time):g} s", x, y + 15, anchor)
+        yield label(f"{_tenths(time):g} s", x, y + 15, anchor)
     if _tenths(axes.start) < 0 < axes.end:
         x, y = axes.point(0, 0)
         yield element("line", x1=x, y1=MARGIN_TOP, x2=x, y2=y, class_="axis")
-        yield _label("measurement starts", x + 3, MARGIN_TOP - 3)
+        yield label("measurement starts", x + 3, MARGIN_TOP - 3)
 
 
 def _tenths(time: float) -> float:
@@ -165,8 +189,7 @@ def _legend(result: Result, flows: Sequence[Flow], drawn: float | None, loads: S
         yield f"dashed line: line rate {units.bits_per_second(drawn)}"
     elif result.ceiling is not None and result.ceiling.goodput is not None:
         yield f"line rate {units.bits_per_second(result.ceiling.goodput)}: above the chart"
-    for number, load in enumerate(loads):
-        yield f"{'dotted' if number else 'solid'} line, right axis: hottest CPU of {load.host}"
+    yield from cpu_legend(loads)
 
 
 # ---------------------------------------------------------------------------------------------------------- bars
@@ -176,11 +199,11 @@ def bar_chart(bars: Sequence[Bar], title: str, ceiling: float | None = None) -> 
     """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. "" without positive
     values."""
     known = [
-        value for bar in bars for value in (bar.value, bar.high, *bar.each) if value is not None and _is_number(value)
+        value for bar in bars for value in (bar.value, bar.high, *bar.each) if value is not None and is_number(value)
     ]
     if not known or max(known) <= 0:
         return Html("")
-    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(known) else None
+    drawn = ceiling if is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(known) else None
     max_value = max(*known, drawn or 0.0)
     height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
     parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, max_value)]
@@ -189,7 +212,7 @@ def bar_chart(bars: Sequence[Bar], title: str, ceiling: float | None = None) -> 
         x = _bar_end(drawn, max_value)
         parts.append(element("line", x1=x, y1=2, x2=x, y2=height - 2, class_="ceiling"))
         legend.append(f"dashed line: line rate {units.bits_per_second(drawn)}")
-    return _figure(parts, height, title, legend)
+    return figure(parts, height, title, legend)
 
 
 def _bar_end(value: float, max_value: float) -> float:
@@ -199,35 +222,35 @@ def _bar_end(value: float, max_value: float) -> float:
 def _bar(bar: Bar, number: int, max_value: float) -> Iterator[Html]:
     y = BAR_GAP + number * (BAR_HEIGHT + BAR_GAP)
     middle = y + BAR_HEIGHT / 2
-    yield _label(shorten_label(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
-    if bar.value is None or not _is_number(bar.value):
-        yield _label("no run completed", BAR_LABEL_WIDTH, middle + 4)
+    yield label(shortenlabel(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
+    if bar.value is None or not is_number(bar.value):
+        yield label("no run completed", BAR_LABEL_WIDTH, middle + 4)
         return
     end = _bar_end(bar.value, max_value)
     yield element(
         "rect", x=BAR_LABEL_WIDTH, y=y, width=max(0.5, end - BAR_LABEL_WIDTH), height=BAR_HEIGHT, class_="bar"
     )
-    if bar.low is not None and bar.high is not None and bar.low < bar.high and _is_number(bar.low + bar.high):
+    if bar.low is not None and bar.high is not None and bar.low < bar.high and is_number(bar.low + bar.high):
         ends = (_bar_end(bar.low, max_value), _bar_end(bar.high, max_value))
         path = f"M{ends[0]:g} {middle:g}H{ends[1]:g}" + "".join(f"M{x:g} {middle - 4:g}v8" for x in ends)
         yield element("path", d=path, class_="spread")
-    for value in filter(_is_number, bar.each if len(bar.each) > 1 else ()):
+    for value in filter(is_number, bar.each if len(bar.each) > 1 else ()):
         yield element("circle", cx=_bar_end(value, max_value), cy=middle, r=2, class_="dot")
-    yield _label(bar.text or units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
+    yield label(bar.text or units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
 
 
-def shorten_label(label: str) -> str:
+def shortenlabel(label: str) -> str:
     return label if len(label) <= MAX_BAR_LABEL_CHARS else label[: MAX_BAR_LABEL_CHARS - 1] + "…"
 
 
 # --------------------------------------------------------------------------------------------------------- parts
 
 
-def _label(content: str, x: float, y: float, anchor: str = "start", class_: str = "") -> Html:
+def label(content: str, x: float, y: float, anchor: str = "start", class_: str = "") -> Html:
     return element("text", content, x=round(x, 1), y=round(y, 1), text_anchor=anchor, class_=class_)
 
 
-def _figure(parts: Iterable[Html], height: float, title: str, legend: Iterable[str]) -> Html:
+def figure(parts: Iterable[Html], height: float, title: str, legend: Iterable[str]) -> Html:
     svg = element(
         "svg",
         element("title", title),

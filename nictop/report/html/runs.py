@@ -11,6 +11,7 @@ from nictop.model.text.glyphs import UNICODE
 from nictop.report.html.charts import Bar, bar_chart, run_chart
 from nictop.report.html.elements import Html, details_element, element, join_html, table
 from nictop.report.html.findings import command_block, finding_html
+from nictop.report.html.latency_charts import latency_charts
 from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
 from nictop.report.runs.points import column_titles, experiment_summary, point_cells, set_up_points
@@ -56,6 +57,7 @@ def _run(result: Result) -> Html:
         element("h3", endpoints_text(result)),
         element("p", f"{plan_text(result.plan)} · {wall_time_text(result.wall)}", class_="dim"),
         run_chart(result),
+        latency_charts(result),
         *_sentences(result),
         *(finding_html(one, True) for one in findings),
         *_setup(result),

@@ -65,6 +65,11 @@ svg .value { fill: var(--ink); }
 svg .axis { stroke: var(--line); }
 svg .area { fill: var(--area); stroke: var(--accent); stroke-width: 1; }
 svg .bar { fill: var(--area); stroke: var(--accent); stroke-width: 1; }
+svg .p99, svg .p90, svg .p50 { fill: var(--accent); }
+svg .p99 { fill-opacity: .2; }
+svg .p90 { fill-opacity: .3; }
+svg .p50 { fill-opacity: .5; }
+svg .highest { fill: none; stroke: var(--ink); stroke-width: 1; }
 svg .back, svg .cpu, svg .cpu2, svg .ceiling { fill: none; stroke-width: 1.5; }
 svg .back { stroke: var(--good); }
 svg .cpu { stroke: var(--second); }

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Sequence
 from nictop.model.text.terminal import clean
 from nictop.report.findings.markdown import escape_markdown, fenced_block, finding_markdown
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
+from nictop.report.runs.histogram import histogram_lines
 from nictop.report.runs.points import column_titles, cost_note, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison, medians_text
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
+
+HISTOGRAM_CELLS = 80
 
 
 def run_markdown(result: Result) -> str:
@@ -72,6 +75,8 @@ def _run_lines(result: Result) -> Iterator[str]:
         yield from _fenced(commands)
         yield f"- **{KIND_LABELS.get(kind, kind)}** {escape_markdown(text)}"
     yield from _fenced(commands)
+    if result.transactions is not None and (bars := histogram_lines(result.transactions.latency, HISTOGRAM_CELLS)):
+        yield from ("", "Histogram: latency from, transactions", "", *fenced_block(bars))
     for finding in result.path_test.report.findings if result.path_test is not None else ():
         yield ""
         yield from finding_markdown(finding, True)

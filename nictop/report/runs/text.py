@@ -13,6 +13,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import wrap
 from nictop.model.text.words import count_noun
 from nictop.report.findings.text import finding_lines
+from nictop.report.runs.histogram import histogram_lines
 from nictop.report.runs.points import (
     SetUpPoint,
     column_titles,
@@ -64,6 +65,9 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     lines = [*wrap(endpoints_text(result), room), *wrap(about, room), ""]
     sentences = result_sentences(result)
     lines += sentence_lines([one for one in sentences if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
+    if result.transactions is not None:
+        bars = histogram_lines(result.transactions.latency, room, glyphs=glyphs)
+        lines += ["", "Histogram: latency from, transactions", *bars] if bars else []
     costs = _cost_lines(result.hosts, room)
     lines += ["", *costs] if costs else []
     reasons = [one for one in sentences if one.kind == "not ranked"]

@@ -7,6 +7,7 @@ from that of the raw samples by less than the width of a bucket, 0.8 % of it. A 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,32 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 NANOSECONDS = 1e9
 MAX_COUNT = 10**15
 """Larger counts are not valid."""
+
+
+STEPS_PER_DECADE = (
+    (10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30, 33, 36, 39, 43, 47, 51, 56, 62, 68, 75, 82, 91),
+    (10, 12, 15, 18, 22, 27, 33, 39, 47, 56, 68, 82),
+    (10, 15, 20, 30, 50, 70),
+    (10, 20, 50),
+    (10,),
+)
+"""Lowest latencies of the bins of a histogram in each decade, the finest first; in tenths (IEC 60063 E24, E12, …)."""
+BIN_EDGES = tuple([0, *(step * 10**power for power in range(11) for step in steps)] for steps in STEPS_PER_DECADE)
+"""The same in nanoseconds, beyond the last bucket."""
+BODY_SHARE = 0.9
+"""Share of the samples that gets the finest bins."""
+MAX_COARSER = 3
+"""Steps in `BIN_EDGES` by which the other bins may be coarser."""
+
+
+@dataclass(frozen=True)
+class LatencyBin:
+    """The samples in one of several ranges of about the same ratio."""
+
+    low: float
+    high: float
+    """Seconds: the lowest latency, and the first one above."""
+    count: int
 
 
 @dataclass(frozen=True)
@@ -76,6 +103,24 @@ class LatencyHistogram:
         lowest, highest = (sum(bucket_range(items[end][0])) / 2 / NANOSECONDS for end in (0, -1))
         return LatencySummary(total, lowest, self.sum / total / NANOSECONDS, p50, p90, p99, p999, highest)
 
+    def bins(self, most: int) -> tuple[LatencyBin, ...]:
+        """The samples by latency, from the lowest to the highest, in at most `most` log-spaced bins: as fine as
+        possible up to `BODY_SHARE` of the samples, and coarser above if they are too many. A bucket belongs to the bin
+        of its middle. () without samples."""
+        items = [(sum(bucket_range(bucket)) / 2, count) for bucket, count in self._items()]
+        if not items or most < 1:
+            return ()
+        (body,) = self.quantiles((BODY_SHARE,))
+        edges = [0]
+        for number, fine in enumerate(BIN_EDGES):
+            for coarse in BIN_EDGES[number : number + MAX_COARSER + 1]:
+                middle = fine[bisect_right(fine, body * NANOSECONDS)]
+                edges = [*(one for one in fine if one <= middle), *(one for one in coarse if one > middle)]
+                first, last = (bisect_right(edges, items[end][0]) - 1 for end in (0, -1))
+                if last - first < most:
+                    return _binned(items, edges[first : last + 2])
+        return _binned(items, [*edges[first : first + most], edges[last + 1]])
+
     def _items(self) -> list[tuple[int, int]]:
         """By bucket; a stored file may contain any numbers."""
         return sorted(
@@ -84,6 +129,17 @@ class LatencyHistogram:
 
 
 EMPTY = LatencyHistogram({}, 0)
+
+
+def _binned(items: Iterable[tuple[float, int]], edges: Sequence[int]) -> tuple[LatencyBin, ...]:
+    """Bins between neighbouring edges. `items`: (nanoseconds, count)."""
+    counts = [0] * (len(edges) - 1)
+    for latency, count in items:
+        counts[bisect_right(edges, latency) - 1] += count
+    return tuple(
+        LatencyBin(low / NANOSECONDS, high / NANOSECONDS, count)
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    )
 
 
 def samples_needed(name: str) -> int:

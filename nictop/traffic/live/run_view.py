@@ -18,6 +18,7 @@ from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.analysis.transactions import transaction_point
 from nictop.traffic.generators.intervals import TransactionInterval
+from nictop.traffic.generators.latency import EMPTY, LatencyHistogram, merged
 from nictop.traffic.live.flow_view import (
     BY_TIME,
     FlowView,
@@ -61,6 +62,8 @@ class RunView:
     """Once the run has ended."""
     transactions: tuple[TransactionPoint, ...] = ()
     """Of a test of requests and responses, in order of time; it has no `flows`."""
+    latency: LatencyHistogram = EMPTY
+    """Of its transactions in the measured seconds so far."""
 
     @property
     def start(self) -> float:
@@ -133,6 +136,7 @@ class LiveRun:
             if name in hosts
         ]
         self._transactions = SampleBuffer[TransactionPoint]()
+        self._latency = EMPTY
         self._ceiling: Ceiling | None = None
         self._result: Result | None = None
         self._ended: float | None = None
@@ -168,6 +172,7 @@ class LiveRun:
             tuple(load.view() for load in self._host_watches),
             self._ceiling,
             transactions=self._transactions.all,
+            latency=self._latency,
         )
 
     def _final_view(self, result: Result) -> RunView:
@@ -184,6 +189,7 @@ class LiveRun:
             final.ceiling,
             result,
             final.transactions or self._transactions.all,
+            final.latency if result.transactions is not None else self._latency,
         )
 
     def _add_interval(self, event: IntervalMeasured, now: float) -> None:
@@ -195,6 +201,7 @@ class LiveRun:
         time = one.end - (self.plan.omit if one.omitted else 0.0)
         if isinstance(one, TransactionInterval):
             self._transactions.add(transaction_point(time, one))
+            self._latency = self._latency if one.omitted else merged((self._latency, one.latency))
         for flow in self._flow_watches:
             if (flow.side == event.side) == one.sends:
                 flow.add_interval(time, one)
@@ -228,8 +235,9 @@ def result_view(result: Result) -> RunView:
     )
     facts = result.facts
     hosts = tuple(result_host_view(load, facts.get(f"{load.role} nic", "")) for load in result.hosts)
-    transactions = result.transactions.points if result.transactions is not None else ()
-    view = RunView(plan, "", 0.0, flows, hosts, result.ceiling, result, transactions)
+    figures = result.transactions
+    points, latency = (figures.points, figures.latency) if figures is not None else ((), EMPTY)
+    view = RunView(plan, "", 0.0, flows, hosts, result.ceiling, result, points, latency)
     return replace(view, seconds=max((series[-1].time for series in view.series), default=0.0))
 
 

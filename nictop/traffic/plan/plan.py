@@ -236,7 +236,7 @@ def _range_problems(plan: RunPlan) -> Iterable[str]:
     for name, value, least, most in (
         ("time", plan.time, 1, MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))),
         ("omit", plan.omit, 0, MAX_OMIT_SECONDS),
-        ("streams", plan.streams, 1, MAX_STREAMS),
+        ("streams" if plan.test == "bulk" else "connections", plan.streams, 1, MAX_STREAMS),
         ("mss", plan.mss, MIN_MSS, MAX_MSS),
         ("window", plan.window, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES),
         ("rate", plan.bitrate, 1, MAX_BITRATE),
@@ -276,13 +276,13 @@ def _bulk_problems(plan: RunPlan) -> Iterable[str]:
 def _transaction_problems(plan: RunPlan) -> Iterable[str]:
     if plan.generator != "builtin":
         yield "iperf3 has no request/response test"
-    for name, is_set in (
-        ("reverse and bidirectional", plan.direction != "forward"),
-        ("rate", plan.bitrate is not None),
-        ("zerocopy", plan.zerocopy),
+    for words, is_set in (
+        ("reverse and bidirectional are options", plan.direction != "forward"),
+        ("rate is an option", plan.bitrate is not None),
+        ("zerocopy is an option", plan.zerocopy),
     ):
         if is_set:
-            yield f"{name}: option of the bulk test, not of {plan.test}"
+            yield f"{words} of the bulk test, not of {plan.test}"
     if plan.length is not None:
         yield f"block size is an option of the bulk test: use size for {plan.test}"
     if plan.test == "crr" and plan.protocol == "udp":

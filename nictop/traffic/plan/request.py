@@ -14,7 +14,7 @@ from typing import Literal
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, plan_problems
-from nictop.traffic.plan.quantities import quoted
+from nictop.traffic.plan.quantities import parse_sizes, quoted
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.plan.variables import MAX_VALUES, check_value, variable_of
 
@@ -64,6 +64,17 @@ def parse_values(text: str) -> Values:
     for one in found:
         check_value(name, one)
     return name, found
+
+
+def with_sizes(request: RunRequest, text: str, what: str = "size") -> RunRequest:
+    """The request with these sizes: ``64``, ``64:4K``; several, ``1,64,4K``, are a sweep of them. Raises
+    NictopError."""
+    if "," not in text:
+        size, response = parse_sizes(text, what)
+        return replace(request, request_size=size, response_size=response)
+    if request.sweep is not None or request.compare is not None:
+        raise NictopError(f"{what}: several sizes are a sweep, which excludes another sweep or comparison")
+    return replace(request, sweep=parse_values(f"size={text}"))
 
 
 def plan_of(request: RunRequest, pair: EndpointPair, generator: Generator) -> RunPlan:

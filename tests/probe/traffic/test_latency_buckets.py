@@ -102,6 +102,26 @@ def test_arbitrary_counts_are_refused_or_valid(value: object) -> None:
     assert parse_histogram(value) is None
 
 
+@given(SAMPLES, st.integers(1, 60))
+def test_bins_have_all_samples_in_contiguous_ranges(samples: list[int], most: int) -> None:
+    found = histogram(samples)
+    bins = found.bins(most)
+    assert 1 <= len(bins) <= most and sum(one.count for one in bins) == len(samples)
+    assert [one.high for one in bins[:-1]] == [one.low for one in bins[1:]] and all(one.low < one.high for one in bins)
+    for one in bins:
+        exact = [sample for sample in samples if one.low * (1 + ERROR) <= sample / 1e9 < one.high * (1 - ERROR)]
+        assert one.count >= len(exact)
+    assert bins[0].count and bins[-1].count and LatencyHistogram({}, 0).bins(most) == () == found.bins(0)
+
+
+def test_bins_are_fine_around_the_median_and_coarse_in_the_tail() -> None:
+    body = {bucket_of(latency): 100 for latency in range(40_000, 80_000, 200)}
+    bins = LatencyHistogram({**body, bucket_of(30_000_000): 3}, 1).bins(16)
+    lows = [round(one.low * 1e6) for one in bins]
+    assert lows[:7] == [39, 43, 47, 51, 56, 62, 68] and bins[-1].count == 3 and len(bins) <= 16
+    assert bins[-1].low <= 0.03 < bins[-1].high and bins[-1].high / bins[-1].low > 1.9
+
+
 def test_counts_of_a_stored_file_may_be_any_numbers() -> None:
     odd = LatencyHistogram({-1: 5, 10**18: 5, 300: -3, 400: 10**30, bucket_of(1000): 20}, -5)
     assert odd.count == 20 and odd.summary().p50 == pytest.approx(1e-6, rel=ERROR)

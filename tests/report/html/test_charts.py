@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.devices.ceiling import Ceiling
+from nictop.probe.traffic.builtin.latency_buckets import bucket_of
 from nictop.report.html.charts import (
     BAR_LABEL_WIDTH,
     BAR_VALUE_WIDTH,
@@ -26,9 +27,13 @@ from nictop.report.html.charts import (
     bar_chart,
     run_chart,
 )
+from nictop.report.html.latency_charts import latency_charts
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
 from nictop.traffic.results.result import IntervalPoint, Result
+from nictop.traffic.results.transactions import TransactionPoint
 from tests.support.reports import full_result
+from tests.traffic.analysis.test_transactions import rr
 from tests.traffic.runs import flow, result
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
@@ -127,6 +132,79 @@ def test_any_numbers_draw_within_the_chart(rows: list[tuple[float, float, float]
             found = numbers(one.get("d", "") or one.get("points", ""))
             assert all(0 <= number <= CHART_WIDTH for number in found)
         assert "nan" not in chart and "inf" not in chart.replace("∞", "")
+
+
+# ------------------------------------------------------------------------------------------------------ latencies
+
+
+def percentiles(time: float, highest: float) -> TransactionPoint:
+    return TransactionPoint(time, 1.0, 0, LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, highest))
+
+
+def latency_run(*highest: float) -> Result:
+    """A run whose percentiles are the same in all intervals."""
+    return rr(points=tuple(percentiles(float(number), value) for number, value in enumerate(highest, 1)))
+
+
+def svg_of(charts: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(f"<div>{charts}</div>").iter("svg"))
+
+
+def test_percentiles_are_areas_and_the_maximum_a_line() -> None:
+    charts = latency_charts(latency_run(2e-4, 2e-4))
+    over_time, _ = svg_of(charts)
+    shares = {}
+    for one in over_time.iter("path"):
+        top = min(numbers(one.get("d", ""))[1::2] if one.get("class") == "highest" else heights(one))
+        shares[one.get("class")] = (CHART_HEIGHT - MARGIN_BOTTOM - top) / (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM)
+    expected = {"p99": 0.8, "p90": 0.45, "p50": 0.4, "highest": 1.0}  # of 200 µs
+    assert shares == pytest.approx(expected, abs=0.01)
+    assert ">200 µs<" in charts and ">0 s<" in charts and ">2 s<" in charts and "axis from 0" in charts
+
+
+def heights(path: ElementTree.Element) -> list[float]:
+    return [float(one) for one in re.findall(r"V(-?[\d.]+)", path.get("d", ""))]
+
+
+def test_a_high_maximum_makes_the_axis_logarithmic() -> None:
+    charts = latency_charts(latency_run(2e-4, 8e-3))
+    assert ">1 ms<" in charts and ">100 µs<" in charts and "logarithmic axis" in charts.split("histogram")[0]
+    assert "p99 104 µs" in svg_of(charts)[0].get("aria-label", "")
+
+
+def test_histogram_has_a_bar_for_each_range_and_a_table() -> None:
+    latency = LatencyHistogram({bucket_of(50_000): 6000, bucket_of(73_000): 3000}, 1)
+    charts = latency_charts(rr(latency=latency))
+    (svg,) = svg_of(charts)
+    bars = [float(one.get("height", "")) for one in svg.iter("rect")]
+    assert len(bars) == 2 and bars[0] == pytest.approx(2 * bars[1], abs=0.2)
+    assert "9000 transactions" in svg.get("aria-label", "")
+    table_rows = ElementTree.fromstring(f"<div>{charts}</div>").iter("tr")
+    rows = [["".join(cell.itertext()) for cell in row] for row in table_rows]
+    assert ["47 µs", "51 µs", "6000"] in rows and ["68 µs", "75 µs", "3000"] in rows
+    assert sum(int(count) for _, _, count in rows[1:]) == 9000
+
+
+def test_a_bulk_run_and_one_without_samples_have_no_latency_charts() -> None:
+    assert latency_charts(full_result(5.0)) == "" == latency_charts(rr(latency=LatencyHistogram({}, 0)))
+
+
+@given(st.lists(st.tuples(ANY, ANY, ANY, ANY), max_size=5), st.dictionaries(st.integers(-5, 4000), st.integers()))
+def test_any_latencies_draw_within_the_chart(
+    rows: list[tuple[float, float, float, float]], counts: dict[int, int]
+) -> None:
+    points = tuple(
+        TransactionPoint(time, seconds, 0, LatencySummary(9, low, low, low, low, high, None, high))
+        for time, seconds, low, high in rows
+    )
+    charts = latency_charts(rr(points=points, latency=LatencyHistogram(counts, 1)))
+    for svg in svg_of(charts):
+        for one in svg.iter("path"):
+            assert all(0 <= number <= CHART_WIDTH for number in numbers(one.get("d", "")))
+        for one in svg.iter("rect"):
+            x, width = float(one.get("x", "")), float(one.get("width", ""))
+            assert x >= MARGIN_LEFT and x + width <= CHART_WIDTH - MARGIN_RIGHT + 0.6
+    assert "nan" not in charts and "inf" not in charts.replace("∞", "")
 
 
 def test_bars_are_as_long_as_their_values() -> None:

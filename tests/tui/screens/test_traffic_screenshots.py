@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 
 from nictop.probe.records import Address, Ethtool, Line, LinkSettings, TrafficLine, TrafficTools
+from nictop.probe.traffic.builtin.latency_buckets import bucket_of
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.generators.latency import LatencyHistogram, merged
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import StoredRun, save_run
+from nictop.traffic.results.transactions import TransactionFigures, TransactionPoint
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.results_list import SetUpList
@@ -108,6 +113,41 @@ def stored_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             save_run(run, tmp_path / "nictop" / "runs")
 
 
+def latencies(second: int) -> LatencyHistogram:
+    """Of 6000 transactions around 52 µs, with more than a millisecond now and then."""
+    counts: Counter[int] = Counter()
+    for number in range(6000):
+        latency = 52_000 * math.exp(0.12 * NormalDist().inv_cdf((number + 0.5) / 6000))
+        counts[bucket_of(round(latency))] += 1
+    counts.update(bucket_of(100_000 * late) for late in range(3, 12 + 9 * (second % 4)))
+    return LatencyHistogram(dict(counts), 52_000 * counts.total())
+
+
+def measured_latency() -> Result:
+    """A test of requests and responses of twenty seconds."""
+    made = measured(1.0, 0.9)
+    plan = replace(made.plan, test="rr", generator="builtin")
+    each = [latencies(second) for second in range(SECONDS)]
+    points = tuple(TransactionPoint(end, 1.0, 0, one.summary()) for end, one in enumerate(each, 1))
+    return replace(
+        made,
+        plan=plan,
+        flows=(),
+        ceiling=None,
+        hosts=tuple(replace(one, per_gigabit=None, per_transaction=0.6 / 6000) for one in made.hosts),
+        transactions=TransactionFigures(float(SECONDS), merged(each), points=points),
+        bottleneck="not determined; possible: network between the hosts, interrupt coalescing",
+    )
+
+
+@pytest.fixture
+def stored_latency(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One run."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    run = StoredRun("5d0c77aa01", "5d0c77aa", measured_latency(), 1_790_000_000.0, "0")
+    save_run(run, tmp_path / "nictop" / "runs")
+
+
 def picture(screen: Screen) -> str:
     screen.app.clear_notifications()
     return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
@@ -119,7 +159,7 @@ async def test_the_form_looks_like_its_picture(name: str) -> None:
         await both(screen, hosts)
         await screen.press("6")
         await answer(screen, hosts, tools())
-        await screen.press("tab", "down", "down", "down", "4")
+        await screen.press("tab", "down", "down", "down", "down", "4")
         await screen.settle()
         compare(f"traffic-form-{name}", picture(screen))
 
@@ -138,3 +178,21 @@ async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> Non
         await screen.press("escape", "m", "down", "m")
         await screen.settle()
         compare(f"traffic-comparison-{name}", picture(screen))
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.usefixtures("stored_latency")
+async def test_a_latency_run_looks_like_its_pictures(name: str) -> None:
+    """On a narrow screen the histogram takes the place of the chart."""
+    async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("7")
+        await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
+        await screen.press("enter")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
+        await screen.settle()
+        compare(f"traffic-latency-{name}", picture(screen))
+        if name == "80x24":
+            await screen.press("o", "enter")
+            await screen.settle()
+            compare(f"traffic-histogram-{name}", picture(screen))

@@ -21,7 +21,8 @@ from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.plan import EndpointPair
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
-from nictop.tui.widgets.traffic.form_fields import BY_NAME, NOBODY, field_of, request_of_form
+from nictop.traffic.plan.validation import validate_request
+from nictop.tui.widgets.traffic.form_fields import BY_NAME, NOBODY, belongs, field_of, request_of_form
 from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 
 if TYPE_CHECKING:
@@ -62,26 +63,34 @@ class Choice:
         client, server = (row.offer.client.host, row.offer.server.host) if row is not None else ("", "")
         others = tuple(name for name in snapshots if name not in (client, server))
         request, problems = request_of_form(words, client, server, others)
-        if row is None:
-            return cls(request, problems)
-        request = _with_ends(request, row, snapshots, pairs)
-        if problems or client not in tools or server not in tools:
+        if row is not None:
+            request = _with_ends(request, row, snapshots, pairs)
+        if problems:
             return cls(request, problems)
         try:
+            if row is None or client not in tools or server not in tools:
+                validate_request(request)
+                return cls(request)
             experiment = experiment_of(request, (row.offer,), snapshots, tools)
         except NictopError as error:
-            return cls(request, *_sorted(error))
+            return cls(request, *_sorted(error, words))
         return cls(request, notes=experiment.notes)
 
     def for_self_test(self, words: Mapping[str, str]) -> Choice:
         """The same options, between two ends on this machine."""
         request, problems = request_of_form({**words, "observers": NOBODY}, "", "", ())
-        return Choice(request, problems, is_self_test=True)
+        complaints: tuple[str, ...] = ()
+        if not problems:
+            try:
+                validate_request(request)
+            except NictopError as error:
+                problems, complaints = _sorted(error, words)
+        return Choice(request, problems, complaints, is_self_test=True)
 
     def command(self, arguments: Mapping[str, str]) -> str:
         """The command line that starts the same; "": it cannot be started. `arguments`: name of a host → the word for
         it."""
-        if self.request is None or self.problems or not (self.request.client or self.is_self_test):
+        if self.request is None or self.problems or self.complaints or not (self.request.client or self.is_self_test):
             return ""
         return command_line(self.request, arguments, self_test=self.is_self_test)
 
@@ -106,18 +115,20 @@ def _with_ends(
     return replace(request, **nics, **addresses)  # type: ignore[arg-type]
 
 
-def _sorted(error: NictopError) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The sentences of an error, beside their fields where they have one."""
+def _sorted(error: NictopError, words: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The sentences of an error, beside their fields where they have one. About a field that does not apply to the
+    test: it is varied."""
     problems: dict[str, str] = {}
     rest: list[str] = []
     for sentence in error.message.split("; "):
         name, _, said = sentence.partition(": ")
         if said and name in BY_NAME:
-            problems.setdefault(name, said)
+            problems.setdefault(name if belongs(name, words) else "vary", said)
             continue
         parts = [part.rstrip(")") for part in SENTENCE_PARTS.split(sentence) if field_of(part)]
         for part in parts:
-            problems.setdefault(field_of(part) or "", part)
+            about = field_of(part) or ""
+            problems.setdefault(about if belongs(about, words) else "vary", part)
         if not parts:
             rest.append(sentence)
     if NESTED_MARK in error.message:

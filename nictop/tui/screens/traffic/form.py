@@ -5,6 +5,7 @@
 │▸vm1:ens224 ↔ vm2:ens224   192.0.2.0/24  10G                                │
 ╰────────────────────────────────────────────────────────────────────────────╯
  vm1: iperf3 3.12 · vm2: iperf3 3.18
+  test          ◂ bulk ▸           full speed: goodput
   direction     ◂ client → server ▸  vm1 sends, vm2 receives
   seconds       10                   measured seconds (-t)
  = nictop traffic vm1 vm2
@@ -37,7 +38,7 @@ from nictop.tui.screens.traffic.choice import Choice, RunTools
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.form import RunForm
-from nictop.tui.widgets.traffic.form_fields import labelled, rate_question
+from nictop.tui.widgets.traffic.form_fields import labelled, rate_question, test_of
 from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable, offer_rows
 from nictop.tui.widgets.traffic.start_lines import StartLines
 
@@ -48,10 +49,12 @@ FILTER_HINT = "filter: host, NIC, network or address"
 ALL_OPTIONS_MIN_ROWS = 34
 """Rows of a screen that has room for all options at once."""
 SELF_TEST_HINT = "Self-test: both ends on this machine, no NIC involved."
+BUILTIN_TEXT = "nictop's own generator on both hosts"
+"""Of a test that iperf3 does not have."""
 MAX_NAMES = 5
 """Of hosts in a sentence."""
-MAX_FACT_ROWS = 6
-"""Of the text about the chosen pair."""
+MAX_FACT_ROWS, MIN_ROWS_FOR_FACTS = 6, 16
+"""Rows of the text about the chosen pair; of a screen, with fewer of which it has one, so that a field remains."""
 
 
 class TrafficScreen(FramedScreen):
@@ -190,13 +193,14 @@ class TrafficScreen(FramedScreen):
         facts: list[tuple[str, str]] = [(self._form_error, "bad")] if self._form_error else []
         facts += [(complaint, "warn") for complaint in self._choice.complaints]
         if row is not None:
-            facts += [(self._tools.words(row), "dim")]
+            is_bulk = test_of(self.query_one(RunForm).words) == "bulk"
+            facts += [(self._tools.words(row) if is_bulk else BUILTIN_TEXT, "dim")]
         beside = rate_question(self.query_one(RunForm).words)
         facts += [(note, "warn") for note in self._choice.notes if note != beside]
         lines: list[SpanLine] = []
         for text, style in facts:
             lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)] if text else []
-        lines = lines[:MAX_FACT_ROWS]
+        lines = lines[: MAX_FACT_ROWS if self.size.height >= MIN_ROWS_FOR_FACTS else 1]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
@@ -224,20 +228,23 @@ class TrafficScreen(FramedScreen):
         row = self.query_one(OfferTable).chosen
         if row is None:
             self._form_error = "Not started: no test path (Tab: to the button Self-test)"
-        elif self._choice.problems or self._choice.complaints or self._choice.request is None:
-            wrong = [labelled(name, complaint) for name, complaint in self._choice.problems.items()]
-            self._form_error = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
+            self._draw_facts()
         else:
-            self._begin(self_test=False)
-            return
-        self._draw_facts()
+            self._begin(self._choice)
 
-    def _begin(self, *, self_test: bool) -> None:
+    def _begin(self, choice: Choice) -> None:
+        """Start it, or say why it cannot be started."""
         from nictop.tui.screens.traffic.run import RunScreen
 
+        request, self_test, words = choice.request, choice.is_self_test, self.query_one(RunForm).words
+        if choice.problems or choice.complaints or request is None:
+            wrong = [labelled(name, complaint, words) for name, complaint in choice.problems.items()]
+            wrong += [one for one in choice.complaints if one not in self._choice.complaints]  # those are shown anyway
+            self._form_error = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
+            self._draw_facts()
+            return
         self._form_error = ""
-        request = self._choice.request
-        if request is not None and not self.nictop.traffic.start(request, self_test=self_test):
+        if not self.nictop.traffic.start(request, self_test=self_test):
             self._form_error = "A test is running already"
         self.set_focus(self.query_one(OfferTable))  # what is typed after the run is no text of a field
         self.app.push_screen(RunScreen())
@@ -250,11 +257,7 @@ class TrafficScreen(FramedScreen):
 
     def start_self_test(self) -> None:
         """Start a self-test with the options of the form."""
-        if self._choice.problems:
-            self.action_start()
-            return
-        self._choice = self._choice.for_self_test(self.query_one(RunForm).words)
-        self._begin(self_test=True)
+        self._begin(self._choice.for_self_test(self.query_one(RunForm).words))
 
     async def action_back(self) -> None:
         entry = self.query_one(FilterLine)

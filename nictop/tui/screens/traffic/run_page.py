@@ -32,6 +32,7 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
+from nictop.tui.widgets.traffic.latency_bars import LatencyBars
 from nictop.tui.widgets.traffic.queue_bars import RunQueues
 
 LABEL_CELLS = 11
@@ -78,12 +79,15 @@ class RunPage(FramedScreen):
     def __init__(self) -> None:
         super().__init__()
         self._drawing = False
+        self._only_histogram = False
+        """The histogram of latencies is shown in the place of the chart."""
 
     def compose_body(self) -> Iterable[Widget]:
         yield LineView(id="run-title")
         with Horizontal(id="run-plots"):
             yield RunChart(id="run-chart")
             yield RunQueues(id="run-queues")
+            yield LatencyBars(id="run-latencies")
         yield PointChart(id="run-points")
         yield RunHosts(id="run-hosts")
         yield LineView(id="run-sentences")
@@ -131,13 +135,22 @@ class RunPage(FramedScreen):
         run_view = self.run_view()
         chart = self.query_one(RunChart)
         self._draw_sentences(run_view)
+        self._show_parts(run_view)
         chart.show(run_view)
         self._divide(len(run_view.hosts) if run_view is not None else 2)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
         self.query_one(RunQueues).show(chart.shown)
+        self.query_one(LatencyBars).show(chart.shown)
         if self.query_one("#run-points").display:
             self.query_one(PointChart).show(set_up_points(self.run_results()))
         self._draw_title(run_view)
+
+    def _show_parts(self, run_view: RunView | None) -> None:
+        """Of a test of requests and responses, a wide screen has the histogram in the place of the queues."""
+        plots = self.query_one("#run-plots")
+        has_latencies = run_view is not None and run_view.plan.test != "bulk"
+        plots.set_class(has_latencies, "-latencies")
+        plots.set_class(has_latencies and self._only_histogram, "-only-histogram")
 
     def _divide(self, hosts: int) -> None:
         """Rows of the hosts: a chart each where there is room, at least a line."""
@@ -208,8 +221,11 @@ class RunPage(FramedScreen):
         self.query_one(RunChart).enlarge(step)
 
     def action_options(self) -> None:
-        """Of a single run without a path test there is one: whose CPU is drawn."""
+        """Of a single bulk run without a path test there is one: whose CPU is drawn."""
         entries = [MenuEntry("CPU of the next host or core", self.query_one(RunChart).next_cpu)]
+        run_view = self.run_view()
+        if run_view is not None and run_view.plan.test != "bulk":
+            entries.insert(0, MenuEntry("Latency histogram", self.toggle_histogram, self._only_histogram))
         if len(self.run_results()) > 1:
             points = bool(self.query_one("#run-points").display)
             entries.insert(0, MenuEntry("Bars of all variants", self.toggle_points, points))
@@ -228,6 +244,11 @@ class RunPage(FramedScreen):
         if report is not None:
             first, second = (one.sender.host for one in report.result.directions)
             self.app.push_screen(PathReportScreen(first, second, report))
+
+    def toggle_histogram(self) -> None:
+        """The histogram of latencies in the place of the chart, or the chart."""
+        self._only_histogram = not self._only_histogram
+        self.show_points(False)
 
     def toggle_points(self) -> None:
         self.show_points(not self.query_one("#run-points").display)

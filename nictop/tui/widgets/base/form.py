@@ -121,10 +121,13 @@ class Form(ChoiceView):
         room = max(1, cells - self.label_cells - 3)
         wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
         return (
-            (f" {fit(field.label, self.label_cells)} ", ""),
+            (f" {fit(self._label(field), self.label_cells)} ", ""),
             (fit(self.glyphs.encode(value), wanted), style),
             (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
+
+    def _label(self, field: Field) -> str:
+        return field.label
 
     def _beside(self, field: Field) -> tuple[str, str]:
         """Text beside a field, and its style."""
@@ -137,6 +140,7 @@ class Form(ChoiceView):
         """Replace the text of a field."""
         if self.words[name] != word:
             self.words[name] = word
+            self.set_keys([field.name for field in self.shown])  # at once: keys that were typed ahead come next
             self.redraw()
             self.post_message(self.Changed())
 

@@ -92,6 +92,20 @@ def means(points: Iterable[tuple[float, float, float]], begin: float, step: floa
     return [total / weight if weight > 0.01 * step else None for total, weight in zip(sums, weights, strict=True)]
 
 
+def peaks(points: Iterable[tuple[float, float, float]], begin: float, step: float, width: int) -> list[float | None]:
+    """The highest value of each column of `means`."""
+    found: list[float | None] = [None] * width
+    end = begin + step * width
+    for time, seconds, value in points:
+        first, last = max(begin, time - seconds), min(end, time)
+        if not last > first or not math.isfinite(value):
+            continue
+        low, high = int((first - begin) / step), min(width - 1, math.ceil((last - begin) / step) - 1)
+        for column in range(max(0, low), high + 1):
+            found[column] = max(value, found[column] or 0.0)
+    return found
+
+
 ReadingRange = tuple[int, int]
 """First reading of a column and the one after its last, as places from the end of a series: -1 is the newest, 0 is
 behind it."""

@@ -79,16 +79,6 @@ def beside(left: Sequence[SpanLine], right: Sequence[SpanLine], left_cells: int)
     return lines
 
 
-def bar(share: float | None, cells: int, glyphs: Glyphs = UNICODE) -> str:
-    """`share` (0 to 1) of `cells` cells; a share above 0 shows at least the lowest mark."""
-    steps = len(glyphs.bar)
-    filled = round(min(1.0, max(0.0, share or 0.0)) * cells * steps)
-    if not filled and share:
-        filled = 1
-    full, rest = divmod(filled, steps)
-    return fit(glyphs.bar[-1] * full + (glyphs.bar[rest - 1] if rest else ""), cells)
-
-
 CHART_SCALE_CELLS = 8
 """Cells at the left of a chart, for its scale."""
 

@@ -17,11 +17,11 @@ from nictop.model.queues.filters import NumberFilter
 from nictop.model.queues.map import QueueMap, QueueRow
 from nictop.model.queues.trends import QueueKey, Trends, TrendSide
 from nictop.model.text import units
+from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import TONES, Span
 from nictop.tui.widgets.base.table_line import headings
 from nictop.tui.widgets.charts.sparkline import spark
-from nictop.tui.widgets.cpu.nic_view import bar
 
 MAX_UNFOLDED_QUEUES = 8
 """Up to so many queues all are shown, idle or not; beyond, idle ones become one line."""

@@ -33,6 +33,7 @@ from nictop.model.rates.links import Rates
 from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import absence_reason
 from nictop.probe.records import Link
@@ -52,7 +53,6 @@ from nictop.tui.widgets.cpu.nic_view import (
     NO_LINK,
     NicPage,
     NicView,
-    bar,
     beside,
     driver_text,
     minute_chart,

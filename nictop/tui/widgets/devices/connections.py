@@ -38,6 +38,7 @@ from nictop.model.facts import clean, fit, width
 from nictop.model.queues.filters import NumberFilter, number_filter
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
@@ -45,7 +46,7 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine, cut_spans, sec
 from nictop.tui.widgets.base.sortable_table import SortableTable
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.cpu.nic_view import NO_LINK, bar, nic_line
+from nictop.tui.widgets.cpu.nic_view import NO_LINK, nic_line
 
 FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
 USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22

@@ -33,7 +33,7 @@ from nictop.tui.widgets.charts.plot import (
     time_ticks,
     value_ticks,
 )
-from nictop.tui.widgets.traffic.latency_drawing import draw_bands, highest_latency, latency_columns
+from nictop.tui.widgets.traffic.latency_drawing import draw_bands, latency_columns
 from nictop.tui.widgets.traffic.legend import (
     CEILING_STYLE,
     CPU_STYLE,
@@ -59,6 +59,8 @@ MIN_AXIS_CELLS, MIN_BOTH_AXES_CELLS = 40, 56
 """Cells from which on there is room for them."""
 MIN_LINE_ROWS = 3
 """Rows of a plot from which on the line rate leaves something of the area to be seen."""
+MIN_LATENCY_ROWS = 6
+"""Rows of a plot that percentiles need more than the CPU needs a chart."""
 CPU_ROWS = 3
 """Rows of the CPU chart; without them for it, its value is in the legend only."""
 MAX_SECONDS_SCALE = 180
@@ -89,14 +91,15 @@ class ChartLayout:
 
 def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
-    flows = len(run_view.flows)
-    heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
+    flows, is_bulk = len(run_view.flows), run_view.plan.test == "bulk"
+    heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS and is_bulk else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * flows) else 0
+    least = max(MIN_LINE_ROWS, 2 * flows) if is_bulk else MIN_LATENCY_ROWS
+    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= least else 0
     rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
-    right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
+    right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS and (is_bulk or cpu_rows) else 0
     count = flows if flows and rows >= 2 * flows else 1
     plots, row = [], heads
     for number in range(count):
@@ -114,15 +117,18 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     layout = layout_of(run_view, width, height)
     sight = sight_of(run_view, view)
     columns = columns_of(run_view, sight, layout)
-    bands = latency_columns(run_view.transactions, sight, layout.columns)
-    peaks = [peak_of(flow, sight) for flow in run_view.flows] or [highest_latency(bands)]
-    scale = scale_of(run_view, columns, peaks)
-    drawing = Drawing(run_view, view, layout, sight, scale, peaks, Canvas(width, height), glyphs=glyphs)
+    peaks = [peak_of(flow, sight) for flow in run_view.flows]
+    scale, canvas = scale_of(run_view, columns, peaks), Canvas(width, height)
     if run_view.plan.test == "bulk":
+        drawing = Drawing(run_view, view, layout, sight, scale, scale.unit, peaks, canvas, glyphs=glyphs)
         for number, values in enumerate(columns):
             drawing.draw_plot(number, values)
     else:
-        draw_bands(drawing.canvas, bands, layout.box(layout.plots[0]), left=layout.left, glyphs=glyphs)
+        latencies = latency_columns(run_view.transactions, sight, layout.columns)
+        axis = latencies.axis
+        drawing = Drawing(run_view, view, layout, sight, scale, axis.unit, peaks, canvas, glyphs=glyphs)
+        box = layout.box(layout.plots[0])
+        draw_bands(canvas, latencies, axis, box, drawing.omitted(), left=layout.left, glyphs=glyphs)
     drawing.draw_cpu()
     drawing.draw_cursor()
     if not run_view.series:
@@ -172,8 +178,10 @@ class Drawing:
     layout: ChartLayout
     sight: VisibleRange
     scale: Scale
+    unit: str
+    """Of the labels of the axis at the left."""
     peaks: Sequence[float]
-    """Bits per second of the highest interval of each direction in sight; or the highest latency, in seconds."""
+    """Bits per second of the highest interval of each direction in sight."""
     canvas: Canvas
     glyphs: Glyphs
 
@@ -210,9 +218,13 @@ class Drawing:
 
     def _styles(self, own: str) -> list[str]:
         """Of each column: omitted seconds are dim."""
+        return ["dim" if is_omitted else own for is_omitted in self.omitted()]
+
+    def omitted(self) -> list[bool]:
+        """Whether the seconds of each column are omitted."""
         sight, columns = self.sight, self.layout.columns
         step = sight.span / columns
-        return [own if sight.begin + (column + 0.5) * step > 0 else "dim" for column in range(columns)]
+        return [sight.begin + (column + 0.5) * step <= 0 for column in range(columns)]
 
     def _draw_ceiling(self, share: float, box: Box) -> None:
         """A line at the ceiling; the top of the area is not painted over, what reaches above the line is."""
@@ -258,7 +270,7 @@ class Drawing:
                 self.run_view,
                 self.view,
                 values,
-                self.scale,
+                self.unit,
                 width,
                 peaks=self.peaks,
                 margin=margin,

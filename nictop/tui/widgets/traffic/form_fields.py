@@ -1,16 +1,17 @@
 """The options of a run as they are typed: one table of fields, and the request of their texts.
 
 Reads nothing. An empty field is the default. Letters in brackets are the options of iperf3. Two values of the field
-vary are a comparison, any other number is a sweep.
+vary are a comparison, any other number is a sweep; so are several sizes. `TESTS` has the kinds of tests, and which
+fields do not apply to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from nictop.errors import NictopError
-from nictop.traffic.plan.plan import Direction
+from nictop.traffic.plan.plan import Direction, TestKind
 from nictop.traffic.plan.quantities import (
     low_rate_question,
     parse_bit_rate,
@@ -20,11 +21,42 @@ from nictop.traffic.plan.quantities import (
     parse_seconds,
     parse_whole_number,
 )
-from nictop.traffic.plan.request import RunRequest, parse_values
+from nictop.traffic.plan.request import RunRequest, parse_values, with_sizes
 from nictop.tui.widgets.base.form import Field, next_choice
 from nictop.tui.widgets.base.form import presets as presets_of
 
 __all__ = ["FIELDS", "Field", "field_of", "next_choice", "presets", "request_of_form"]
+
+
+@dataclass(frozen=True)
+class KindOfTest:
+    """A kind of test in the form."""
+
+    text: str
+    """Shown beside the choice."""
+    without: frozenset[str]
+    """Fields that do not apply to it: hidden, and their texts are ignored."""
+    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of a field → its label and the text beside it, where they differ from those of `FIELDS`."""
+
+
+NOT_BULK = frozenset(("size", "files"))
+BULK_ONLY = frozenset(("direction", "length", "bitrate", "zerocopy", "generator"))
+CONNECTIONS = ("connections", "1 to 128, each one transaction at a time")
+TESTS: dict[TestKind, KindOfTest] = {
+    "bulk": KindOfTest("full speed: goodput", NOT_BULK),
+    "rr": KindOfTest(
+        "request and response: latency",
+        BULK_ONLY | {"files"},
+        {"streams": CONNECTIONS, "vary": ("vary", "size=1,64,4K  streams=1,16  mtu=  nic= …")},
+    ),
+    "crr": KindOfTest(
+        "connect, request, response, close",
+        BULK_ONLY | {"protocol"},
+        {"streams": CONNECTIONS, "vary": ("vary", "size=1,64,4K  streams=1,16  mtu=  nic= …")},
+    ),
+}
+"""In the order in which they are offered."""
 
 ALL_OTHERS, NOBODY = "all other hosts", "none"
 NO, YES = "no", "yes"
@@ -36,11 +68,14 @@ DIRECTIONS: dict[str, Direction] = {
 """Choice of the field direction → its value."""
 
 FIELDS = (
+    Field("test", "test", "", None, tuple(TESTS), common=True),
     Field("direction", "direction", "", None, tuple(DIRECTIONS), common=True),
     Field("protocol", "protocol", "", None, ("tcp", "udp"), common=True),
     Field("time", "seconds", "measured seconds (-t)", parse_whole_number, preset="10", common=True),
     Field("streams", "streams", "parallel connections, 1 to 128 (-P)", parse_whole_number, preset="1", common=True),
     Field("length", "block size", "bytes per write or datagram: 128K, 1M (-l)", parse_byte_count, common=True),
+    Field("size", "size", "bytes; request:response 64:4K; several 1,64", None, empty="64 bytes", common=True),
+    Field("files", "files", "transactions after which it ends", parse_whole_number, empty="no limit", common=True),
     Field("bitrate", "rate", "b/s per stream: 500M, 2.5G (-b)", parse_bit_rate, common=True),
     Field("repeat", "runs", "runs per variant (5 recommended)", parse_whole_number, preset="1", common=True),
     Field("vary", "vary", "streams=1,4  length=512,4K,8M  mtu=  nic= …", parse_values, empty="nothing", common=True),
@@ -62,10 +97,12 @@ FIELDS = (
 )
 """In the order in which they are shown."""
 
-BY_NAME = {field.name: field for field in FIELDS}
+BY_NAME = {one.name: one for one in FIELDS}
 
 PLAN_NAMES = {
     "client CPU": "client_cpu", "server CPU": "server_cpu", "congestion control": "congestion",
+    "reverse and bidirectional": "direction",
+    "connections": "streams",
     "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length",
     "sweep": "vary", "compare": "vary", "pause": "rest",
 }  # fmt: skip
@@ -77,29 +114,48 @@ def presets() -> dict[str, str]:
     return presets_of(FIELDS)
 
 
+def test_of(words: Mapping[str, str]) -> TestKind:
+    """The kind of test that is chosen."""
+    word = words.get("test", "")
+    return word if word in TESTS else "bulk"
+
+
 def request_of_form(
     words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]
 ) -> tuple[RunRequest, dict[str, str]]:
     """The request, of whose endpoints only the hosts are set, and name of a field → why its text is invalid. `others`:
     hosts that may be monitored too."""
-    found: dict[str, object] = {}
+    found: dict[str, object] = {"test": test_of(words)}
     problems: dict[str, str] = {}
-    for field in FIELDS:
-        word = words.get(field.name, "").strip()
-        if field.name == "observers":
+    for one in FIELDS:
+        word = words.get(one.name, "").strip()
+        if not belongs(one.name, words) or one.name in ("test", "size"):
+            continue
+        if one.name == "observers":
             found["observers"] = () if word == NOBODY else others
-        elif field.name == "direction":
+        elif one.name == "direction":
             found["direction"] = DIRECTIONS.get(word, "forward")
         elif word:
             try:
-                found[field.name] = word if field.parse is None else field.parse(word)
+                found[one.name] = word if one.parse is None else one.parse(word)
             except NictopError as error:
-                sentence = error.message.partition(": ")[2] or error.message
-                problems[field.name] = f"{sentence}; {error.hint}" if error.hint else sentence
+                problems[one.name] = _problem_text(error)
     varied = found.pop("vary", None)
     if isinstance(varied, tuple):
         found["compare" if len(varied[1]) == 2 else "sweep"] = varied
-    return replace(RunRequest(client, server), **found), problems  # type: ignore[arg-type]
+    request = replace(RunRequest(client, server), **found)  # type: ignore[arg-type]
+    sizes = words.get("size", "").strip()
+    if sizes and belongs("size", words):
+        try:
+            request = with_sizes(request, sizes)
+        except NictopError as error:
+            problems["size"] = _problem_text(error)
+    return request, problems
+
+
+def _problem_text(error: NictopError) -> str:
+    sentence = error.message.partition(": ")[2] or error.message
+    return f"{sentence}; {error.hint}" if error.hint else sentence
 
 
 def rate_question(words: Mapping[str, str]) -> str:
@@ -110,10 +166,21 @@ def rate_question(words: Mapping[str, str]) -> str:
         return ""
 
 
-def labelled(name: str, problem: str) -> str:
+def label_of(name: str, words: Mapping[str, str]) -> str:
+    """Label of a field in the chosen kind of test."""
+    texts = TESTS[test_of(words)].texts
+    return texts[name][0] if name in texts else BY_NAME[name].label
+
+
+def labelled(name: str, problem: str, words: Mapping[str, str]) -> str:
     """What is wrong with a field, with its label unless the sentence begins with it."""
-    label = BY_NAME[name].label
+    label = label_of(name, words)
     return problem if problem.startswith(label) else f"{label}: {problem}"
+
+
+def belongs(name: str, words: Mapping[str, str]) -> bool:
+    """Whether the field applies to the chosen kind of test."""
+    return name not in TESTS[test_of(words)].without
 
 
 def field_of(sentence: str) -> str | None:
@@ -125,4 +192,4 @@ def field_of(sentence: str) -> str | None:
     return first if first in BY_NAME else None
 
 
-assert {field.name for field in FIELDS} - {"vary"} <= {field.name for field in fields(RunRequest)}
+assert set(BY_NAME) - {"vary", "size"} <= {one.name for one in fields(RunRequest)}

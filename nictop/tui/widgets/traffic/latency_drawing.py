@@ -1,92 +1,129 @@
-"""Latency of requests and responses over time, as bands of percentiles from 0 up.
+"""Latency of requests and responses over time, as bands of percentiles.
 
-   µs   █ p50 78.1 µs  ▒ p90 90.3 µs  ░ p99 120 µs   12.3 k/s   CPU of b 55 % of 4 cores
-  150 ┤
-      │░░░░░░░░░░░░░░░░░░░
-   75 ┤▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
-    0 ┤███████████████████
+ µs log █ p50 78.1 µs ▒ p90 90.3 µs ░ p99 120 µs ● max 3.20 ms   12.3 k/s   CPU of b 55 % of 4 cores
+  5ms ┤        ●
+      │●●●●●●●● ●●●●●●●●●
+100µs ┤░░░░░░░░░░░░░░░░░░
+      │▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
+ 50µs ┤██████████████████
 
-Pure functions. A percentile with too few samples has no band.
+Pure functions. A percentile with too few samples has no band. The axis begins at 0; it is logarithmic if the highest
+latency is far above the median.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
+from nictop.report.runs.latency_axis import LatencyAxis, is_latency, latency_axis
 from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.transactions import TransactionPoint
 from nictop.tui.widgets.base.line_view import Span
-from nictop.tui.widgets.charts.plot import Box, Canvas, means, value_ticks
-from nictop.tui.widgets.charts.sparkline import nice_ceiling
+from nictop.tui.widgets.charts.plot import Box, Canvas, means, peaks, value_ticks
 from nictop.tui.widgets.traffic.viewport import VisibleRange
 
 BANDS: tuple[tuple[str, str], ...] = (("p50", "in"), ("p90", "accent"), ("p99", "dim"))
 """Percentile and its style; the marks are those of `Glyphs.spread`."""
-UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
-MAX_LATENCY_SECONDS = 1e4
+MAX_STYLE = "title"
+MIN_RATIO = 1.02
+"""Of two percentiles that have different rows in any case."""
+Columns = list[float | None]
 
-Columns = list[list[float | None]]
+
+@dataclass(frozen=True)
+class LatencyColumns:
+    """Seconds by column."""
+
+    bands: tuple[Columns, ...]
+    """Of each of `BANDS`."""
+    highest: Columns
+
+    @property
+    def axis(self) -> LatencyAxis:
+        """The axis that has all of them."""
+        highest = max((value for values in (*self.bands, self.highest) for value in values if value), default=0.0)
+        return latency_axis([value for value in self.bands[0] if value], highest)
 
 
-def latency_columns(points: Sequence[TransactionPoint], sight: VisibleRange, columns: int) -> Columns:
-    """Seconds of each of `BANDS`, by column."""
+def latency_columns(points: Sequence[TransactionPoint], sight: VisibleRange, columns: int) -> LatencyColumns:
+    """The percentiles are means of a column, the highest latencies are its highest."""
     step = sight.span / columns
-    return [
-        means(
-            [
-                (one.time, one.seconds, value)
-                for one in points
-                if (value := getattr(one.latency, name)) is not None and 0 <= value < MAX_LATENCY_SECONDS
-            ],
-            sight.begin,
-            step,
-            columns,
-        )
-        for name, _ in BANDS
-    ]
+
+    def values(name: str) -> list[tuple[float, float, float]]:
+        return [(one.time, one.seconds, value) for one in points if is_latency(value := getattr(one.latency, name))]
+
+    bands = tuple(means(values(name), sight.begin, step, columns) for name, _ in BANDS)
+    return LatencyColumns(bands, peaks(values("maximum"), sight.begin, step, columns))
 
 
-def highest_latency(bands: Columns) -> float:
-    """Seconds; 0 if there are none."""
-    return max((value for band in bands for value in band if value is not None), default=0.0)
-
-
-def latency_scale(highest: float) -> tuple[float, str, float]:
-    """(top in seconds, unit, seconds of the unit)"""
-    unit, size = next(((name, size) for name, size in UNITS if highest >= size), UNITS[-1])
-    return nice_ceiling(highest / size) * size if highest > 0 else size, unit, size
-
-
-def draw_bands(canvas: Canvas, bands: Columns, box: Box, *, left: int, glyphs: Glyphs) -> None:
-    """The bands and the axis at their left, which takes `left` cells."""
-    top, _, size = latency_scale(highest_latency(bands))
-    for column, values in enumerate(zip(*bands, strict=True)):
+def draw_bands(
+    canvas: Canvas,
+    columns: LatencyColumns,
+    axis: LatencyAxis,
+    box: Box,
+    omitted: Sequence[bool],
+    *,
+    left: int,
+    glyphs: Glyphs,
+) -> None:
+    """The bands and the axis at their left, which takes `left` cells. `omitted`: columns of seconds that are not
+    measured."""
+    for column, (values, highest) in enumerate(zip(zip(*columns.bands, strict=True), columns.highest, strict=True)):
+        tops, bottom = band_tops(values, axis, box.rows), box.top + box.rows - 1
         below = 0
-        for (_, style), value, mark in zip(BANDS, values, glyphs.spread, strict=True):
-            rows = 0 if value is None else min(box.rows, max(1, round(value / top * box.rows)))
-            for row in range(below, rows):
-                canvas.put(box.left + column, box.top + box.rows - 1 - row, mark, style)
-            below = max(below, rows)
+        for number, ((_, style), top, mark) in enumerate(zip(BANDS, tops, glyphs.spread, strict=True)):
+            hides = number == len(BANDS) - 1 and top == below > tops[0]  # the tail matters more than p90
+            for row in range(below - hides, top):
+                canvas.put(box.left + column, bottom - row, mark, "dim" if omitted[column] else style)
+            below = max(below, top)
+        if highest is not None:
+            row = min(box.rows - 1, max(below, round(axis.share(highest) * box.rows) - 1))
+            canvas.put(box.left + column, bottom - row, glyphs.run, "dim" if omitted[column] else MAX_STYLE)
     for row in range(box.top, box.top + box.rows):
         canvas.put(box.left - 1, row, glyphs.axis, "dim")
     if left:
-        for value in value_ticks(top / size, box.rows):
-            label = f"{value:g}".rjust(left - 1)[: left - 1]
-            row = box.top + box.rows - 1 - round(value * size / top * (box.rows - 1))
-            canvas.write(0, row, label + glyphs.left_tick, "dim")
+        for value, label in _ticks(axis, box.rows):
+            row = box.top + box.rows - 1 - round(axis.share(value) * (box.rows - 1))
+            canvas.write(0, row, glyphs.text(label).rjust(left - 1)[: left - 1] + glyphs.left_tick, "dim")
 
 
-def latency_legend(run_view: RunView, cursor: float | None, glyphs: Glyphs) -> list[Span]:
-    """Marks with the values at the cursor, of the whole run that has ended, or the newest ones."""
+def band_tops(values: Sequence[float | None], axis: LatencyAxis, rows: int) -> list[int]:
+    """Rows from the bottom up to each percentile; 0: unknown. One that is higher than that before is at most one row
+    too high, if otherwise it would not be seen."""
+    tops: list[int] = []
+    below, lower = 0, 0.0
+    for value in values:
+        if value is None:
+            tops.append(0)
+            continue
+        exact = round(axis.share(value) * rows)
+        seen = min(exact + 1, below + (value > MIN_RATIO * lower))
+        below, lower = min(rows, max(1, below, exact, seen)), value
+        tops.append(below)
+    return tops
+
+
+def _ticks(axis: LatencyAxis, rows: int) -> list[tuple[float, str]]:
+    """(seconds, label), as many as fit on `rows` rows."""
+    if not axis.low:
+        return [(value * axis.size, f"{value:g}") for value in value_ticks(axis.top / axis.size, rows)]
+    return [(value, label.replace(" ", "")) for value, label in axis.log_ticks((rows + 1) // 2)]
+
+
+def latency_legend(run_view: RunView, cursor: float | None, glyphs: Glyphs, *, brief: bool = False) -> list[Span]:
+    """Marks with the values at the cursor, of the whole run that has ended, or the newest ones. `brief`: without the
+    transactions per second."""
     summary, rate = _values(run_view, cursor)
     spans: list[Span] = []
-    for (name, style), mark in zip(BANDS, glyphs.spread, strict=True):
-        value = getattr(summary, name) if summary is not None else None
+    marks = (*zip(BANDS, glyphs.spread, strict=True), (("max", MAX_STYLE), glyphs.run))
+    for (name, style), mark in marks:
+        value = getattr(summary, "maximum" if name == "max" else name) if summary is not None else None
         spans += [(f" {mark} ", style), (f"{name} ", ""), (units.duration(value), "title")]
-    return [*spans, (f"  {units.per_second(rate)}", "title")]
+    return spans if brief else [*spans, (f"  {units.per_second(rate)}", "title")]
 
 
 def _values(run_view: RunView, cursor: float | None) -> tuple[LatencySummary | None, float | None]:

@@ -16,7 +16,7 @@ from nictop.model.text.words import count_noun
 from nictop.traffic.live.run_view import FlowSample, RunSample, RunView
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.charts.plot import axis_time_text
-from nictop.tui.widgets.traffic.latency_drawing import latency_legend, latency_scale
+from nictop.tui.widgets.traffic.latency_drawing import latency_legend
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
 
 FLOW_STYLES = ("in", "out")
@@ -28,7 +28,7 @@ def draw_legend(
     run_view: RunView,
     view: View,
     values: RunSample,
-    scale: Scale,
+    axis_unit: str,
     width: int,
     *,
     peaks: Sequence[float],
@@ -36,9 +36,7 @@ def draw_legend(
     glyphs: Glyphs,
 ) -> SpanLine:
     """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none. `peaks`: bits per second
-    of the highest interval of each direction in sight, or the highest latency in seconds."""
-    latencies = run_view.plan.test != "bulk"
-    axis_unit = latency_scale(max(peaks, default=0.0))[1] if latencies else scale.unit
+    of the highest interval of each direction in sight."""
     unit = f"{axis_unit:>{max(0, margin - 1)}} " if margin else ""
     lead: list[Span] = [(unit, "dim")]
     if view.cursor is not None:
@@ -53,8 +51,9 @@ def draw_legend(
         ((), 2, 2),
     ):
         rates = _flows(values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
-        if latencies:
-            rates = latency_legend(run_view, view.cursor, glyphs)
+        if run_view.plan.test != "bulk":  # at the right of the title is the rate, too, but not that at the cursor
+            brief = view.cursor is None and cpu_shortness > 0
+            rates = latency_legend(run_view, view.cursor, glyphs, brief=brief)
         spans = [*lead, *rates, *_cpu(run_view, view, values, cpu_shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)

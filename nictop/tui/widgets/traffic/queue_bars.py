@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.analysis.nic_load import QueueShare
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.charts.bar_chart import EIGHTHS
 from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
 from nictop.tui.widgets.traffic.legend import cut, shown
 
@@ -74,26 +74,17 @@ def _busiest(queues: Sequence[QueueShare], count: int) -> list[QueueShare]:
 
 def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> SpanLine:
     style = "warn" if count > 1 and queue.share >= HOT_SHARE else "in"
-    bar = max(1, width - NUMBER_CELLS - PERCENT_CELLS - CPU_CELLS - 1)
+    cells = max(1, width - NUMBER_CELLS - PERCENT_CELLS - CPU_CELLS - 1)
     cpus = f" CPU {format_cpu_list(queue.cpus[:MAX_NAMED_CPUS])}" if queue.cpus else ""
     return cut(
         (
             (f"{queue.queue:>{NUMBER_CELLS}} ", "title"),
-            (_bar(queue.share, bar, glyphs), style),
+            (bar(queue.share, cells, glyphs), style),
             (f"{100 * queue.share:>{PERCENT_CELLS - 2}.0f} %", ""),
             (shown(cpus, CPU_CELLS, glyphs), "dim"),
         ),
         width,
     )
-
-
-def _bar(share: float, width: int, glyphs: Glyphs) -> str:
-    """In eighths of a cell, in ASCII in whole cells; what is above 0 has at least the smallest mark."""
-    share = min(1.0, max(0.0, share))
-    if glyphs.is_ascii:
-        return (glyphs.flow * (max(1, round(share * width)) if share > 0 else 0)).ljust(width)
-    full, rest = divmod(max(1, round(8 * share * width)) if share > 0 else 0, 8)
-    return f"{glyphs.flow * full}{EIGHTHS[rest - 1] if rest else ''}".ljust(width)
 
 
 class RunQueues(LineView):

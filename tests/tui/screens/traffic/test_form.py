@@ -18,6 +18,10 @@ from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.options import request_of
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, Line
+from nictop.recording.reader import Recording
+from nictop.replay.run import RecordedRun
+from nictop.replay.run_index import run_marks
+from nictop.report.html.latency_charts import latency_charts
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
@@ -166,7 +170,7 @@ async def test_e_goes_from_a_run_to_the_form() -> None:
 async def test_a_run_that_is_stopped_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.type(2, "600")
+        await runs.type("time", "600")
         processes = processes_in(runs.spaces["b"])
         signal_all(processes, signal.SIGSTOP)  # its probe answers when the key has been pressed
         try:
@@ -318,7 +322,7 @@ async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so
     async with two_hosts(bare=["b"]) as runs:
         await runs.open_form()
         assert "b: iperf3 not installed, built-in generator only" in runs.pair_facts()
-        await runs.type(2, "1")
+        await runs.type("time", "1")
         await runs.press("enter")
         await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
@@ -344,8 +348,8 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
 
 async def compare_by_hand(runs: ScreenWithTraffic) -> None:
     await runs.open_form()
-    await runs.type(2, "1")
-    await runs.press(*["down"] * 5, *"setup=old,new")
+    await runs.type("time", "1")
+    await runs.type("vary", "setup=old,new")
     runs.app.screen.query_one(RunForm).set_word("rest", "1")
     await runs.press("enter")
 
@@ -402,7 +406,7 @@ async def test_who_does_not_make_the_change_ends_the_experiment() -> None:
 async def test_a_self_test_needs_no_second_host() -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.type(2, "1")
+        await runs.type("time", "1")
         await runs.press("shift+tab", "o", "end", "enter")
         await runs.wait_until_finished()
         (kept,) = runs.nictop.traffic.results
@@ -483,17 +487,18 @@ async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, word
 async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.press("tab")
-        for field, typed, said in (
-            (3, "many", "not an integer"),
-            (3, "0", "must be 1 to 128"),
-            (5, "fast", "not a rate"),
-            (2, "99999999", "must be 1"),
-            (4, "9M", "block size of iperf3 must be at most 1048576"),
+        form = runs.app.screen.query_one(RunForm)
+        for name, typed, said in (
+            ("streams", "many", "not an integer"),
+            ("streams", "0", "must be 1 to 128"),
+            ("bitrate", "fast", "not a rate"),
+            ("time", "99999999", "must be 1"),
+            ("length", "9M", "block size of iperf3 must be at most 1048576"),
         ):
             if typed == "9M":
-                runs.app.screen.query_one(RunForm).set_word("generator", "iperf3")
-            await runs.press("home", *["down"] * field, *typed)
+                form.set_word("generator", "iperf3")
+            await runs.type(name, typed)
+            field = [one.name for one in form.shown].index(name)
             assert said in runs.text("#run-form").split("\n")[field]
             await runs.press("enter")
             assert isinstance(runs.app.screen, TrafficScreen)
@@ -562,6 +567,143 @@ async def test_a_test_that_does_not_start_says_why_once() -> None:
             form.set_word(field, preset)
 
 
+def fields_drawn(screen: Screen) -> list[str]:
+    """Labels of the form."""
+    lines = screen.app.screen.query_one(RunForm).lines
+    return ["".join(text for text, _ in line)[1:15].strip(" ▸") for line in lines]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        form = screen.app.screen.query_one(RunForm)
+        form.everything = False
+        await screen.press("tab")
+        assert fields_drawn(screen)[:6] == ["test", "direction", "protocol", "seconds", "streams", "block size"]
+        form.set_word("bitrate", "fast")  # of no concern to the others
+        await screen.press("right")
+        common = ["runs", "vary", "label"]
+        assert fields_drawn(screen) == ["test", "protocol", "seconds", "connections", "size", *common]
+        assert "= nictop traffic" in "\n".join(screen.drawn()) and "--test rr" in "\n".join(screen.drawn())
+        await screen.press("right")
+        assert fields_drawn(screen) == ["test", "seconds", "connections", "size", "files", *common]
+        form.set_word("files", "1000")
+        form.set_word("size", "4K")
+        await screen.settle()
+        drawn = " ".join(row.strip(" │") for row in screen.drawn())
+        assert "--test crr --size 4K --time 10 --files 1000" in drawn and "at most: it ends after the files" in drawn
+        await screen.press("right")
+        assert "rate" in fields_drawn(screen) and "files" not in fields_drawn(screen)
+        assert "not a rate" in "\n".join(screen.drawn())
+
+
+@pytest.mark.parametrize(
+    ("test", "field", "typed", "said"),
+    [
+        ("rr", "size", "64K:9M", "size must be 1 to 8388608, not 9437184"),
+        ("rr", "size", "big", '"big" is not a size'),
+        ("rr", "streams", "0", "connections must be 1 to 128, not 0"),
+        ("crr", "files", "0", "files must be 1 to 1000000, not 0"),
+        ("rr", "vary", "bitrate=1G,2G", "rate is an option of the bulk test"),
+        ("crr", "vary", "direction=forward,reverse", "reverse and bidirectional are options"),
+    ],
+)
+async def test_errors_of_a_latency_test_are_beside_their_field(
+    test: str, field: str, typed: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await both(screen, hosts)
+        monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: pytest.fail("started"))
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        form_screen = screen.app.screen
+        assert isinstance(form_screen, TrafficScreen)
+        form = form_screen.query_one(RunForm)
+        form.set_word("test", test)
+        form.set_word(field, typed)
+        await screen.settle()
+        lines = ["".join(text for text, _ in line) for line in form.lines]
+        assert said[:35] in lines[[one.name for one in form.shown].index(field)]
+        assert "= nictop" not in "\n".join(screen.drawn())
+        for action in (form_screen.action_start, form_screen.start_self_test):
+            action()
+            await screen.settle()
+            assert screen.app.screen is form_screen and "Not started: " in "\n".join(screen.drawn())
+
+
+async def test_a_self_test_with_an_invalid_option_is_not_started_without_a_pair() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("6", "tab", "right", *["down"] * 3, "0", "tab", "right", "enter")
+        assert isinstance(screen.app.screen, TrafficScreen)
+        assert "Not started: connections must be 1 to 128, not 0" in "\n".join(screen.drawn())
+
+
+async def test_a_field_is_seen_on_the_smallest_screen() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=(40, 10)) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        await screen.press("tab", "right")
+        assert any("test " in row and "rr" in row for row in screen.drawn())
+        await screen.press("down", "down", "x")
+        assert any("seconds " in row and " x▏" in row for row in screen.drawn())
+        await screen.press("enter")
+        assert any("Not started" in row for row in screen.drawn())
+        assert any("seconds " in row for row in screen.drawn())
+
+
+async def test_keys_typed_ahead_after_the_kind_of_test_go_to_its_fields() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("6")
+        for key in ("tab", "right", "down", "down", *"30", "down", "down", *"64"):
+            screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await screen.settle()
+        form = screen.app.screen.query_one(RunForm)
+        assert {name: form.words[name] for name in ("test", "time", "streams", "size", "direction")} == {
+            "test": "rr", "time": "30", "streams": "1", "size": "64", "direction": "client → server",
+        }  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize(("test", "size"), [("rr", NARROW), ("crr", WIDE)])
+async def test_a_latency_test_from_the_form_and_its_recording(test: str, size: tuple[int, int], tmp_path: Path) -> None:
+    recording = tmp_path / "run.nictop"
+    async with two_hosts(size) as runs:
+        assert await runs.nictop.recording.start(str(recording)) == ""
+        await runs.open_form()
+        runs.app.screen.query_one(RunForm).set_word("test", test)
+        await runs.type("time", "2")
+        await runs.press("enter")
+        await runs.wait_until_finished()
+        (kept,) = runs.nictop.traffic.results
+        figures = kept.result.transactions
+        assert kept.result.failure is None and figures is not None and figures.points
+        assert "░" in runs.text("#run-chart") and "● max" in runs.text("#run-chart")
+        bars = runs.app.screen.query_one("#run-latencies", LineView)
+        assert bars.display == (size == WIDE) and runs.chart().display
+        await runs.press("o", "enter")
+        assert bars.display and not runs.chart().display
+        kinds = {"rr": "transactions", "crr": "connections"}
+        assert runs.text("#run-latencies").startswith(f"latency from  {figures.latency.count} {kinds[test]}")
+        chart = runs.chart()
+        await runs.press("o", "enter")
+        assert chart.display and bars.display == (size == WIDE)
+        await runs.nictop.recording.end(notify=False)
+    with Recording.open(str(recording)) as recorded:
+        (marks,) = run_marks(recorded)
+        run = RecordedRun(recorded, marks)
+        await run.advance(recorded.end)
+    view = run.view()
+    assert view is not None and view.latency == figures.latency and view.plan.test == test
+    assert [one.latency for one in view.transactions] == [one.latency for one in figures.points]
+    assert view.result is not None and "aria-label" in latency_charts(view.result)
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
@@ -576,7 +718,7 @@ async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(
         await both(screen, hosts)
         await screen.press("6")
         await answer(screen, hosts, tools())
-        await screen.press("tab", *["down"] * 5, *typed)
+        await screen.press("tab", *["down"] * 6, *typed)
         (row,) = [row for row in screen.drawn() if "rate  " in row]
         assert said in row
         assert "\n".join(screen.drawn()).count("did you mean") == ("did you mean" in said)
@@ -594,7 +736,7 @@ async def test_only_the_pane_with_the_focus_has_a_cursor(glyphs: Glyphs) -> None
 
         assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
         await screen.press("tab")
-        assert cursors() == [f"{glyphs.cursor}direction"]
+        assert cursors() == [f"{glyphs.cursor}test"]
         await screen.press("escape")
         assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
 
@@ -634,7 +776,13 @@ async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(row.startswith(" [▸Start ]  [ Self-test ]") for row in screen.drawn())
         await screen.press("right")
         assert any(row.startswith(" [ Start ]  [▸Self-test ]") for row in screen.drawn())
-        assert sum("▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "") for row in screen.drawn()) == 1
+        assert (
+            sum(
+                "▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "").replace("◂ bulk ▸", "")
+                for row in screen.drawn()
+            )
+            == 1
+        )
         await screen.press("escape")
         assert screen.app.screen.query_one(OfferTable).has_focus and not started
         await screen.press("shift+tab", "right", "enter")
@@ -644,7 +792,7 @@ async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
-        await screen.press("6", "tab", "down", "down", *"qk6h/s?:")
+        await screen.press("6", "tab", "down", "down", "down", *"qk6h/s?:")
         form = screen.app.screen.query_one(RunForm)
         assert form.words["time"] == "qk6h/s?:"
         assert isinstance(screen.app.screen, TrafficScreen)
@@ -658,7 +806,7 @@ async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(m
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
-        await screen.press("6", "tab", "down", "down")
+        await screen.press("6", "tab", "down", "down", "down")
         form_screen = screen.app.screen
         assert isinstance(form_screen, TrafficScreen) and form_screen.query_one(RunForm).types
         form_screen.start_self_test()
@@ -809,7 +957,7 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("6")
-        for key in ("tab", "down", "down", *"1007", "backspace", "down", *"4"):
+        for key in ("tab", "down", "down", "down", *"1007", "backspace", "down", *"4"):
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.traffic.plan.plan import TestKind
 from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.plan.validation import validate_request
 from nictop.tui.widgets.traffic.form_fields import (
     BY_NAME,
     DIRECTIONS,
     FIELDS,
     NOBODY,
+    TESTS,
+    belongs,
     field_of,
     next_choice,
     presets,
@@ -71,6 +77,35 @@ def test_what_is_wrong_is_said_of_its_field(field: str, word: str, said: str) ->
     assert list(problems) == [field]
     assert said in problems[field]
     assert request == RunRequest("a", "b")
+
+
+def test_every_kind_of_test_is_offered() -> None:
+    assert list(TESTS) == list(get_args(TestKind)) and BY_NAME["test"].choices == tuple(TESTS)
+    assert all(name in BY_NAME for kind in TESTS.values() for name in (*kind.without, *kind.texts))
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_fields_that_do_not_apply_are_ignored(test: TestKind) -> None:
+    """Whatever was typed for another kind of test, invalid or not: no field that is hidden makes the test invalid."""
+    typed = {
+        "direction": "both", "length": "big", "bitrate": "1G", "zerocopy": "yes", "generator": "iperf3",
+        "size": "4K", "files": "100", "protocol": "udp",
+    }  # fmt: skip
+    words = {**presets(), **{name: word for name, word in typed.items() if not belongs(name, {"test": test})}}
+    request, problems = request_of_form({**words, "test": test}, "a", "b", ())
+    assert problems == {} and request == RunRequest("a", "b", test=test)
+    assert validate_request(request).kind == "run"
+
+
+def test_sizes_of_requests_and_responses() -> None:
+    rr = {**presets(), "test": "rr"}
+    one, problems = request_of_form({**rr, "size": "64:4K"}, "a", "b", ())
+    assert (one.request_size, one.response_size, problems) == (64, 4096, {})
+    several, problems = request_of_form({**rr, "size": "1,64,4K"}, "a", "b", ())
+    assert (several.sweep, several.request_size, problems) == (("size", ("1", "64", "4K")), None, {})
+    _, problems = request_of_form({**rr, "size": "1,64", "vary": "streams=1,4,8"}, "a", "b", ())
+    assert problems == {"size": "several sizes are a sweep, which excludes another sweep or comparison"}
+    assert request_of_form({**rr, "size": "1,big"}, "a", "b", ())[1]["size"].startswith('"big" is not a size')
 
 
 @given(WORDS)

@@ -7,20 +7,26 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.traffic.builtin.latency_buckets import bucket_of
+from nictop.report.runs.latency_axis import LatencyAxis
 from nictop.report.runs.points import set_up_points
-from nictop.traffic.generators.latency import LatencySummary
-from nictop.traffic.live.run_view import RunView, result_view
+from nictop.report.runs.text import run_text
+from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
+from nictop.traffic.live.run_view import LiveRun, RunView, result_view
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.transactions import TransactionPoint
+from nictop.traffic.run.events import IntervalMeasured, RunFinished
 from nictop.tui.screens.traffic.status import goodput_text, options_text, time_text
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.bar_chart import draw_points
 from nictop.tui.widgets.traffic.chart_drawing import draw_run
 from nictop.tui.widgets.traffic.comparison_view import draw_comparison
+from nictop.tui.widgets.traffic.latency_bars import draw_latency_bars
+from nictop.tui.widgets.traffic.latency_drawing import band_tops
 from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
 from nictop.tui.widgets.traffic.viewport import View
-from tests.traffic.analysis.test_transactions import RR, rr
+from tests.traffic.analysis.test_transactions import RR, interval, latencies, rr
 
 SIZES = [(20, 3), (40, 6), (80, 12), (120, 24), (200, 40)]
 
@@ -48,12 +54,96 @@ def test_bands_fit_into_every_size(width: int, height: int, glyphs: Glyphs) -> N
 
 def test_bands_of_percentiles() -> None:
     lines = text(draw_run(result_view(measured()), View(), 80, 14))
-    assert lines[0].startswith("   µs  █ p50 80.1 µs ▒ p90 104 µs ░ p99 104 µs  12.5 k/s  CPU of a")
+    assert lines[0].startswith("   µs  █ p50 80.1 µs ▒ p90 104 µs ░ p99 104 µs ● max 104 µs  CPU of a")
     assert "line rate" not in "".join(lines) and "b/s" not in "".join(lines)
-    column = [line[20] for line in lines[2:11]]
-    assert "".join(column).strip() == "░░░▒████" or set(column) >= set("░▒█")
+    column = "".join(line[20] for line in lines[1:10])
+    assert [mark for mark in "●░█" if mark in column] == ["●", "░", "█"], column
     at_cursor = text(draw_run(result_view(measured()), View(cursor=3.5), 80, 14))[0]
     assert " at 3.5 s" in at_cursor and "p99 160 µs" in at_cursor
+
+
+def far(time: float) -> TransactionPoint:
+    """A median of 80 µs, and one transaction of 8 ms."""
+    return TransactionPoint(time, 1.0, 0, LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, 8e-3))
+
+
+def test_a_high_maximum_makes_the_axis_logarithmic() -> None:
+    made = rr(points=tuple(far(float(second)) for second in range(1, 11)))
+    lines = text(draw_run(result_view(made), View(), 80, 20))
+    assert lines[0].startswith("  log  █ p50") and not any(line.lstrip().startswith("0┤") for line in lines)
+    labels = {line[: line.index("┤")].strip(): row for row, line in enumerate(lines[1:16]) if "┤" in line}
+    assert list(labels) == ["5ms", "2ms", "1ms", "500µs", "200µs", "100µs"]  # from 60 µs to 8 ms
+    column = [line[20] for line in lines[1:16]]
+    assert column.index("●") == 0 < labels["5ms"]
+    assert labels["200µs"] <= column.index("░") <= labels["100µs"] <= column.index("█")
+    assert "max 8.00 ms" in text(draw_run(result_view(made), View(cursor=3.5), 80, 20))[0]
+
+
+def test_percentiles_that_differ_are_seen_and_at_most_one_row_too_high() -> None:
+    axis = LatencyAxis(1.0, "s", 1.0)
+    for rows in range(1, 20):
+        for values in ((0.5, 0.52, 0.54), (0.1, 0.1, 0.9), (0.01, 0.02, 0.03), (0.97, 0.98, 1.0), (0.3, None, 0.31)):
+            tops = band_tops(values, axis, rows)
+            known = [(top, value) for top, value in zip(tops, values, strict=True) if value is not None]
+            assert [top for top, _ in known] == sorted(top for top, _ in known) and tops[-1] <= rows
+            assert all(max(1, round(value * rows)) <= top <= round(value * rows) + 1 for top, value in known)
+    assert band_tops((0.5, 0.52, 0.54), axis, 10) == [5, 6, 6] and band_tops((0.5, None, 0.5), axis, 10) == [5, 0, 5]
+    assert band_tops((0.5, 0.56, 0.65), axis, 10) == [5, 6, 7]
+
+
+def test_a_column_has_the_highest_latency_of_its_intervals() -> None:
+    points = [point(float(second), 80e-6) for second in range(1, 1001)]
+    points[500] = far(501.0)
+    made = rr(points=tuple(points), plan=replace(RR, time=1000))
+    lines = text(draw_run(result_view(made), View(), 60, 12))
+    assert lines[0].startswith("  log") and sum(line.count("●") for line in lines[1:4]) == 1
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (10, 2), *SIZES])
+def test_histogram_fits_into_every_size(width: int, height: int, glyphs: Glyphs) -> None:
+    wide = LatencyHistogram({bucket_of(10**power): 10**power for power in range(2, 10)}, 1)
+    for latency in (wide, latencies(80.0)):
+        made = draw_latency_bars(result_view(rr(latency=latency)), width, height, glyphs=glyphs)
+        lines = text(made)
+        assert 1 <= len(lines) <= height and all(len(line) <= width for line in lines)
+        assert glyphs is UNICODE or all(line.isascii() for line in lines)
+
+
+def test_histogram_has_the_counts_of_all_transactions() -> None:
+    view = result_view(rr(latency=LatencyHistogram({bucket_of(50_000): 60, bucket_of(73_000): 40}, 1)))
+    assert text(draw_latency_bars(view, 44, 9)) == [
+        "latency from  100 transactions",
+        "    47 µs █████████████████████████████ 60",
+        "    51 µs                                0",
+        "    56 µs                                0",
+        "    62 µs                                0",
+        "    68 µs ███████████████████▍          40",
+    ]
+    assert draw_latency_bars(replace(view, plan=replace(RR, test="bulk")), 44, 9) == []
+
+
+def test_live_histogram_has_the_measured_intervals() -> None:
+    live = LiveRun(RR, {})
+    for start, count, omitted in ((0, 100, True), (0, 200, False), (1, 190, False)):
+        live.process(
+            IntervalMeasured("a", float(start + 1), interval(start, count, omitted=omitted), side="client"), 10.0
+        )
+    assert live.view(12.0).latency.count == 390
+    over = rr(latency=latencies(80.0, 400))
+    live.process(RunFinished(over), 13.0)
+    assert over.transactions is not None and live.view().latency == over.transactions.latency
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("columns", [40, 80, 132])
+def test_the_text_of_a_run_has_the_histogram(columns: int, glyphs: Glyphs) -> None:
+    lines = glyphs.encode(run_text(measured(), columns, glyphs)).splitlines()
+    first = lines.index("Histogram: latency from, transactions") + 1
+    counts = [int(word) for line in lines[first:] for word in line.split() if word.isdecimal() and int(word) > 100]
+    assert sum(counts) == 125_000 and max(map(len, lines)) <= columns
+    assert glyphs is UNICODE or all(line.isascii() for line in lines)
+    assert "Histogram" not in run_text(rr(latency=LatencyHistogram({}, 0)), columns)
 
 
 def test_before_the_first_value_the_stage_is_shown() -> None:

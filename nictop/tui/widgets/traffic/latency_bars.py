@@ -1,0 +1,57 @@
+"""The latencies of a run as a histogram, beside the chart of their percentiles or in its place.
+
+latency from        transactions: 126391 in 10.0 s
+   20 µs ▏                  3    47 µs ███████████ 61210
+   22 µs █▏              6120    51 µs ███▌        20011
+"""
+
+from __future__ import annotations
+
+from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.report.runs.histogram import GAP_CELLS, LATENCY_CELLS, histogram_rows
+from nictop.traffic.live.run_view import RunView
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.traffic.legend import cut
+
+
+def draw_latency_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+    """At most `rows` lines, none wider than `width`."""
+    latency = run_view.latency
+    if width < 1 or rows < 1 or run_view.plan.test == "bulk":
+        return []
+    words = "connections" if run_view.plan.test == "crr" else "transactions"
+    title = f"{'latency from':>{GAP_CELLS + LATENCY_CELLS}}  {units.count(latency.count)} {words}"
+    lines: list[SpanLine] = [((title, "dim"),)] if rows > 1 else []
+    for row in histogram_rows(latency, width - GAP_CELLS, rows - len(lines), glyphs=glyphs):
+        spans: list[Span] = []
+        for one in row:
+            spans += [(f"{' ' * GAP_CELLS}{one.latency} ", "dim"), (one.bar, "in"), (f" {one.samples}", "title")]
+        lines.append(tuple(spans))
+    return [cut(line, width) for line in lines]
+
+
+class LatencyBars(LineView):
+    """`draw_latency_bars` of a run."""
+
+    can_focus = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._run_view: RunView | None = None
+        self._drawn_of: tuple[object, ...] | None = None
+
+    def show(self, run_view: RunView | None) -> None:
+        self._run_view = run_view
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        cells, run_view = (self.size.width, self.size.height), self._run_view
+        of = (cells, run_view.latency) if run_view is not None else None
+        if of is not None and of == self._drawn_of:
+            return
+        self._drawn_of = of
+        self.show_lines(draw_latency_bars(run_view, *cells, glyphs=self.glyphs) if run_view is not None else [])
