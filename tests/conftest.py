@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,6 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from tests.support import samples
 from tests.support.kills import kill_parameters
 from tests.support.namespaces import Namespace, why_no_namespaces
-
-gc.disable()  # until all tests are collected: nothing is freed before
 
 DATA = Path(__file__).parent / "data"
 EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
@@ -132,13 +130,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(names, values)
 
 
-def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection: thousands of objects that live until the end. Each drawn
-    screen allocates some thousand objects; rarer collections save a seventh of the CPU time of the screen tests."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000)
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage collection while tests are collected; afterwards, the collected tests are excluded from it: thousands
+    of objects that live until the end. Each drawn screen allocates some thousand objects; rarer collections save a
+    seventh of the CPU time of the screen tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000)
 
 
 @pytest.fixture
