@@ -46,7 +46,7 @@ dist: $(VENV)/.dist
 # The files of make dist, in roots without network: every Python, first and later starts, dpkg, lintian.
 dist-check: $(VENV)/.dev $(VENV)/.dist
 	@.ci/system-packages dist
-	@$(BIN)/python -m pytest tests/release/built $(ARGS)
+	@$(BIN)/python -m pytest tests/release/built --timeout 3600 $(ARGS)
 
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \

@@ -54,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="all cases of the tests of which `make test` runs some (tests/support/samples.py)",
     )
+    parser.addoption(
+        "--every-pair",
+        action="store_true",
+        help="test_login_shells.py: every Python with every login shell and SSH server",
+    )
 
 
 LONGEST_FILES = (
@@ -107,14 +112,17 @@ LONGEST_FILES = (
 """Begun first, so that none of them is left alone at the end; those that wait alternate with those that compute."""
 
 
+FIXTURES_OF_OPTIONS = {"--every-key": "every_key", "--every-pair": "every_pair"}
+"""Option → fixture of the tests that are run only with it."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with `LONGEST_FILES`; deselect the tests of `--every-key` and of `--all-cases` unless that option is
-    given, or tests are named."""
+    """Begin with `LONGEST_FILES`; deselect the tests of an option that is not given, and the cases that `make test`
+    leaves out, unless tests are named."""
     place = {f"tests/{name}": number for number, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda one: place.get(one.nodeid.partition("::")[0], len(place)))
-    left_out: list[pytest.Item] = []
-    if not config.getoption("--every-key"):
-        left_out += [one for one in items if "every_key" in getattr(one, "fixturenames", ())]
+    not_given = {fixture for option, fixture in FIXTURES_OF_OPTIONS.items() if not config.getoption(option)}
+    left_out = [one for one in items if not_given.intersection(getattr(one, "fixturenames", ()))]
     named = config.getoption("-k") or any("::" in argument for argument in config.args)
     if not (named or config.getoption("--all-cases")):
         left_out += samples.left_out(items)

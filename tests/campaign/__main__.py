@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
     "fuzz": suites.fuzzing,
     "parsers": parsers.parsing,
     "keys": suites.keys,
+    "pairs": suites.pairs,
     "endings": endings.endings,
     "hostile": hostile.hostile,
     "starved": suites.starved,

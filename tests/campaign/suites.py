@@ -119,6 +119,12 @@ def cases(options: Options, progress: Progress) -> Iterator[Row]:
     yield from suite("cases", [*tests, "--all-cases", "-n", str(options.jobs)], options, progress)
 
 
+def pairs(options: Options, progress: Progress) -> Iterator[Row]:
+    """Every Python with every login shell and SSH server shows the same facts."""
+    arguments = ["tests/wire/ssh/test_login_shells.py", "--every-pair", "-n", str(options.jobs)]
+    yield from suite("pairs", arguments, options, progress)
+
+
 def starved(options: Options, progress: Progress) -> Iterator[Row]:
     """All tests once, while other processes keep every CPU busy."""
     with busy_processors():

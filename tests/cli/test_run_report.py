@@ -33,6 +33,7 @@ from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import result_sentences, wall_time_text
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
+from nictop.traffic.analysis.cpu_load import Machine
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.intervals import Total
@@ -248,6 +249,23 @@ def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
     ]
     assert "  user  system  softirq  steal  guest  " in run_text(result(hosts=hosts), 120)
     assert "CPU observer pve.example: 2.60 of 4 cores busy" in run_text(result(hosts=hosts), 60)
+
+
+def test_the_cpu_table_is_followed_by_the_virtual_machines_of_an_esxi_host() -> None:
+    """The end that is one of them, and the busiest one; the same in the sentences where the table does not fit."""
+    machines = (
+        Machine("db1", 1.69, None, ready=0.12, costop=0.02),
+        Machine("web2", 1.5, None, ready=0.0, costop=0.0),
+        Machine("web1", 1.1, None, ready=0.003, costop=0.0, end="b"),
+    )
+    hosts = (load("a"), load("b", "server"), load("esx1", "observer", machines=machines))
+    assert run_text(result(hosts=hosts), 80).splitlines()[-3:] == [
+        "observer esx1  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
+        "             esx1: VM db1: 1.69 cores, CPU ready 12 %, co-stop 2.0 %",
+        "             esx1: VM web1 (b): 1.10 cores, CPU ready 0.3 %, co-stop 0 %",
+    ]
+    narrow = " ".join(run_text(result(hosts=hosts), 50).split())
+    assert "; VM db1: 1.69 cores, CPU ready 12 %, co-stop 2.0 %; VM web1 (b): 1.10 cores" in narrow
 
 
 def test_commands_are_separated_by_blank_lines() -> None:

@@ -226,9 +226,10 @@ def test_virtual_functions() -> None:
     assert vf_text(vf) == (
         "52:54:00:00:00:07 · VLAN 100 802.1ad priority 3 · spoof check on · trust off · link state unknown"
     )
-    assert vf_text(VirtualFunction(1, "00:00:00:00:00:00", link_state="auto")) == (
+    assert vf_text(VirtualFunction(1, "00:00:00:00:00:00", vlan=0, link_state="auto")) == (
         "no MAC set by the PF · no VLAN · spoof check unknown · trust unknown · link auto"
     )
+    assert vf_text(VirtualFunction(2, None)).startswith("MAC unknown · VLAN unknown · ")
     assert vf_rate_text(replace(vf, min_tx_rate=100, max_tx_rate=1000)) == "min 100 Mb/s, max 1000 Mb/s"
     assert vf_rate_text(replace(vf, min_tx_rate=0, max_tx_rate=0)) == "no limit"
     assert vf_rate_text(vf) == "unknown"

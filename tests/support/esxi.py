@@ -28,14 +28,16 @@ WEB_MAC, DB_MAC, VF_MAC = "00:0c:29:10:20:30", "00:0c:29:10:20:41", "00:0c:29:10
 WEB_PORT, DB_PORT, VF_PORT = 67108881, 67108890, 100663312
 UPLINK_PORTS = {"vmnic0": 2214592517, "vmnic4": 2248146952}
 VF_STATISTICS = (
-    "rxUnicastPkts", "rxUnicastBytes", "rxMulticastPkts", "rxMulticastBytes", "rxBroadcastPkts", "rxBroadcastBytes",
-    "rxOutOfBufferDrops", "rxErrorDrops", "txUnicastPkts", "txUnicastBytes", "txMulticastPkts", "txMulticastBytes",
-    "txBroadcastPkts", "txBroadcastBytes", "txErrors", "txDiscards",
+    "RxUnicastPkt", "RxUnicastBytes", "RxMulticastPkts", "RxMulticastBytes", "RxBroadcastPkts", "RxBroadcastBytes",
+    "RxOutofBufferdrops", "RxErrordrops", "TxUnicastPkt", "TxUnicastBytes", "TxMulticastPkts", "TxMulticastBytes",
+    "TxBroadcastPkts", "TxBroadcastBytes", "TxErrors", "TxDiscards",
 )  # fmt: skip
+"""As ESXi 8.0 names them."""
 FUNCTION_STEP = 1_000_000
 """Bytes and packets that each counter of VF 1 has advanced at each call."""
 
 ESXCLI = """#!/bin/sh
+case $1 in --debug) shift;; --formatter=json) echo "Error: Unable to find requested formatter: json"; exit 1;; esac
 shift
 name=$(echo "$*" | tr ' ' '_')
 echo "$name" >> {folder}/calls

@@ -218,7 +218,10 @@ def _vf_counters(row: Row, snapshot: Snapshot) -> list[Fact]:
     functions = snapshot.counters.vfs.get(row.uplink.ifindex, {}) if snapshot.counters is not None else {}
     numbers = functions.get(row.vf.number, row.vf.counters)
     if numbers is None:
-        return [Fact("Counters", f"not supported by the driver of {row.uplink.name}", "dim")]
+        why = f"not supported by the driver of {row.uplink.name}"
+        if snapshot.inventory is not None and is_esxi(snapshot.inventory.platform):
+            why = "not read: no VM has it" if row.vf.machine is None else "not read"
+        return [Fact("Counters", why, "dim")]
     total = dict(zip(VF_COUNTERS, numbers, strict=False))
     rates = snapshot.rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number) if snapshot.rates is not None else None
     facts = []

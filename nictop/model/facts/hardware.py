@@ -90,8 +90,8 @@ ZERO_MAC_ADDRESS = "00:00:00:00:00:00"
 
 def vf_text(vf: VirtualFunction) -> str:
     """Settings by the physical function: ``52:54:00:… · VLAN 100 · spoof check on · trust off · link auto``."""
-    address = "no MAC set by the PF" if vf.address in (None, ZERO_MAC_ADDRESS) else str(vf.address)
-    vlan = "no VLAN"
+    address = "no MAC set by the PF" if vf.address == ZERO_MAC_ADDRESS else vf.address or "MAC unknown"
+    vlan = "VLAN unknown" if vf.vlan is None else "no VLAN"
     if vf.vlan:
         protocol = f" {vf.vlan_protocol}" if vf.vlan_protocol not in (None, "802.1Q") else ""
         vlan = f"VLAN {vf.vlan}{protocol}" + (f" priority {vf.qos}" if vf.qos else "")

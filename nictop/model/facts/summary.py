@@ -43,7 +43,9 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
     errors = errors_fact(link, snapshot)
     brief = "no errors or drops" if errors.text == NO_ERRORS else errors.text.removeprefix(NONE_NOW)
     ranked = ranked_addresses(link)
-    address = f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else "no address"
+    sources = snapshot.inventory.unreadable if snapshot.inventory is not None else {}
+    none = "address unknown" if "addresses" in sources else "no address"
+    address = f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else none
     facts = [
         Fact("State", text, tone),
         Fact("MTU", mtu_text(link)),

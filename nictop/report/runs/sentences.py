@@ -332,15 +332,21 @@ def cost_text(load: HostLoad) -> str:
     text += (
         f", softirq {units.percentage(busy.hottest_softirq)}" if busy.hottest_softirq >= units.MIN_TWO_DECIMALS else ""
     )
+    text += "".join(f"; {one}" for one in machine_texts(load))
+    if load.ring_drops:
+        text += f"; {count_noun(load.ring_drops, 'packet')} dropped by the NIC"
+    return text
+
+
+def machine_texts(load: HostLoad) -> Iterator[str]:
+    """``VM web1 (server): 1.10 cores, CPU ready 0.5 %, co-stop 0 %``: of the VMs of an ESXi host the ends of the run,
+    and the busiest."""
     for machine in load.machines:
         if machine.ready is not None and (machine.end or machine is load.machines[0]):
             name = f"VM {clean(machine.name)}" + (f" ({clean(machine.end)})" if machine.end else "")
             costop = f", co-stop {units.percentage(machine.costop)}" if machine.costop is not None else ""
             used = f"{units.significant(machine.cores)} cores"
-            text += f"; {name}: {used}, CPU ready {units.percentage(machine.ready)}{costop}"
-    if load.ring_drops:
-        text += f"; {count_noun(load.ring_drops, 'packet')} dropped by the NIC"
-    return text
+            yield f"{name}: {used}, CPU ready {units.percentage(machine.ready)}{costop}"
 
 
 def per_gigabit_text(cores: float) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import wrap
+from nictop.model.text.terminal import clean, wrap
 from nictop.model.text.words import count_noun
 from nictop.report.findings.text import finding_lines
 from nictop.report.runs.histogram import histogram_lines
@@ -32,6 +32,7 @@ from nictop.report.runs.sentences import (
     endpoints_text,
     host_role_text,
     hosts_text,
+    machine_texts,
     plan_text,
     result_sentences,
     wall_time_text,
@@ -93,14 +94,16 @@ def sentence_lines(sentences: Sequence[ResultSentence], room: int, glyphs: Glyph
 
 
 def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
-    """A table if it fits, if necessary without the columns user and system; else a sentence per host."""
+    """A table if it fits, if necessary without the columns user and system, and the VMs of ESXi hosts; else a sentence
+    per host."""
     known = [load for load in hosts if load.busy is not None]
     if not known:
         return ()
     for omitted in ((), ("user", "system")):
         table = aligned_table(_cost_table(known, without=omitted))
         if max_line_width(table) <= room:
-            return table
+            machines = [f"{clean(load.host)}: {text}" for load in known for text in machine_texts(load)]
+            return [*table, *(line for text in machines for line in labelled("", text, room))]
     return [part for load in known for part in labelled(f"CPU {load.role}", cost_text(load), room)]
 
 

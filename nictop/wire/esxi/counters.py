@@ -23,16 +23,17 @@ NIC_STATISTICS = (
 )  # fmt: skip
 """Fields of ``esxcli network nic stats get``, in the order of `LINK_COUNTERS`."""
 VF_STATISTICS = (
-    ("rxunicastpkts", "rxmulticastpkts", "rxbroadcastpkts"),
-    ("txunicastpkts", "txmulticastpkts", "txbroadcastpkts"),
+    ("rxunicastpkt", "rxmulticastpkt", "rxbroadcastpkt"),
+    ("txunicastpkt", "txmulticastpkt", "txbroadcastpkt"),
     ("rxunicastbytes", "rxmulticastbytes", "rxbroadcastbytes"),
     ("txunicastbytes", "txmulticastbytes", "txbroadcastbytes"),
-    ("rxbroadcastpkts",),
-    ("rxmulticastpkts",),
+    ("rxbroadcastpkt",),
+    ("rxmulticastpkt",),
     ("rxoutofbufferdrops", "rxerrordrops"),
     ("txdiscards",),
 )
-"""Fields of ``esxcli network sriovnic vf stats`` whose sums are the `VF_COUNTERS`."""
+"""Fields of ``esxcli network sriovnic vf stats`` whose sums are the `VF_COUNTERS`, with ``pkt`` for packets: ESXi 8.0
+has ``RxUnicastPkt`` beside ``RxMulticastPkts``."""
 
 
 def nic_counters(statistics: Fields) -> tuple[int, ...] | None:
@@ -48,7 +49,9 @@ def nic_counters(statistics: Fields) -> tuple[int, ...] | None:
 
 def vf_counters(statistics: Fields) -> tuple[int, ...] | None:
     """`VF_COUNTERS`; None if one is not reported."""
-    known = {name.replace("packets", "pkts"): integer_of(value) for name, value in statistics.items()}
+    known = {
+        name.replace("packets", "pkt").replace("pkts", "pkt"): integer_of(value) for name, value in statistics.items()
+    }
     found = [[known.get(name) for name in names] for names in VF_STATISTICS]
     if any(part is None for parts in found for part in parts):
         return None

@@ -1,7 +1,15 @@
 """Outputs of ESXi commands → values. What is missing, misspelt, cut off or out of range is None, never a guess.
 
-Reads nothing. Names of fields differ between versions and formats (``MACAddress``, ``MAC Address``): only their letters
-and digits count.
+Reads nothing. Names of fields differ between versions and formats (``MACAddress``, ``MAC Address``;
+``Totalreceiveerrors``): only their letters and digits count. All formatters of esxcli have the same names. Where they
+were seen:
+
+- ``system version get``: JSON of ESXi 8.0.3
+- ``network nic list``, ``nic get``, ``sriovnic vf list``, ``sriovnic vf stats``, ``vm process list``: XML of ESXi 8.0
+- ``network vm list``, ``vm port list``: XML of ESXi 5.5, text of 7.0.3
+- ``network nic stats get``, ``vswitch standard list``, ``hardware cpu global get``: text of ESXi 7.0.3
+- ``hardware pci list``: names in PowerCLI; those of the numbers (``VendorID``, ``NUMANode``) are derived from the text
+- ``net-stats -A``: its own JSON, ESXi 8.0
 """
 
 from __future__ import annotations

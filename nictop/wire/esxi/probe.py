@@ -40,6 +40,8 @@ from nictop.wire.source import SourceState
 if TYPE_CHECKING:
     import asyncssh
 
+ESXCLI_JSON = ("esxcli", "--debug", "--formatter=json")
+"""Without ``--debug`` esxcli knows the formatters xml, csv and keyvalue only (ESXi 5.0 to 8.0)."""
 MIN_INTERVAL, MAX_INTERVAL = 1.0, 60.0
 """Seconds of one reading. net-stats takes whole seconds."""
 MAX_READING_GAP = 2.0
@@ -282,7 +284,7 @@ class EsxiProbe:
         """(records in the output, why there are none)."""
         problem = ""
         for _ in range(MAX_ATTEMPTS):
-            output = await self._open_shell().run(("esxcli", "--formatter=json", *words))
+            output = await self._open_shell().run((*ESXCLI_JSON, *words))
             problem = output.problem
             if problem:
                 break

@@ -150,3 +150,13 @@ def test_a_speed_that_the_driver_does_not_report_is_said_in_words() -> None:
     ethtool = Ethtool(driver=DriverInfo("xen", "", "", ""), unreadable={"settings": Unreadable("not_offered")})
     link = make_link(4, "ens1", bus="xen", ethtool=ethtool)
     assert facts(link, live_host())["State"].text == "up, speed not supported by xen · MTU 1500"
+
+
+def test_unreadable_addresses_are_not_no_address() -> None:
+    link = make_link(4, "ens3")
+    without = snapshot_of(inventory(links=(link,)))
+    unread = snapshot_of(replace(inventory(links=(link,)), unreadable={"addresses": Unreadable("failed")}))
+    texts = [
+        [fact.text for fact in summary_line(link, None, one) if fact.label == "Addresses"] for one in (without, unread)
+    ]
+    assert texts == [["no address"], ["address unknown"]]

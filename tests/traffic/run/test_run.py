@@ -106,7 +106,13 @@ async def test_stopped_run_has_what_was_measured(options: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP | {"generator": "builtin"}]
+    "options",
+    [
+        {},
+        {"generator": "builtin", "direction": "reverse"},
+        UDP | {"generator": "builtin"},
+        {"generator": "builtin", "test": "rr"},
+    ],
 )
 async def test_run_between_the_oldest_and_the_newest_python(options: dict[str, Any], tmp_path: Path) -> None:
     """Each end behind a real sshd, the oldest as client and as server."""
@@ -121,7 +127,11 @@ async def test_run_between_the_oldest_and_the_newest_python(options: dict[str, A
             async with followed(client, server, sources) as both:
                 result, _ = await complete_run(both, **options)
                 assert result.failure is None and both.generators() == []
-                check_goodput(result, 20e6 if "protocol" in options else LINK_BITS_PER_SECOND)
+                if "test" in options:
+                    figures = result.transactions
+                    assert figures is not None and figures.latency.count > 0 == figures.lost
+                else:
+                    check_goodput(result, 20e6 if "protocol" in options else LINK_BITS_PER_SECOND)
 
 
 async def test_run_stopped_before_the_first_byte_has_no_result() -> None:
