@@ -55,6 +55,8 @@ MAX_CPU_LIST_CHARS = 6 * MAX_CPUS
 """Characters: four digits and a comma for every CPU."""
 MAX_TEXT_CHARS = 4096
 """Characters of every other text: PATH_MAX, and a page, which is what a file of sysfs holds."""
+MAX_SETTINGS_VALUES = MAX_SETTINGS + 2 * MAX_CPUS + 4 * MAX_TEXT_CHARS
+"""Settings together with the governors and frequencies of CPUs, counted as colons: some are in texts."""
 
 MAX_ENTRIES = {
     "Connections.connections": MAX_CONNECTIONS,

@@ -17,7 +17,7 @@ from nictop.probe.inventory.configuration import files as configuration_files
 from nictop.probe.inventory.links import forwarding, qdiscs
 from nictop.probe.inventory.machine import threads
 from nictop.probe.inventory.managers import networkmanager as profiles
-from nictop.probe.records import Inventory, Line, Unreadable
+from nictop.probe.records import Inventory, Line, Settings, Unreadable
 from nictop.wire.codec import LineError, decode
 from tests.support import lines
 
@@ -65,6 +65,32 @@ def test_collections_of_an_inventory(field: str, limit: int, entry: dict[str, An
     found = inventory(inventory_line(**{field: [entry] * (limit + 1)}))
     assert not getattr(found, field)
     assert found.unreadable == {field: Unreadable("malformed", f"more than {limit} entries")}
+
+
+@pytest.mark.parametrize(
+    ("field", "entry"),
+    [
+        ("interrupts", {"number": "wrong"}),
+        ("threads", {"tid": "wrong"}),
+        ("configuration", {"line": "wrong"}),
+        ("forwarding", {"ifindex": "wrong"}),
+        ("messages", {"time": "wrong"}),
+    ],
+)
+def test_collections_above_their_limit_are_not_decoded(field: str, entry: dict[str, Any]) -> None:
+    """Their entries are of another type: decoding them would fail."""
+    limit = limits.MAX_ENTRIES[f"Inventory.{field}"]
+    found = inventory(inventory_line(**{field: [{**entry, "text": "t" * 400}] * (limit + 1)}, pending=["pci"]))
+    assert not getattr(found, field) and found.pending == ("pci",)
+    assert found.unreadable == {field: Unreadable("malformed", f"more than {limit} entries")}
+
+
+def test_settings_with_too_many_values_are_not_decoded() -> None:
+    limit = limits.MAX_SETTINGS_VALUES
+    for field in ("sysctl", "governors", "frequencies"):
+        found = inventory(inventory_line(settings={field: {str(number): None for number in range(limit + 1)}}))
+        assert found.settings == Settings()
+        assert found.unreadable == {"settings": Unreadable("malformed", f"more than {limit} values")}
 
 
 @pytest.mark.parametrize(
