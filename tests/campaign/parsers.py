@@ -201,8 +201,11 @@ HANDLED: dict[str, tuple[type[BaseException], ...]] = {
     "nictop.probe.counters.interrupts.parse_cpu_list": (ValueError,),
     "nictop.probe.counters.softirqs.parse_online_softirqs": (ValueError,),
     "nictop.traffic.results.store.parse_run": (NictopError,),
+    "nictop.probe.traffic.path_test.neighbours.parse_advertisement": (OSError,),
+    "nictop.probe.traffic.path_test.neighbours.parse_arp_reply": (OSError,),
 }
-"""Parsers whose callers handle exceptions that their docstrings do not name."""
+"""Parsers whose callers handle exceptions that their docstrings do not name, or never give them such an argument: the
+address that an answer is compared with is not the host's."""
 
 
 def line_of_a_probe(random: Random, text: str) -> None:
