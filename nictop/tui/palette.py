@@ -3,8 +3,8 @@
 Of Textual's own widgets only those are drawn that an ASCII console can draw.
 
 A page key right behind the one that opens it makes Textual 8 look for the line of an option that has none (KeyError); a
-search that is still running when the palette is closed looks for the list that is gone (NoMatches); Enter twice makes it
-run the command twice and close the screen below as well. None of these ends the program.
+search that is still running when the palette is closed looks for the list that is gone (NoMatches); Enter twice makes
+it run the command twice and close the screen below as well. None of these ends the program.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import msgspec
 
 from nictop import limits
 from nictop.errors import NictopError
-from nictop.probe.records import Connections, Counters, Inventory, Unreadable
+from nictop.probe.records import Connections, Counters, Inventory, TrafficLine, Unreadable
 
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""
@@ -108,13 +108,10 @@ def mark_unreadable(record: Inventory, wrong: dict[str, str]) -> None:
         record.unreadable[name] = Unreadable("malformed", reason)
 
 
-def limit_record(record: Inventory | Counters | Connections) -> None:
+def limit_record(record: Inventory | Counters | Connections | TrafficLine) -> None:
     """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
     Modifies `record`: call it before the record is shared."""
-    if isinstance(record, Counters):
-        wrong = _limit_counters(record)
-    else:
-        wrong = _record_check(Connections if isinstance(record, Connections) else Inventory)(record)
+    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(type(record))(record)
     if wrong:
         raise LimitError(wrong)
 
@@ -146,7 +143,7 @@ def _record_check(record: Any) -> Check:
     hints, own = get_type_hints(record), fields(record)
     checks = [(field, _check(hints[field.name], f"{record.__name__}.{field.name}")) for field in own]
     judged = [(field.name, check, field.default is None) for field, check in checks if check is not None]
-    has_reasons = "unreadable" in hints
+    has_reasons = get_origin(hints.get("unreadable")) is dict
 
     def check_record(value: Any) -> str:
         found = vars(value)

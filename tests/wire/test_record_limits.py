@@ -182,6 +182,43 @@ def test_a_line_is_rejected_when_its_record_has_no_unreadable_field() -> None:
         decode(inventory_line(unreadable=reasons))
 
 
+def traffic_line(kind: str, **fields: Any) -> bytes:
+    return json.dumps({"traffic": {"time": 1.0, "id": "1", "kind": kind, **fields}}).encode()
+
+
+def test_replies_of_a_path_test() -> None:
+    replies = {"protocol": "icmp", "rtts": [1e-3] * limits.MAX_PATH_REPLIES}
+    path_test = {"address": "192.0.2.1", "source": "192.0.2.2", "replies": [replies]}
+    found = decode(traffic_line("path_test", path_test=path_test)).traffic
+    assert found is not None and found.path_test is not None
+    assert len(found.path_test.replies[0].rtts) == limits.MAX_PATH_REPLIES
+    replies["rtts"] = [1e-3] * (limits.MAX_PATH_REPLIES + 1)
+    found = decode(traffic_line("path_test", path_test=path_test)).traffic
+    assert found is not None and found.path_test is not None and not found.path_test.replies
+    reason = f"more than {limits.MAX_PATH_REPLIES} entries in rtts"
+    assert found.path_test.unreadable == {"replies": Unreadable("malformed", reason)}
+
+
+def test_dropped_packets_and_neighbours_that_are_listened_for() -> None:
+    group = {"reason": "NO_SOCKET", "place": "p", "ifindex": 2, "packets": 1, "bytes": 1}
+    report = {"state": "complete", "groups": [group] * limits.MAX_OTHER_ENTRIES}
+    assert decode(traffic_line("drops", drops=report)).traffic is not None
+    report["groups"] = [group] * (limits.MAX_OTHER_ENTRIES + 1)
+    with pytest.raises(LineError, match=f"more than {limits.MAX_OTHER_ENTRIES} entries in groups"):
+        decode(traffic_line("drops", drops=report))
+    neighbour = {"source": "listened", "system_name": "n" * (limits.MAX_TEXT_CHARS + 1)}
+    found = decode(traffic_line("lldp", lldp={"links": [2], "heard": {"2": neighbour}})).traffic
+    assert found is not None and found.lldp is not None and not found.lldp.heard
+    reason = f"more than {limits.MAX_TEXT_CHARS} characters in system_name"
+    assert found.lldp.unreadable == {"heard": Unreadable("malformed", reason)}
+
+
+def test_output_of_a_generator_is_as_long_as_the_probe_sends_it() -> None:
+    text = "x" * (limits.MAX_OTHER_LINE_BYTES - 1000)
+    found = decode(traffic_line("output", text=text)).traffic
+    assert found is not None and found.text == text
+
+
 def test_length_limit_of_each_kind_of_line(monkeypatch: pytest.MonkeyPatch) -> None:
     line = counters_line()
     size, _ = limits.MAX_LINE_SIZES[b'{"counters"']
