@@ -111,7 +111,8 @@ def mark_unreadable(record: Inventory, wrong: dict[str, str]) -> None:
 def limit_record(record: Inventory | Counters | Connections | TrafficLine) -> None:
     """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
     Modifies `record`: call it before the record is shared."""
-    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(type(record))(record)
+    kind: Any = type(record)
+    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(kind)(record)
     if wrong:
         raise LimitError(wrong)
 

@@ -167,7 +167,7 @@ def test_neighbour_advertisement() -> None:
     message = ND.pack(136, 0, 0, 0x60000000, target) + b"\x0e\1" + bytes(6) + b"\2\1" + MAC
     assert parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::2")) == "52:54:00:aa:bb:cc"
     assert parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::3")) is None
-    assert parse_advertisement(message[:24] + b"\2\0" + MAC, "fd00::2") is None, "an option of no length"
+    assert parse_advertisement(message[:24] + b"\2\0" + MAC, target) is None, "an option of no length"
 
 
 # ------------------------------------------------------------------------------------------------------ packet filter
