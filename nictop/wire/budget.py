@@ -27,7 +27,8 @@ PAUSE_FACTOR, OVERLOADED_PAUSE_FACTOR = 1.0, 3.0
 """Length of the pause after a slice or a large line, as a multiple of the time it took: not only CPU time, so that on a
 busy machine the event loop has as much of it to itself. All overloaded hosts together thus use a quarter of a CPU."""
 INPUT_SECONDS = 0.5
-"""Seconds after a key or a click in which no host that waits gets its turn: to handle it and to draw its effect."""
+"""Seconds after a key or a click in which no host that waits gets its turn: to handle it and to draw its effect. On a
+busy machine longer, by the time for which this thread waits for a CPU meanwhile."""
 MAX_PAUSE_WAITS = 3
 """Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
 PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
@@ -46,19 +47,31 @@ class HostScheduler:
         """No slice begins before this time: otherwise the two queues together would leave no idle time to the event
         loop."""
         self.normal, self.overloaded = _HostQueue(self, PAUSE_FACTOR), _HostQueue(self, OVERLOADED_PAUSE_FACTOR)
+        self._input: tuple[float, float] | None = None
+        """CLOCK_MONOTONIC and `_seconds_without_cpu` at the last input."""
 
     def record_work(self, seconds: float) -> None:
         """A host has taken `seconds` without a pause."""
         if seconds >= SLICE_SECONDS:
-            self.stay_quiet(PAUSE_FACTOR * seconds)
+            self.quiet_until = max(self.quiet_until, time.monotonic() + PAUSE_FACTOR * seconds)
 
-    def stay_quiet(self, seconds: float) -> None:
-        self.quiet_until = max(self.quiet_until, time.monotonic() + seconds)
+    def input_received(self) -> None:
+        self._input = time.monotonic(), _seconds_without_cpu()
+        self._wait_for_input()
+
+    def _wait_for_input(self) -> None:
+        if self._input is not None:
+            received_at, without_cpu = self._input
+            end = received_at + INPUT_SECONDS + _seconds_without_cpu() - without_cpu
+            self.quiet_until = max(self.quiet_until, end)
+            if end <= time.monotonic():
+                self._input = None
 
     async def pause(self, end: float = 0.0) -> None:
         """Wait until `end` (CLOCK_MONOTONIC) and `quiet_until`; not for ever."""
         for _ in range(MAX_PAUSE_WAITS):
             await asyncio.sleep(max(0.0, max(end, self.quiet_until) - time.monotonic()))
+            self._wait_for_input()
 
 
 class _HostQueue:
@@ -88,7 +101,16 @@ def host_scheduler() -> HostScheduler:
 
 def input_received() -> None:
     """To be called for every key and click, in the event loop of the hosts: it is handled first."""
-    host_scheduler().stay_quiet(INPUT_SECONDS)
+    host_scheduler().input_received()
+
+
+def _seconds_without_cpu() -> float:
+    """For which this thread was ready to run and had no CPU, since its start; 0.0: this kernel does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class HostBudget:

@@ -162,6 +162,24 @@ async def test_no_expensive_line_is_decoded_directly_after_input(
     assert sum(pauses) == pytest.approx(INPUT_SECONDS)
 
 
+async def test_the_pause_after_input_is_longer_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    """By the time for which this thread had no CPU: a fifth of each pause, here."""
+    clock = SimpleNamespace(now=10.0)
+
+    async def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(budget, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    monkeypatch.setattr(budget, "_seconds_without_cpu", lambda: clock.now / 5)
+    share = stack.enter_context(HostBudget())
+    input_received()
+    await share.wait_for_turn(MAX_SMALL_LINE_BYTES + 1)
+    assert clock.now == pytest.approx(10.0 + INPUT_SECONDS * (1 + 1 / 5 + 1 / 25))
+
+
 async def test_the_pause_after_work_is_as_long_as_the_work_took(
     monkeypatch: pytest.MonkeyPatch, stack: ExitStack
 ) -> None:
