@@ -46,6 +46,10 @@ MAX_INDIRECTION_SLOTS = 65536
 """Slots of an RSS table; ethtool_rxfh has 32 bits for them, NICs have 2048 at most."""
 MAX_CONNECTIONS = 256
 """Sockets in one record: the probe sends 130."""
+MAX_SOCKETS = 8192
+"""Sockets of one generator."""
+MAX_PATH_REPLIES = 8192
+"""Answers in one path test, which takes seconds."""
 MAX_SETTINGS = 4 * MAX_LINKS + 64
 """Four per link, and those of the whole machine."""
 MAX_OTHER_ENTRIES = 1024
@@ -55,6 +59,12 @@ MAX_CPU_LIST_CHARS = 6 * MAX_CPUS
 """Characters: four digits and a comma for every CPU."""
 MAX_TEXT_CHARS = 4096
 """Characters of every other text: PATH_MAX, and a page, which is what a file of sysfs holds."""
+MAX_SETTINGS_VALUES = MAX_SETTINGS + 2 * MAX_CPUS + 4 * MAX_TEXT_CHARS
+"""Settings together with the governors and frequencies of CPUs, counted as colons: some are in texts."""
+
+MAX_OTHER_LINE_BYTES = 2 * 1024 * 1024
+"""Bytes: 256 KiB of a generator's output (`probe.traffic`) with all characters escaped, or a plan that contains
+files."""
 
 MAX_ENTRIES = {
     "Connections.connections": MAX_CONNECTIONS,
@@ -108,6 +118,10 @@ MAX_ENTRIES = {
     "Sriov.virtual_functions": MAX_VFS,
     "Thread.links": MAX_LINKS,
     "TrafficTools.cpus": MAX_CPUS,
+    "TrafficLine.sockets": MAX_SOCKETS,
+    "PathReplies.rtts": MAX_PATH_REPLIES,
+    "LldpListening.links": MAX_LINKS,
+    "LldpListening.heard": MAX_LINKS,
 }
 """Record and field → most entries; `MAX_OTHER_ENTRIES` in every other."""
 
@@ -119,14 +133,13 @@ MAX_CHARS = {
     "Platform.node_cpus": MAX_CPU_LIST_CHARS,
     "Platform.numa_nodes": MAX_CPU_LIST_CHARS,
     "Settings.command_line": 4 * MAX_TEXT_CHARS,
+    "TrafficLine.text": MAX_OTHER_LINE_BYTES,
+    "TrafficLine.arguments": 16 * MAX_TEXT_CHARS,
 }
 """Record and field → most characters; `MAX_TEXT_CHARS` in every other. A CPU mask of `MAX_CPUS` is shorter."""
 
 MAX_SMALL_LINE_BYTES = 64 * 1024
 """Bytes of a line that is decoded without further checks: it is cheap whatever it holds."""
-MAX_OTHER_LINE_BYTES = 2 * 1024 * 1024
-"""Bytes: 256 KiB of a generator's output (`probe.traffic`) with all characters escaped, or a plan that contains
-files."""
 MAX_LINE_SIZES = {b'{"inventory"': (MAX_LINE_BYTES, 800_000), b'{"counters"': (2 * 1024 * 1024, 100_000)}
 """Beginning of a line → (bytes, values); values are counted as commas. 200 links with 64 queues and 300 driver counters
 each are 700,000 values; the counters of 256 CPUs, 1024 VFs and all lines of 4000 interrupts are 65,000 values in 1.2

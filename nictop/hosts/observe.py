@@ -15,6 +15,7 @@ from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
+from nictop.wire.budget import host_scheduler
 
 if TYPE_CHECKING:
     from nictop.rules import Diagnosis, HostFacts
@@ -40,7 +41,7 @@ DIAGNOSIS_SLICE_SECONDS = 0.01
 
 MAX_UNPAUSED_DIAGNOSIS_SECONDS = 0.1
 """CPU seconds of a diagnosis without pauses; usual hosts need less. Then a pause of twice the length of a slice follows
-each slice."""
+each slice, and none begins directly after input."""
 
 
 async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:
@@ -58,7 +59,10 @@ async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, flo
             return end.value, seconds + time.thread_time() - begin
         took = time.thread_time() - begin
         seconds += took
-        await asyncio.sleep(2 * took if seconds > MAX_UNPAUSED_DIAGNOSIS_SECONDS else 0)
+        if seconds > MAX_UNPAUSED_DIAGNOSIS_SECONDS:
+            await host_scheduler().pause(time.monotonic() + 2 * took)
+        else:
+            await asyncio.sleep(0)
 
 
 Step = Callable[[HostSession, Snapshot], Awaitable[bool]]

@@ -91,6 +91,7 @@ class History:
         self._times.append(snapshot.counters.time)
         links = snapshot.rates.links if snapshot.rates is not None else {}
         cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
+        self._limit_length(len(links.keys() | self._links.keys()), len(cpus.keys() | self._cpus.keys()))
         for ifindex, rates in links.items():
             self._append(self._links, ifindex, LINK_SERIES, _link_values(rates))
         for cpu, shares in cpus.items():
@@ -98,13 +99,15 @@ class History:
         _append_missing(self._links, links.keys())
         _append_missing(self._cpus, cpus.keys())
 
-    def _limit_length(self) -> None:
-        """Halve the length of the series while there are too many values."""
-        series = len(LINK_SERIES) * len(self._links) + len(CPU_SERIES) * len(self._cpus)
-        while series * self._length > MAX_HISTORY_VALUES and self._length > 1:
-            self._length = (self._length + 1) // 2
+    def _limit_length(self, link_count: int, cpu_count: int) -> None:
+        """Halve the length of the series until so many of them do not have too many values."""
+        series, length = len(LINK_SERIES) * link_count + len(CPU_SERIES) * cpu_count, self._length
+        while series * length > MAX_HISTORY_VALUES and length > 1:
+            length = (length + 1) // 2
+        if length < self._length:
+            self._length = length
             for track in (*self._links.values(), *self._cpus.values()):
-                track.shorten(self._length)
+                track.shorten(length)
 
     def series(self, key: Key) -> Sequence[float | None]:
         """Values of one series, newest last, one per recorded time since the link or CPU appeared; empty for an unknown
@@ -144,7 +147,6 @@ class History:
         track = tracks.get(number)
         if track is None:
             track = tracks[number] = _Track(names, self._length)
-            self._limit_length()
         track.missing = 0
         track.append(values)
 

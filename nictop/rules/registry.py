@@ -42,7 +42,7 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 RULE_SECONDS = 0.05
 """CPU time for each host of a rule: five times what all rules together need for a host with 200 links."""
-MAX_RULE_SECONDS = 0.2
+MAX_RULE_SECONDS = 0.1
 """CPU time for all hosts of a rule together: the screen does not respond meanwhile."""
 RULE_ATTEMPTS = 2
 """Evaluations before a rule is skipped: the first may include an import or a garbage collection."""
@@ -50,6 +50,8 @@ RULE_ATTEMPTS = 2
 Outcomes = Iterator[Finding | Skipped]
 HostRule = Callable[[HostFacts], Outcomes]
 PairRule = Callable[[Sequence[HostFacts]], Outcomes]
+LimitedRule = Callable[[Sequence[HostFacts]], Iterator[Finding | Skipped | None]]
+"""Yields None between two attempts, where other work can be done."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Rule:
     """First line of its explanation."""
     explanation: str
     """The whole docstring, unindented."""
-    evaluate: PairRule
+    evaluate: LimitedRule
     """Every finding about all hosts."""
     compares_hosts: bool
     """It compares several hosts."""
@@ -96,7 +98,7 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
     """Mark a function as a rule that checks one host at a time."""
 
     def mark(function: HostRule) -> HostRule:
-        def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
+        def evaluate(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
             rule = RULES[function.__name__]
             for host in hosts:
                 if _concerns(rule, host):
@@ -120,7 +122,7 @@ def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
     read."""
 
     def mark(function: PairRule) -> PairRule:
-        def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
+        def evaluate(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
             yield from _limited_outcomes(RULES[function.__name__], hosts, function)
 
         _register(function, family, severity, evaluate, pairs=True, options=options)
@@ -137,7 +139,7 @@ def _register(
     function: HostRule | PairRule,
     family: Family,
     severity: Severity,
-    evaluate: PairRule,
+    evaluate: LimitedRule,
     *,
     pairs: bool,
     options: RuleOptions,
@@ -150,7 +152,7 @@ def _register(
     RULES[name] = Rule(name, family, severity, summary, explanation, evaluate, pairs, **options)
 
 
-def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Outcomes:
+def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Iterator[Finding | Skipped | None]:
     """Findings of a rule about hosts, and where it is skipped: when it fails, and when it takes too long."""
     allowed = min(RULE_SECONDS * max(1, len(hosts)), MAX_RULE_SECONDS)
     for _ in range(RULE_ATTEMPTS):
@@ -158,6 +160,7 @@ def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule
         try:
             limited(allowed, lambda found=found: found.extend(_outcomes(rule, hosts, function)))  # type: ignore[misc]
         except TooLong:
+            yield None
             continue
         yield from found
         return
@@ -223,7 +226,8 @@ def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) ->
 def diagnosis_steps(
     hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None
 ) -> Generator[None, None, Diagnosis]:
-    """`diagnose` in steps: yields after each rule and host; the return value of the generator is the diagnosis."""
+    """`diagnose` in steps: yields after each attempt of each rule for each host; the return value of the generator is
+    the diagnosis."""
     known = tuple(host for host in hosts if has_platform(host.snapshot))
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
@@ -231,6 +235,9 @@ def diagnosis_steps(
     for rule in chosen:
         for together in (known,) if rule.compares_hosts else [(host,) for host in known]:
             for outcome in rule.evaluate(together):
+                if outcome is None:
+                    yield
+                    continue
                 (findings if isinstance(outcome, Finding) else skipped).append(outcome)  # type: ignore[arg-type]
             yield
     found = {(finding.rule, finding.host, finding.subject) for finding in findings}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
+from textual.events import Event, InputEvent, MouseMove
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
@@ -23,6 +24,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment
+from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, key_label, shown_key
 from nictop.tui.terminal import has_job_control
 from nictop.tui.widgets.status.own_cost import OwnCost
@@ -95,6 +97,7 @@ class NictopApp(App[None]):
             allow_changes=allow_changes,
         )
         self.own_cost = OwnCost()
+        self.garbage = GarbageCollector()
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
         self.nictop.traffic.changed.subscribe(self._show_end_of_test)
         self._tests_ended = 0
@@ -104,6 +107,14 @@ class NictopApp(App[None]):
         """The live screen is."""
 
     # -------------------------------------------------------------------------------------- the terminal, and faults
+
+    async def on_event(self, event: Event) -> None:
+        from nictop.wire.budget import input_received
+
+        if isinstance(event, InputEvent) and not isinstance(event, MouseMove) and not event.is_forwarded:
+            input_received()
+            self.garbage.input_received()
+        await super().on_event(event)
 
     def get_driver_class(self) -> type[Driver]:
         """That of Textual for this system; where it reads a terminal, one that no input ends."""
@@ -141,6 +152,7 @@ class NictopApp(App[None]):
     def on_mount(self) -> None:
         if self.glyphs.is_ascii:
             self.theme = "ansi-dark"
+        self.set_interval(CHECK_SECONDS, self.garbage.collect_if_idle, name="garbage")
         self.call_after_refresh(self._open)
 
     def _open(self) -> None:

@@ -3,8 +3,8 @@
 Of Textual's own widgets only those are drawn that an ASCII console can draw.
 
 A page key right behind the one that opens it makes Textual 8 look for the line of an option that has none (KeyError); a
-search that is still running when the palette is closed looks for the list that is gone (NoMatches). Neither ends the
-program.
+search that is still running when the palette is closed looks for the list that is gone (NoMatches); Enter twice makes
+it run the command twice and close the screen below as well. None of these ends the program.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textual import work
+from textual import on, work
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.css.query import NoMatches
+from textual.widgets import Input, OptionList
 
 from nictop.probe.records import Request
 from nictop.tui.keys import TABS, key_label, shown_key
@@ -337,6 +338,14 @@ class Palette(WithGlyphs, CommandPalette):
             super()._action_command_list(action)
         except (KeyError, IndexError):
             self.log.debug("the list is not drawn yet")
+
+    @on(Input.Submitted)
+    @on(OptionList.OptionSelected)
+    def _ignore_when_closed(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
+        """A command was chosen already."""
+        if not self.is_current:
+            event.stop()
+            event.prevent_default()
 
     @work(exclusive=True, group=CommandPalette._GATHER_COMMANDS_GROUP)
     async def _gather_commands(self, search_value: str) -> None:

@@ -106,7 +106,8 @@ def _keys() -> dict[str, str]:
 def _run(app: NictopApp, keys: dict[str, str]) -> None:
     """Until it ends. Raises the exception that ended it, if that was a fault of nictop itself."""
     app.set_keymap(keys)
-    app.run()
+    with app.garbage:
+        app.run()
     if app.failure is not None:
         raise app.failure
 

@@ -3,7 +3,8 @@ served.
 
 Reads the CPU clock of the calling thread. A host that needs more than its share is overloaded: it is slowed down, and
 its channel is not read meanwhile. All hosts of one event loop wait in two queues, one for the overloaded hosts: after
-each slice of work the event loop is left idle for a while, so that it can handle keyboard input.
+each slice of work the event loop is left idle for a while, so that it can handle keyboard input. Directly after input
+(`input_received`) no slice and no large line begins.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ each host however many there are."""
 SLICE_SECONDS = 0.01
 """CPU seconds of work after which other hosts get their turn."""
 PAUSE_FACTOR, OVERLOADED_PAUSE_FACTOR = 1.0, 3.0
-"""Length of the pause after a slice or a large line, as a multiple of the time it took. All overloaded hosts together
-thus use a quarter of a CPU."""
+"""Length of the pause after a slice or a large line, as a multiple of the time it took: not only CPU time, so that on a
+busy machine the event loop has as much of it to itself. All overloaded hosts together thus use a quarter of a CPU."""
+INPUT_SECONDS = 0.5
+"""Seconds after a key or a click in which no host that waits gets its turn: to handle it and to draw its effect. On a
+busy machine longer, by the time for which this thread waits for a CPU meanwhile."""
 MAX_PAUSE_WAITS = 3
 """Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
 PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
@@ -43,11 +47,31 @@ class HostScheduler:
         """No slice begins before this time: otherwise the two queues together would leave no idle time to the event
         loop."""
         self.normal, self.overloaded = _HostQueue(self, PAUSE_FACTOR), _HostQueue(self, OVERLOADED_PAUSE_FACTOR)
+        self._input: tuple[float, float] | None = None
+        """CLOCK_MONOTONIC and `_seconds_without_cpu` at the last input."""
 
     def record_work(self, seconds: float) -> None:
-        """A host used `seconds` of CPU time without a pause."""
+        """A host has taken `seconds` without a pause."""
         if seconds >= SLICE_SECONDS:
             self.quiet_until = max(self.quiet_until, time.monotonic() + PAUSE_FACTOR * seconds)
+
+    def input_received(self) -> None:
+        self._input = time.monotonic(), _seconds_without_cpu()
+        self._wait_for_input()
+
+    def _wait_for_input(self) -> None:
+        if self._input is not None:
+            received_at, without_cpu = self._input
+            end = received_at + INPUT_SECONDS + _seconds_without_cpu() - without_cpu
+            self.quiet_until = max(self.quiet_until, end)
+            if end <= time.monotonic():
+                self._input = None
+
+    async def pause(self, end: float = 0.0) -> None:
+        """Wait until `end` (CLOCK_MONOTONIC) and `quiet_until`; not for ever."""
+        for _ in range(MAX_PAUSE_WAITS):
+            await asyncio.sleep(max(0.0, max(end, self.quiet_until) - time.monotonic()))
+            self._wait_for_input()
 
 
 class _HostQueue:
@@ -64,11 +88,29 @@ class _HostQueue:
 
     async def wait(self) -> None:
         async with self._lock:
-            for _ in range(MAX_PAUSE_WAITS):
-                await asyncio.sleep(max(0.0, max(self._free_at, self._scheduler.quiet_until) - time.monotonic()))
+            await self._scheduler.pause(self._free_at)
 
 
 _schedulers: WeakKeyDictionary[asyncio.AbstractEventLoop, HostScheduler] = WeakKeyDictionary()
+
+
+def host_scheduler() -> HostScheduler:
+    """That of the running event loop."""
+    return _schedulers.setdefault(asyncio.get_running_loop(), HostScheduler())
+
+
+def input_received() -> None:
+    """To be called for every key and click, in the event loop of the hosts: it is handled first."""
+    host_scheduler().input_received()
+
+
+def _seconds_without_cpu() -> float:
+    """For which this thread was ready to run and had no CPU, since its start; 0.0: this kernel does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class HostBudget:
@@ -79,10 +121,11 @@ class HostBudget:
         self._scheduler = HostScheduler()
         self._remaining = 0.0
         self._refilled_at = 0.0
-        self._slice_used = 0.0
+        self._slice_used = self._slice_elapsed = 0.0
+        """Since the last turn: seconds of CPU time, and seconds."""
 
     def __enter__(self) -> HostBudget:
-        self._scheduler = _schedulers.setdefault(asyncio.get_running_loop(), HostScheduler())
+        self._scheduler = host_scheduler()
         self._scheduler.host_count += 1
         self._remaining = self._burst
         self._refilled_at = time.monotonic()
@@ -91,10 +134,11 @@ class HostBudget:
     def __exit__(self, *_: object) -> None:
         self._scheduler.host_count -= 1
 
-    def charge(self, seconds: float) -> None:
-        """Charge `seconds` of CPU time to this host."""
+    def charge(self, seconds: float, elapsed: float = 0.0) -> None:
+        """Charge `seconds` of CPU time to this host, in which `elapsed` seconds have passed."""
         self._remaining -= seconds
         self._slice_used += seconds
+        self._slice_elapsed += max(seconds, elapsed)
 
     async def wait_for_turn(self, size: int) -> None:
         """Wait until a line of `size` bytes may be decoded. A host that becomes overloaded returns at once, so that the
@@ -106,16 +150,16 @@ class HostBudget:
             self.overloaded = True
             return
         queue = self._scheduler.overloaded if self.overloaded else self._scheduler.normal
-        queue.record_work(self._slice_used)
-        self._slice_used = 0.0
+        queue.record_work(self._slice_elapsed)
+        self._slice_used = self._slice_elapsed = 0.0
         await queue.wait()
         self._refilled_at = time.monotonic()  # no budget is gained while waiting in the queue
 
     def seconds_until_normal(self) -> float:
         """To be called when all received lines are decoded. Returns how many seconds an overloaded host must send
         nothing until it counts as normal again; 0.0: it is not overloaded."""
-        self._scheduler.record_work(self._slice_used)
-        self._slice_used = 0.0
+        self._scheduler.record_work(self._slice_elapsed)
+        self._slice_used = self._slice_elapsed = 0.0
         if self.overloaded:
             share = self._refill()
             missing = max(0.0, self._burst / 2 - self._remaining)

@@ -12,7 +12,7 @@ import msgspec
 
 from nictop.errors import NictopError
 from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Hello, Line, Request
-from nictop.wire.record_limits import LimitError, check_line, limit_record
+from nictop.wire.record_limits import LimitError, check_line, limit_record, mark_unreadable
 
 DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
@@ -42,7 +42,7 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     if len(line) > MAX_LINE_BYTES:
         raise LineError(f"line of {len(line)} bytes exceeds {MAX_LINE_BYTES}")
     try:
-        check_line(line)
+        line, left_out = check_line(line)
         record = _decoder.decode(line)
     except LimitError as error:
         raise LineError(f"invalid line from the probe: {error.message}") from None
@@ -54,10 +54,12 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     maybe_large = LONG_NUMBER in text.translate(DIGITS_TO_ZEROS) or (record.inventory and EXPONENT.search(text))
     if (maybe_large and not _fits_64_bits(record)) or not _times_fit_64_bits(record):
         raise LineError("invalid line from the probe: number of more than 64 bits")
-    part = record.counters or record.inventory or record.connections
+    part = record.counters or record.inventory or record.connections or record.traffic
     if part is not None:
         try:
             limit_record(part)
+            if record.inventory is not None:
+                mark_unreadable(record.inventory, left_out)
         except LimitError as error:
             raise LineError(f"invalid line from the probe: {error.message}") from None
     return record

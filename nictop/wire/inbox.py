@@ -38,8 +38,9 @@ class Inbox:
         self._parts: deque[tuple[float, bytes, int]] = deque()
         self._changed = asyncio.Event()
         self._closed = self._reported_overloaded = False
-        self._taken_at: float | None = None
-        """CPU time at which an item was returned; None once the event loop has run other tasks since."""
+        self._taken_at: tuple[float, float] | None = None
+        """CPU time and CLOCK_MONOTONIC at which an item was returned; None once the event loop has run other tasks
+        since."""
         self._is_reset_scheduled = False
 
     def put(self, data: bytes, *, other_bytes: int = 0) -> None:
@@ -108,15 +109,15 @@ class Inbox:
             self._has_room()
 
     def _decode_next(self) -> Line | SourceState | None:
-        begin = time.thread_time()
+        begin = _clocks()
         try:
             return self.reader.take()
         finally:
-            self._budget.charge(time.thread_time() - begin)
+            self._charge_since(begin)
 
     def _start_consumer_time(self) -> None:
         """Count the CPU time that the consumer uses before the next item as that of the host."""
-        self._taken_at = time.thread_time()
+        self._taken_at = _clocks()
         if not self._is_reset_scheduled:
             self._is_reset_scheduled = True
             asyncio.get_running_loop().call_soon(self._reset_consumer_time)
@@ -126,5 +127,14 @@ class Inbox:
 
     def _charge_consumer_time(self) -> None:
         if self._taken_at is not None:
-            self._budget.charge(time.thread_time() - self._taken_at)
+            self._charge_since(self._taken_at)
             self._taken_at = None
+
+    def _charge_since(self, begin: tuple[float, float]) -> None:
+        cpu, now = _clocks()
+        self._budget.charge(cpu - begin[0], now - begin[1])
+
+
+def _clocks() -> tuple[float, float]:
+    """CPU seconds of this thread, and CLOCK_MONOTONIC."""
+    return time.thread_time(), time.monotonic()

@@ -7,7 +7,7 @@ record; if the record has no such mapping, the line is rejected.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -16,7 +16,7 @@ import msgspec
 
 from nictop import limits
 from nictop.errors import NictopError
-from nictop.probe.records import Connections, Counters, Inventory, Unreadable
+from nictop.probe.records import Connections, Counters, Inventory, TrafficLine, Unreadable
 
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""
@@ -26,35 +26,42 @@ class LimitError(NictopError):
     """A line holds more than a limit allows."""
 
 
-class _Entry(msgspec.Struct, gc=False):
-    """Any JSON object; its content is skipped."""
-
-
 class _NetworkManagerSize(msgspec.Struct, gc=False):
-    profiles: list[_Entry] = []
-    devices: dict[str, _Entry] = {}
+    profiles: list[msgspec.Raw] = []
+    devices: dict[str, msgspec.Raw] = {}
 
 
 class _InventorySize(msgspec.Struct, gc=False):
-    links: list[_Entry] = []
-    pci: list[_Entry] = []
+    """The collections that may have the most entries. The content of an entry is skipped."""
+
+    links: list[msgspec.Raw] = []
+    pci: list[msgspec.Raw] = []
     networkmanager: _NetworkManagerSize | None = None
+    settings: msgspec.Raw = msgspec.Raw(b"{}")
+    interrupts: list[msgspec.Raw] = []
+    threads: list[msgspec.Raw] = []
+    configuration: list[msgspec.Raw] = []
+    forwarding: list[msgspec.Raw] = []
+    messages: list[msgspec.Raw] | None = None
 
 
 class _LineSize(msgspec.Struct, gc=False):
-    """Numbers of those records that take kilobytes each."""
-
     inventory: _InventorySize | None = None
 
 
+_LEFT_OUT = ("interrupts", "threads", "configuration", "forwarding", "messages")
+"""Collections that are not decoded when they have too many entries."""
+
 _sizes = msgspec.json.Decoder(_LineSize)
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def check_line(line: bytes | bytearray | memoryview) -> None:
-    """Raises LimitError for a line that would take too much time or memory to decode, and msgspec's errors for some
-    that are not records. Costs a tenth of the decoding, and nothing for a small line."""
+def check_line(line: bytes | bytearray | memoryview) -> tuple[bytes | bytearray | memoryview, dict[str, str]]:
+    """The line without those fields of an inventory that have too many entries, and what is wrong with each of them.
+    Raises LimitError for a line that would take too much time or memory to decode nevertheless, and msgspec's errors
+    for some that are not records. Costs a tenth of the decoding, and nothing for a small line."""
     if len(line) <= limits.MAX_SMALL_LINE_BYTES:
-        return
+        return line, {}
     text = bytes(line) if isinstance(line, memoryview) else line
     known = (found for beginning, found in limits.MAX_LINE_SIZES.items() if text.startswith(beginning))
     max_bytes, max_values = next(known, (limits.MAX_OTHER_LINE_BYTES, limits.MAX_LINE_VALUES))
@@ -66,7 +73,7 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
         raise LimitError(f"more than {max_values} values in one line")
     found = _sizes.decode(text).inventory
     if found is None:
-        return
+        return line, {}
     manager = found.networkmanager or _NetworkManagerSize()
     for name, number, limit in (
         ("links", len(found.links), limits.MAX_LINKS),
@@ -76,15 +83,36 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
     ):
         if number > limit:
             raise LimitError(f"more than {limit} {name}")
+    wrong = {}
+    for name in _LEFT_OUT:
+        limit = limits.MAX_ENTRIES[f"Inventory.{name}"]
+        if len(getattr(found, name) or ()) > limit:
+            wrong[name] = _more_than(limit, "entries")
+    if bytes(found.settings).count(b":") > limits.MAX_SETTINGS_VALUES:
+        wrong["settings"] = _more_than(limits.MAX_SETTINGS_VALUES, "values")
+    return (_without(text, wrong) if wrong else line), wrong
 
 
-def limit_record(record: Inventory | Counters | Connections) -> None:
+def _without(text: bytes | bytearray, names: Iterable[str]) -> bytes:
+    """The line of an inventory without these fields."""
+    record = _parts.decode(text)
+    inventory = _parts.decode(record["inventory"])
+    for name in names:
+        del inventory[name]
+    return msgspec.json.encode({**record, "inventory": inventory})
+
+
+def mark_unreadable(record: Inventory, wrong: dict[str, str]) -> None:
+    """List the fields that `check_line` has left out. Modifies `record`: call it before the record is shared."""
+    for name, reason in wrong.items():
+        record.unreadable[name] = Unreadable("malformed", reason)
+
+
+def limit_record(record: Inventory | Counters | Connections | TrafficLine) -> None:
     """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
     Modifies `record`: call it before the record is shared."""
-    if isinstance(record, Counters):
-        wrong = _limit_counters(record)
-    else:
-        wrong = _record_check(Connections if isinstance(record, Connections) else Inventory)(record)
+    kind: Any = type(record)
+    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(kind)(record)
     if wrong:
         raise LimitError(wrong)
 
@@ -116,7 +144,7 @@ def _record_check(record: Any) -> Check:
     hints, own = get_type_hints(record), fields(record)
     checks = [(field, _check(hints[field.name], f"{record.__name__}.{field.name}")) for field in own]
     judged = [(field.name, check, field.default is None) for field, check in checks if check is not None]
-    has_reasons = "unreadable" in hints
+    has_reasons = get_origin(hints.get("unreadable")) is dict
 
     def check_record(value: Any) -> str:
         found = vars(value)

@@ -239,6 +239,31 @@ def many_forwarding_entries() -> Iterator[bytes]:
 
 
 @kind
+def many_neighbours() -> Iterator[bytes]:
+    neighbour = {"source": "lldpd", "system_name": "\x1b[2J", "management_addresses": ["10.0.0.1"] * 100,
+                 "vlans": list(range(1000))}  # fmt: skip
+    return inventories(inventory(lldp={str(number): [neighbour] * 20 for number in range(1, 20)}))
+
+
+@kind
+def many_devlink_ports() -> Iterator[bytes]:
+    ports = [{"index": number, "flavour": "pcivf", "ifindex": number} for number in range(2000)]
+    devices = [{"bus": "pci", "device": f"0000:{number:02x}:00.0", "ports": ports} for number in range(20)]
+    return inventories(inventory(devlink=devices))
+
+
+@kind
+def bridges_and_bonds() -> Iterator[bytes]:
+    """Each link is a port of the bridge, the bond and the team of the next one."""
+    links = [
+        link(number, master=number + 1, kind=("bridge", "bond", "team")[number % 3],
+             bridge_port={"state": "forwarding", "cost": 1 << 60},
+             bridge_vlans=[{"first": one, "last": 4094} for one in range(50)]) for number in range(1, 1000)
+    ]  # fmt: skip
+    return inventories(inventory(links))
+
+
+@kind
 def many_settings() -> Iterator[bytes]:
     return inventories(
         inventory(
@@ -317,6 +342,33 @@ def counters_of_many_interrupts() -> Iterator[bytes]:
         numbered(
             lambda number: counters(
                 number, interrupts={str(one): {str(cpu): number for cpu in range(64)} for one in range(2000)}
+            )
+        )
+    )
+
+
+def connection(number: int) -> Json:
+    return {
+        "protocol": "tcp", "state": "established", "local": f"10.0.0.{number % 250}", "local_port": number % 65536,
+        "remote": f"10.1.{number >> 8 & 255}.{number & 255}", "remote_port": 443, "cookie": number, "sent": 1 << 60,
+        "rtt": 1 << 60, "process": "\x1b]0;x\x07", "cgroup": "/" + "a" * 60,
+    }  # fmt: skip
+
+
+@kind
+def many_connections() -> Iterator[bytes]:
+    """Above the limit; the line itself is allowed."""
+    rows = [connection(number) for number in range(6000)]
+    return with_inventory(numbered(lambda number: line("connections", time=number, links=[2], connections=rows)))
+
+
+@kind
+def flood_of_connections() -> Iterator[bytes]:
+    rows = [connection(number) for number in range(130)]
+    return with_inventory(
+        numbered(
+            lambda number: line(
+                "connections", time=number, links=[2], connections=rows, seconds=1e-9, tcp=1 << 60, sent=1 << 60
             )
         )
     )
@@ -421,6 +473,39 @@ def flood_of_output() -> Iterator[bytes]:
 
 
 @kind
+def flood_of_path_replies() -> Iterator[bytes]:
+    replies = {"protocol": "icmp", "sent": 1, "rtts": [1e-300] * 30_000}
+    test = {"address": "10.0.0.1", "source": "10.0.0.2", "replies": [replies] * 3}
+    return with_inventory(endless(line("traffic", time=1.0, id="run-1", kind="path_test", path_test=test)))
+
+
+@kind
+def flood_of_dropped_packets() -> Iterator[bytes]:
+    flow = {"protocol": "tcp", "source": "10.0.0.1", "destination": "\x1b[2J", "port": 1, "packets": 1 << 60}
+    groups = [
+        {"reason": f"R{number}", "place": "p", "ifindex": 2, "packets": 1 << 60, "bytes": 1, "flows": [flow] * 5}
+        for number in range(1000)
+    ]
+    report = {"state": "complete", "groups": groups}
+    return with_inventory(endless(line("traffic", time=1.0, id="1", kind="drops", drops=report)))
+
+
+@kind
+def flood_of_listened_neighbours() -> Iterator[bytes]:
+    neighbour = {"source": "listened", "system_name": "\u202ename", "vlans": list(range(500))}
+    heard = {"links": [2, 3], "heard": {"2": neighbour, "3": neighbour}}
+    return with_inventory(endless(line("traffic", time=1.0, id="1", kind="lldp", lldp=heard)))
+
+
+@kind
+def flood_of_latencies() -> Iterator[bytes]:
+    """Lines of the built-in generator."""
+    latency = {"sum": 10**23, "buckets": [1, 10**14] * 2000}
+    text = json.dumps({"event": "interval", "start": 0, "end": 1e-300, "latency": latency})
+    return with_inventory(endless(line("traffic", time=1.0, id="run-1", kind="output", text=text, stream="stdout")))
+
+
+@kind
 def flood_of_plans() -> Iterator[bytes]:
     action = {"words": ["ip"], "before": "", "after": "", "undo": [["ip"]], "subject": "ens2"}
     return with_inventory(endless(line("change", time=1.0, id="1", kind="prepared", plan=[action] * 5000)))
@@ -483,7 +568,7 @@ def good() -> Iterator[bytes]:
 
 
 def main(name: str) -> None:
-    os.nice(10)
+    yield_cpus()
     words = shlex.split(os.environ["SSH_ORIGINAL_COMMAND"])
     first, second = words[words.index("sh") + 6 :][:2]
     threading.Thread(target=wait_for_end, daemon=True).start()
@@ -496,6 +581,15 @@ def main(name: str) -> None:
             if len(part) >= 65536 or name in ("good", "ends-at-once"):
                 write(part)
                 part.clear()
+
+
+def yield_cpus() -> None:
+    """Leave the CPUs of this machine to nictop as if the host were another one. sshd makes a session for each of its
+    processes, and the kernel shares CPU time among sessions first (sched_autogroup): nice(2) alone has no effect."""
+    os.nice(10)
+    for pid in (os.getpid(), os.getppid()):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as file:
+            file.write("19")
 
 
 def write(data: bytes | bytearray) -> None:

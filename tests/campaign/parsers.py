@@ -30,6 +30,8 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 import nictop
 from nictop.errors import NictopError
 from nictop.probe.inventory.ethtool.transceivers import (
@@ -46,12 +48,15 @@ from nictop.recording.file.frames import Damaged
 from nictop.recording.reader import Recording
 from nictop.recording.time_spec import resolve_time
 from nictop.rules.cpu_limit import TooLong, limited
+from nictop.traffic.generators.builtin import BuiltInOutput
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.wire.codec import decode
-from nictop.wire.esxi.outputs import BadOutput
+from nictop.wire.esxi.inventory import Numbers, Taken, inventory_of
+from nictop.wire.esxi.outputs import BadOutput, parse_json, parse_reading
 from nictop.wire.line_reader import LineReader
 from tests.campaign.results import Options, Progress, Row
+from tests.support.esxi import facts_of, outputs, statistics
 from tests.support.namespaces import ROOT
 
 PACKAGE = Path(nictop.__file__).parent
@@ -253,6 +258,42 @@ def iperf3_output(random: Random, text: str) -> None:
     output.finish()
 
 
+def damaged_json(random: Random, text: str, known: str) -> str:
+    """A JSON text with parts replaced, mostly by other values."""
+    for _ in range(random.randrange(1, 6)):
+        begin = random.randrange(len(known))
+        number = str(random.choice(NUMBERS) * random.choice((1, -1)))
+        new = random.choice((text[:40], number, "null", "{}", "[]", '""', "1e308", known[begin : begin + 9]))
+        places = [found.span(1) for found in re.finditer(r"[:\[,] ?([\w.+-]+|\"[^\"]*\")(?=[],}])", known)]
+        end = begin + random.randrange(12)
+        if places and random.random() < 0.95:
+            begin, end = random.choice(places)
+        known = known[:begin] + new + known[end:]
+    return known
+
+
+def builtin_output(random: Random, text: str) -> None:
+    output = BuiltInOutput(1.0)
+    for _ in range(random.randrange(1, 5)):
+        output.feed(damaged_json(random, text, random.choice(BUILTIN_LINES)))
+    output.finish()
+
+
+@lru_cache
+def esxi_outputs() -> tuple[str, str]:
+    return json.dumps(outputs()), json.dumps(statistics())
+
+
+def outputs_of_esxi(random: Random, text: str) -> None:
+    """All outputs of an ESXi host with parts replaced, until they are records of a host."""
+    commands, stats = (damaged_json(random, text, one) for one in esxi_outputs())
+    values = parse_json(commands.encode("utf-8", "surrogateescape"))
+    found = parse_reading(parse_json(stats.encode("utf-8", "surrogateescape")), random.choice((None, 1, 8)))
+    facts = facts_of(values if isinstance(values, dict) else {})
+    record = inventory_of(facts, found, Numbers(), Taken(1.0, 2.0, "start"))
+    decode(msgspec.json.encode({"inventory": record}))
+
+
 def netlink_datagram(random: Random, text: str) -> None:
     data = message_bytes(random, text)
     for kind, flags, _, start, end in netlink.messages(data):
@@ -278,6 +319,8 @@ MORE: dict[str, tuple[Callable[[Random, str], None], tuple[type[BaseException], 
     "stream of a probe": (stream_of_a_probe, (NictopError,), 1.0),
     "recording": (recording, (NictopError,), 0.1),
     "output of iperf3": (iperf3_output, (), 2.0),
+    "output of the built-in generator": (builtin_output, (), 2.0),
+    "outputs of ESXi": (outputs_of_esxi, (BadOutput,), 1.0),
     "pages of a module": (module_pages, (), 2.0),
     "netlink datagrams": (netlink_datagram, (netlink.NetlinkError,), 2.0),
 }
@@ -343,6 +386,16 @@ def parsers() -> list[Parser]:
 
 NUMBERS = (0, 1, 2, 9, 63, 64, 255, 256, 4095, 8191, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1)
 MARKS = " \t\n\r,;:=-+*/\\|&<>()[]{}\"'#!?@%$~^._\0\x1b\x7f\u202e\udcffé漢٣²"
+BUILTIN_LINES = (
+    '{"event": "start", "sender": true, "length": 1448, "snd_mss": 1448, "response": 64, "congestion_control": "bbr"}',
+    '{"event": "interval", "start": 0.0, "end": 1.0, "bytes": 1000, "streams": [1, 2], "retransmits": 3, "packets": 4,'
+    ' "lost": 1, "jitter": 0.001, "omitted": false}',
+    '{"event": "interval", "start": 0.0, "end": 1.0, "lost": 0, "latency": {"sum": 900, "buckets": [3, 1, 5, 2]},'
+    ' "connect": {"sum": 9, "buckets": [0, 1]}}',
+    '{"event": "end", "seconds": 1.0, "bytes": 1000, "retransmits": 3, "packets": 4, "lost": 1, "jitter": 0.001}',
+    '{"event": "end", "seconds": 1.0, "stopped": "why", "latency": {"sum": 900, "buckets": [3, 1, 5, 2]}}',
+    '{"event": "error", "text": "why"}',
+)
 LINE_LIKE = (
     "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
     "[  5]   0.00-1.00   sec  1.10 GBytes  9.41 Gbits/sec    0   1.32 MBytes",

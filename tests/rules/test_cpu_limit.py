@@ -12,7 +12,7 @@ import pytest
 
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Skipped, diagnose, diagnosis_steps
 from nictop.rules.cpu_limit import TooLong, limited
-from nictop.rules.registry import MAX_RULE_SECONDS, host_rule, pair_rule
+from nictop.rules.registry import MAX_RULE_SECONDS, RULE_ATTEMPTS, host_rule, pair_rule
 from tests.support.rule_cases import host_facts
 
 REASON = "check stopped: more than 50 ms of CPU time"
@@ -100,6 +100,12 @@ def test_a_rule_that_is_slow_once_is_evaluated_again(hosts: list[HostFacts]) -> 
 def test_evaluation_yields_after_each_rule_and_host(hosts: list[HostFacts]) -> None:
     steps = sum(1 for _ in diagnosis_steps(hosts))
     assert steps == sum(1 if rule.compares_hosts else len(hosts) for rule in RULES.values())
+
+
+def test_evaluation_yields_after_each_attempt(slow_rules: None, hosts: list[HostFacts]) -> None:
+    rules = [RULES["slow_for_one"], RULES["slow_for_all"]]
+    slow = RULE_ATTEMPTS * len(rules)
+    assert sum(1 for _ in diagnosis_steps(hosts, rules)) == slow + len(hosts) + 1
 
 
 def test_a_rule_that_ends_in_time_is_not_interrupted_later() -> None:

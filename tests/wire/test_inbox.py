@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from nictop.limits import MAX_SMALL_LINE_BYTES
 from nictop.probe.protocol.hello import hello
 from nictop.wire import budget
-from nictop.wire.budget import MAX_BURST_SECONDS, OVERLOADED_MESSAGE, HostBudget
+from nictop.wire.budget import INPUT_SECONDS, MAX_BURST_SECONDS, OVERLOADED_MESSAGE, HostBudget, input_received
 from nictop.wire.codec import LineError
 from nictop.wire.inbox import MAX_QUEUED_BYTES, RESUME_QUEUED_BYTES, Inbox
 from nictop.wire.source import SourceState
@@ -99,7 +100,7 @@ async def test_cpu_time_of_the_consumer_counts_until_other_tasks_run(
     """CPU time after that may have been used by other tasks."""
     spent: list[float] = []
     share = stack.enter_context(HostBudget())
-    monkeypatch.setattr(share, "charge", spent.append)
+    monkeypatch.setattr(share, "charge", lambda seconds, elapsed=0.0: spent.append(seconds))
     inbox = Inbox(share, ignore)
     inbox.put(HELLO + TROUBLE * 4)
     for other_tasks_run in (False, False, True):
@@ -134,6 +135,60 @@ async def test_a_host_above_its_share_is_overloaded_until_it_is_quiet(
     assert share.seconds_until_normal() == pytest.approx(0.1 * quiet)
     now += 0.2 * quiet
     assert share.seconds_until_normal() == 0.0
+
+
+async def test_no_expensive_line_is_decoded_directly_after_input(
+    monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    clock = SimpleNamespace(now=10.0)
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.now += seconds
+
+    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(budget, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    share = stack.enter_context(HostBudget())
+    input_received()
+    await share.wait_for_turn(MAX_SMALL_LINE_BYTES)
+    assert not pauses
+    await share.wait_for_turn(MAX_SMALL_LINE_BYTES + 1)
+    assert sum(pauses) == INPUT_SECONDS
+    share.charge(0.02)
+    input_received()
+    pauses.clear()
+    await share.wait_for_turn(0)
+    assert sum(pauses) == pytest.approx(INPUT_SECONDS)
+
+
+async def test_the_pause_after_input_is_longer_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    """By the time for which this thread had no CPU: a fifth of each pause, here."""
+    clock = SimpleNamespace(now=10.0)
+
+    async def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(budget, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    monkeypatch.setattr(budget, "_seconds_without_cpu", lambda: clock.now / 5)
+    share = stack.enter_context(HostBudget())
+    input_received()
+    await share.wait_for_turn(MAX_SMALL_LINE_BYTES + 1)
+    assert clock.now == pytest.approx(10.0 + INPUT_SECONDS * (1 + 1 / 5 + 1 / 25))
+
+
+async def test_the_pause_after_work_is_as_long_as_the_work_took(
+    monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    """On a busy machine that is longer than the CPU time."""
+    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: 10.0))
+    share = stack.enter_context(HostBudget())
+    share.charge(0.02, 0.2)
+    share.seconds_until_normal()
+    assert budget.host_scheduler().quiet_until == pytest.approx(10.2)
 
 
 async def test_the_share_is_divided_among_hosts(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:

@@ -17,7 +17,7 @@ from nictop.probe.inventory.configuration import files as configuration_files
 from nictop.probe.inventory.links import forwarding, qdiscs
 from nictop.probe.inventory.machine import threads
 from nictop.probe.inventory.managers import networkmanager as profiles
-from nictop.probe.records import Inventory, Line, Unreadable
+from nictop.probe.records import Inventory, Line, Settings, Unreadable
 from nictop.wire.codec import LineError, decode
 from tests.support import lines
 
@@ -65,6 +65,32 @@ def test_collections_of_an_inventory(field: str, limit: int, entry: dict[str, An
     found = inventory(inventory_line(**{field: [entry] * (limit + 1)}))
     assert not getattr(found, field)
     assert found.unreadable == {field: Unreadable("malformed", f"more than {limit} entries")}
+
+
+@pytest.mark.parametrize(
+    ("field", "entry"),
+    [
+        ("interrupts", {"number": "wrong"}),
+        ("threads", {"tid": "wrong"}),
+        ("configuration", {"line": "wrong"}),
+        ("forwarding", {"ifindex": "wrong"}),
+        ("messages", {"time": "wrong"}),
+    ],
+)
+def test_collections_above_their_limit_are_not_decoded(field: str, entry: dict[str, Any]) -> None:
+    """Their entries are of another type: decoding them would fail."""
+    limit = limits.MAX_ENTRIES[f"Inventory.{field}"]
+    found = inventory(inventory_line(**{field: [{**entry, "text": "t" * 400}] * (limit + 1)}, pending=["pci"]))
+    assert not getattr(found, field) and found.pending == ("pci",)
+    assert found.unreadable == {field: Unreadable("malformed", f"more than {limit} entries")}
+
+
+def test_settings_with_too_many_values_are_not_decoded() -> None:
+    limit = limits.MAX_SETTINGS_VALUES
+    for field in ("sysctl", "governors", "frequencies"):
+        found = inventory(inventory_line(settings={field: {str(number): None for number in range(limit + 1)}}))
+        assert found.settings == Settings()
+        assert found.unreadable == {"settings": Unreadable("malformed", f"more than {limit} values")}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +180,43 @@ def test_a_line_is_rejected_when_its_record_has_no_unreadable_field() -> None:
     reasons = {str(number): {"reason": "failed"} for number in range(limit + 1)}
     with pytest.raises(LineError, match=f"more than {limit} entries in unreadable"):
         decode(inventory_line(unreadable=reasons))
+
+
+def traffic_line(kind: str, **fields: Any) -> bytes:
+    return json.dumps({"traffic": {"time": 1.0, "id": "1", "kind": kind, **fields}}).encode()
+
+
+def test_replies_of_a_path_test() -> None:
+    replies = {"protocol": "icmp", "rtts": [1e-3] * limits.MAX_PATH_REPLIES}
+    path_test = {"address": "192.0.2.1", "source": "192.0.2.2", "replies": [replies]}
+    found = decode(traffic_line("path_test", path_test=path_test)).traffic
+    assert found is not None and found.path_test is not None
+    assert len(found.path_test.replies[0].rtts) == limits.MAX_PATH_REPLIES
+    replies["rtts"] = [1e-3] * (limits.MAX_PATH_REPLIES + 1)
+    found = decode(traffic_line("path_test", path_test=path_test)).traffic
+    assert found is not None and found.path_test is not None and not found.path_test.replies
+    reason = f"more than {limits.MAX_PATH_REPLIES} entries in rtts"
+    assert found.path_test.unreadable == {"replies": Unreadable("malformed", reason)}
+
+
+def test_dropped_packets_and_neighbours_that_are_listened_for() -> None:
+    group = {"reason": "NO_SOCKET", "place": "p", "ifindex": 2, "packets": 1, "bytes": 1}
+    report = {"state": "complete", "groups": [group] * limits.MAX_OTHER_ENTRIES}
+    assert decode(traffic_line("drops", drops=report)).traffic is not None
+    report["groups"] = [group] * (limits.MAX_OTHER_ENTRIES + 1)
+    with pytest.raises(LineError, match=f"more than {limits.MAX_OTHER_ENTRIES} entries in groups"):
+        decode(traffic_line("drops", drops=report))
+    neighbour = {"source": "listened", "system_name": "n" * (limits.MAX_TEXT_CHARS + 1)}
+    found = decode(traffic_line("lldp", lldp={"links": [2], "heard": {"2": neighbour}})).traffic
+    assert found is not None and found.lldp is not None and not found.lldp.heard
+    reason = f"more than {limits.MAX_TEXT_CHARS} characters in system_name"
+    assert found.lldp.unreadable == {"heard": Unreadable("malformed", reason)}
+
+
+def test_output_of_a_generator_is_as_long_as_the_probe_sends_it() -> None:
+    text = "x" * (limits.MAX_OTHER_LINE_BYTES - 1000)
+    found = decode(traffic_line("output", text=text)).traffic
+    assert found is not None and found.text == text
 
 
 def test_length_limit_of_each_kind_of_line(monkeypatch: pytest.MonkeyPatch) -> None:

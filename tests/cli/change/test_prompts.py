@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
+
 import pytest
 
 from nictop.cli.change.prompts import Prompts
@@ -15,3 +18,20 @@ async def test_what_was_typed_before_a_question_is_no_answer_to_it(question: str
         people.lines.put_nowait(line)
     assert not await people.confirm(question)
     assert not await people.confirm(question), "nobody answers any more"
+
+
+@pytest.mark.parametrize("typed", [b"\xff", b"yes\xff", b"\xd9es", b"\0yes", "\u202eyes".encode(), b"yes" * 5000])
+async def test_an_invalid_answer_is_a_no(typed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(fileno=lambda: reading))
+    people = Prompts()
+    monkeypatch.setattr(people, "discard", lambda: None)  # it was typed after the question
+    try:
+        os.write(writing, typed + b"\n")
+        os.close(writing)
+        while people.read():
+            pass
+        assert not await people.confirm("apply it?")
+        assert people.lines.get_nowait() is None
+    finally:
+        os.close(reading)

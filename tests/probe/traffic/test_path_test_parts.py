@@ -110,8 +110,8 @@ def test_any_bytes_are_parsed(data: bytes) -> None:
         assert parse_echo_reply(family, data, COOKIE) is None
         parse_packet(data, family)
     assert parse_datagram(data, REQUEST, COOKIE) is None
-    assert parse_arp_reply(data, "192.0.2.2") is None
-    assert parse_advertisement(data, "fd00::2") is None
+    assert parse_arp_reply(data, socket.inet_aton("192.0.2.2")) is None
+    assert parse_advertisement(data, socket.inet_pton(socket.AF_INET6, "fd00::2")) is None
     parse_extended_error(data)
     parse_ancillary([(0, 8, data), (41, 50, data), (0, 2, data)])
 
@@ -153,8 +153,11 @@ def test_arp_reply() -> None:
     fields = list(ARP.unpack(request))
     assert fields[4:] == [1, MAC, bytes([192, 0, 2, 1]), bytes(6), bytes([192, 0, 2, 2])]
     reply = ARP.pack(1, 0x0800, 6, 4, 2, MAC, bytes([192, 0, 2, 2]), bytes(6), bytes([192, 0, 2, 1])) + bytes(18)
-    assert parse_arp_reply(reply, "192.0.2.2") == "52:54:00:aa:bb:cc"
-    assert parse_arp_reply(reply, "192.0.2.3") is None and parse_arp_reply(request, "192.0.2.1") is None
+    assert parse_arp_reply(reply, socket.inet_aton("192.0.2.2")) == "52:54:00:aa:bb:cc"
+    assert (
+        parse_arp_reply(reply, socket.inet_aton("192.0.2.3")) is None
+        and parse_arp_reply(request, socket.inet_aton("192.0.2.1")) is None
+    )
 
 
 def test_neighbour_advertisement() -> None:
@@ -162,9 +165,9 @@ def test_neighbour_advertisement() -> None:
     assert solicitation[:1] == b"\x87" and solicitation[-8:] == b"\1\1" + MAC
     target = socket.inet_pton(socket.AF_INET6, "fd00::2")
     message = ND.pack(136, 0, 0, 0x60000000, target) + b"\x0e\1" + bytes(6) + b"\2\1" + MAC
-    assert parse_advertisement(message, "fd00::2") == "52:54:00:aa:bb:cc"
-    assert parse_advertisement(message, "fd00::3") is None
-    assert parse_advertisement(message[:24] + b"\2\0" + MAC, "fd00::2") is None, "an option of no length"
+    assert parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::2")) == "52:54:00:aa:bb:cc"
+    assert parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::3")) is None
+    assert parse_advertisement(message[:24] + b"\2\0" + MAC, target) is None, "an option of no length"
 
 
 # ------------------------------------------------------------------------------------------------------ packet filter

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
@@ -131,6 +132,29 @@ async def test_escape_goes_back_to_devices() -> None:
             await screen.press(key, "escape")
             assert tab(screen) == "devices", key
             assert screen.app.screen.query_one(DeviceTable).has_focus
+
+
+async def test_keys_and_clicks_are_handled_before_hosts_and_garbage_collections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("nictop.wire.budget.input_received", lambda: told.append("hosts"))
+    async with screen_with_hosts("vm1") as (screen, _):
+        driver = screen.app._driver
+        assert driver is not None
+        monkeypatch.setattr(screen.app.garbage, "input_received", lambda: told.append("garbage"))
+        mouse = (None, 3, 9, 0, 0, 1, False, False, False)
+        cases: list[tuple[events.InputEvent, set[str]]] = [
+            (events.MouseMove(*mouse), set()),
+            (events.MouseDown(*mouse), {"hosts", "garbage"}),
+            (events.Key("2", "2"), {"hosts", "garbage"}),
+        ]
+        for event, expected in cases:
+            told.clear()
+            event.set_sender(screen.app)
+            driver.send_message(event)
+            await screen.settle()
+            assert set(told) == expected, event
 
 
 async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

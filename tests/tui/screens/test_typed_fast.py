@@ -17,6 +17,7 @@ import pytest
 from textual import events
 from textual._callback import invoke
 from textual.widget import Widget
+from textual.widgets import OptionList
 
 import nictop.tui.keys
 from nictop.rules import Diagnosis, Fix
@@ -149,6 +150,7 @@ class Typing:
         await self.nictop.recording.end(notify=False)
         await self.screen.settle()
         if isinstance(self.app.screen, LiveScreen):
+            self.app.screen.remove_class("-detail")
             self.app.screen.show_tab("devices")
         if self._hosts is None:
             return
@@ -375,6 +377,19 @@ async def test_a_key_and_others_right_behind_it(first: str, every_key: bool) -> 
                 continue
             await typing.back()
             await typing.burst(first, key, first)
+
+
+@pytest.mark.parametrize("keys", [("enter", "enter"), ("enter", "enter", "enter"), ("enter", "escape", "enter")])
+async def test_a_command_of_the_palette_is_run_once(keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    async with two_hosts() as typing:
+        opened: list[str] = []
+        monkeypatch.setattr(type(typing.app), "action_help", lambda app: opened.append(str(app.screen)))
+        await typing.screen.press("ctrl+p", *"Show help")
+        await wait_until(typing.screen, lambda: typing.app.screen.query_one(OptionList).highlighted is not None)
+        below = typing.app.screen_stack[:-1]
+        await typing.burst(*keys)
+        assert typing.app.screen_stack == below
+        assert len(opened) == ("escape" not in keys)
 
 
 async def test_a_palette_that_is_closed_while_it_searches() -> None:

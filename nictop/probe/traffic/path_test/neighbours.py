@@ -69,13 +69,13 @@ def arp_request(mac: bytes, source: str, address: str) -> bytes:
     return ARP.pack(ARPHRD_ETHER, 0x0800, 6, 4, ARP_REQUEST, mac, sender, bytes(6), target)
 
 
-def parse_arp_reply(packet: bytes, address: str) -> str | None:
-    """MAC address of the sender of an ARP reply for `address`; None: any other packet."""
+def parse_arp_reply(packet: bytes, address: bytes) -> str | None:
+    """MAC address of the sender of an ARP reply for `address`, which is packed; None: any other packet."""
     if len(packet) < ARP.size:
         return None
     hardware, protocol, _, _, operation, mac, sender, _, _ = ARP.unpack_from(packet)
     is_reply = (hardware, protocol, operation) == (ARPHRD_ETHER, 0x0800, ARP_REPLY)
-    return colon_hex(mac) if is_reply and sender == socket.inet_aton(address) else None
+    return colon_hex(mac) if is_reply and sender == address else None
 
 
 def neighbour_solicitation(mac: bytes, address: str) -> bytes:
@@ -84,12 +84,13 @@ def neighbour_solicitation(mac: bytes, address: str) -> bytes:
     return ND.pack(ND_SOLICIT, 0, 0, 0, target) + bytes((ND_SOURCE_LLADDR, 1)) + mac
 
 
-def parse_advertisement(message: bytes, address: str) -> str | None:
-    """Target link-layer address of a neighbour advertisement for `address`; None: any other message."""
+def parse_advertisement(message: bytes, address: bytes) -> str | None:
+    """Target link-layer address of a neighbour advertisement for `address`, which is packed; None: any other
+    message."""
     if len(message) < ND.size:
         return None
     kind, _, _, _, target = ND.unpack_from(message)
-    if kind != ND_ADVERT or target != socket.inet_pton(socket.AF_INET6, address):
+    if kind != ND_ADVERT or target != address:
         return None
     offset = ND.size
     while offset + 2 <= len(message) and message[offset + 1]:
@@ -108,7 +109,8 @@ def _replying_macs(address: str, source: str, name: str, own: bytes, pace: Pace)
         def send() -> None:
             packets.sendto(request, (name, ETH_P_ARP, 0, ARPHRD_ETHER, BROADCAST))
 
-        return _collect(packets, send, lambda packet: parse_arp_reply(packet, address), pace)
+        wanted = socket.inet_aton(address)
+        return _collect(packets, send, lambda packet: parse_arp_reply(packet, wanted), pace)
 
 
 def _advertising_macs(address: str, source: str, ifindex: int, own: bytes, pace: Pace) -> tuple[str, ...]:
@@ -126,7 +128,8 @@ def _advertising_macs(address: str, source: str, ifindex: int, own: bytes, pace:
         def send() -> None:
             messages.sendto(request, (group, 0, 0, ifindex))
 
-        return _collect(messages, send, lambda message: parse_advertisement(message, address), pace)
+        wanted = socket.inet_pton(socket.AF_INET6, address)
+        return _collect(messages, send, lambda message: parse_advertisement(message, wanted), pace)
 
 
 def _collect(
