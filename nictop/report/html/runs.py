@@ -25,6 +25,7 @@ SENTENCE_CLASSES = {
     "not ranked": "warn",
     "goodput": "verdict",
     "transactions": "verdict",
+    "under load": "verdict",
 }
 
 
@@ -101,8 +102,8 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
         )
         for point in found
     ]
-    title = found[0].measures[0].title
-    yield bar_chart(bars, f"{title} by {runs[0].variable}" if runs[0].variable else title, _ceiling(runs))
+    title, is_rate = found[0].measures[0].title, found[0].measures[0].name == "goodput"
+    yield bar_chart(bars, f"{title} by {runs[0].variable}" if runs[0].variable else title, _ceiling(runs) if is_rate else None)
     yield table(column_titles(found, runs[0].variable), map(point_cells, found), numbers_from=1)
 
 

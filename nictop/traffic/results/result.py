@@ -35,6 +35,8 @@ MISLEADING_FINDINGS = ("path_duplicate_address", "path_arp_flux", "path_rp_filte
 or are dropped. An MTU black hole is one if the run sends larger packets."""
 DEFAULT_DATAGRAM_BYTES = 1448
 """Bytes of payload in a datagram by default."""
+REACHED_SHARE = 0.98
+"""Of the requested load: a run that carried that much reached it."""
 MIN_PHASE_SHARE = 0.5
 """Of the planned seconds of each phase of a loaded run."""
 MAX_UNKNOWN_SHARE = 0.01
@@ -141,6 +143,19 @@ class Result:
         """Bits per second that arrived, both directions together; None if one is not known."""
         known = [flow.goodput for flow in self.flows]
         return sum(one for one in known if one is not None) if known and None not in known else None
+
+    @property
+    def load(self) -> float | None:
+        """What `plan.requested_load` is about: goodput in bits per second, or transactions per second."""
+        if self.plan.has_bulk:
+            return self.goodput
+        return self.transactions.rate if self.transactions is not None else None
+
+    @property
+    def reached_load(self) -> bool:
+        """The requested load was reached; True also if none was requested."""
+        requested = self.plan.requested_load
+        return requested is None or (self.load is not None and self.load >= REACHED_SHARE * requested)
 
     @property
     def of_ceiling(self) -> float | None:

@@ -48,6 +48,7 @@ STYLES = {
     "failed": "bad",
     "goodput": "title",
     "transactions": "title",
+    "under load": "title",
     "held back": "accent",
     "not ranked": "warn",
     "type": "title",

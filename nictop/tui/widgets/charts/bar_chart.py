@@ -26,6 +26,7 @@ from nictop.traffic.results.measures import Measure
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
+from nictop.tui.widgets.traffic.latency_drawing import MAX_LATENCY_SECONDS, latency_scale
 from nictop.tui.widgets.traffic.legend import cut
 from nictop.tui.widgets.traffic.legend import shown as drawn
 from nictop.tui.widgets.traffic.viewport import MAX_SCALE_BITS_PER_SECOND, MIN_CEILING_SHARE, Scale
@@ -67,10 +68,13 @@ def draw_points(
         return []
     called = [clean(name) for name in names] or [point_cells(point)[0] for point in points]
     most = max((known.highest for known in (point.main for point in points) if known is not None), default=0.0)
-    ceilings = [_ceiling(point) for point in points]
+    measure = points[0].measures[0]
+    ceilings = [_ceiling(point) if measure.name == "goodput" else None for point in points]
     highest = max((one for one in ceilings if one is not None), default=0.0)
     shown = highest > 0 and (most <= 0 or most >= MIN_CEILING_SHARE * highest)
     top = nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most, highest if shown else 0.0)))
+    if measure.less_is_better:
+        top = latency_scale(min(most, MAX_LATENCY_SECONDS))[0]
     costs = _highest_costs(points)
     frame = _frame(called, points, width, top, glyphs=glyphs)
     payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
@@ -187,6 +191,7 @@ def _axis(frame: BarLayout, width: int) -> SpanLine:
     free = 0
     for value in value_ticks(frame.top, max(3, frame.bar // 5)):
         words = scale.label(value) + (f" {scale.unit}" if value == frame.top else "")
+        words = frame.measure.text(value) if frame.measure.less_is_better else words
         x = min(left + round(value / frame.top * frame.bar), width - len(words))
         if x >= free:
             canvas.write(x, 0, words, "dim")

@@ -11,6 +11,9 @@
       │██████████████████████████████████                             ├  0
        0         2         4         6         8         10 s
 
+Of requests and responses the bands of `latency_drawing`; of a loaded run these above the goodput of the bulk flow, with a
+line where that begins.
+
 Pure functions. Each of two directions has a plot of its own, one above the other: they are told apart without colours.
 """
 
@@ -77,6 +80,8 @@ class ChartLayout:
     right: int
     plots: tuple[tuple[int, int], ...]
     """(row, rows) of each direction."""
+    latency: tuple[int, int] | None
+    """(row, rows) of the latency of requests; None: there is none, or no room for it."""
     cpu: tuple[int, int] | None
     """(row, rows) of the CPU chart; None: there is no room for it."""
     foot: bool
@@ -89,22 +94,26 @@ class ChartLayout:
 
 def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
-    flows = len(run_view.flows)
+    flows, bands = len(run_view.flows), int(run_view.plan.has_requests)
     heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * flows) else 0
+    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * (flows + bands)) else 0
     rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
     right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
-    count = flows if flows and rows >= 2 * flows else 1
+    count = min(flows, 1) if rows < 2 * (flows + bands) else flows
+    bands = bands if rows >= 2 * (count + bands) or not count else 0
     plots, row = [], heads
-    for number in range(count):
-        part = rows // count + (number < rows % count)
-        plots.append((row, part))
-        row += part
+    # half of the rows for the latency, the rest for the flows
+    shares = [count or 1] * bands + [1] * (count if count or bands else 1)
+    for number, share in enumerate(shares):
+        end = heads + round(rows * sum(shares[: number + 1]) / sum(shares))
+        plots.append((row, end - row))
+        row = end
+    latency = plots.pop(0) if bands else None
     cpu = (row, cpu_rows) if cpu_rows else None
-    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), cpu, foot)
+    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), latency, cpu, foot)
 
 
 def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
@@ -115,15 +124,16 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     sight = sight_of(run_view, view)
     columns = columns_of(run_view, sight, layout)
     bands = latency_columns(run_view.transactions, sight, layout.columns)
-    peaks = [peak_of(flow, sight) for flow in run_view.flows] or [highest_latency(bands)]
+    peaks = [peak_of(flow, sight) for flow in run_view.flows]
     scale = scale_of(run_view, columns, peaks)
-    drawing = Drawing(run_view, view, layout, sight, scale, peaks, Canvas(width, height), glyphs=glyphs)
-    if run_view.plan.test == "bulk":
-        for number, values in enumerate(columns):
-            drawing.draw_plot(number, values)
-    else:
-        draw_bands(drawing.canvas, bands, layout.box(layout.plots[0]), left=layout.left, glyphs=glyphs)
+    highest = highest_latency(bands)
+    drawing = Drawing(run_view, view, layout, sight, scale, peaks, highest, Canvas(width, height), glyphs=glyphs)
+    if layout.latency is not None:
+        draw_bands(drawing.canvas, bands, layout.box(layout.latency), left=layout.left, glyphs=glyphs)
+    for number, values in enumerate(columns if layout.plots else ()):
+        drawing.draw_plot(number, values)
     drawing.draw_cpu()
+    drawing.draw_phases()
     drawing.draw_cursor()
     if not run_view.series:
         drawing.draw_waiting()
@@ -173,7 +183,9 @@ class Drawing:
     sight: VisibleRange
     scale: Scale
     peaks: Sequence[float]
-    """Bits per second of the highest interval of each direction in sight; or the highest latency, in seconds."""
+    """Bits per second of the highest interval of each direction in sight."""
+    highest_latency: float
+    """Seconds, in sight."""
     canvas: Canvas
     glyphs: Glyphs
 
@@ -190,6 +202,26 @@ class Drawing:
                 label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
                 row = _row_of(value / self.scale.top, box)
                 self.canvas.write(0, row, label + self.glyphs.left_tick, "dim")
+            # the unit above the plots is that of the latency
+            if self.layout.latency is not None and box.rows > 1 and self.canvas.at(box.left - 2, box.top + 1) == " ":
+                self.canvas.write(0, box.top + 1, f"{self.scale.unit:>{box.left - 1}}"[: box.left - 1], "dim")
+
+    def draw_phases(self) -> None:
+        """Of a loaded run: a line where the bulk flow begins, and both phases by name."""
+        layout, sight, begun = self.layout, self.sight, self.run_view.loaded_since
+        if self.run_view.plan.test != "loaded" or layout.latency is None or not self.run_view.series:
+            return
+        box, words = layout.box(layout.latency), ("idle", "loaded")
+        column = box.columns
+        if begun is not None:
+            column = round((begun - sight.begin) / sight.span * box.columns)
+            if 0 <= column < box.columns:
+                for row in range(layout.heads, self.canvas.height - layout.foot):
+                    self.canvas.put(box.left + column, row, self.glyphs.axis, "dim")
+            if column + 2 + len(words[1]) <= box.columns:
+                self.canvas.write(box.left + max(0, column + 2), box.top, words[1], "title")
+        if column >= len(words[0]) + 2:
+            self.canvas.write(box.left + 1, box.top, words[0], "title")
 
     def draw_cpu(self) -> None:
         """The CPU of one host as an area up to 100 %, with its axis at the right."""
@@ -261,6 +293,7 @@ class Drawing:
                 self.scale,
                 width,
                 peaks=self.peaks,
+                highest_latency=self.highest_latency,
                 margin=margin,
                 glyphs=self.glyphs,
             )

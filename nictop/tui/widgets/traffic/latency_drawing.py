@@ -86,12 +86,16 @@ def latency_legend(run_view: RunView, cursor: float | None, glyphs: Glyphs) -> l
     for (name, style), mark in zip(BANDS, glyphs.spread, strict=True):
         value = getattr(summary, name) if summary is not None else None
         spans += [(f" {mark} ", style), (f"{name} ", ""), (units.duration(value), "title")]
+    if run_view.plan.test == "loaded":  # at a fixed rate
+        return spans
     return [*spans, (f"  {units.per_second(rate)}", "title")]
 
 
 def _values(run_view: RunView, cursor: float | None) -> tuple[LatencySummary | None, float | None]:
     figures = run_view.result.transactions if run_view.result is not None else None
     if cursor is None and figures is not None:
+        if figures.loaded_since is None and figures.idle is not None:
+            return figures.idle.latency.summary(), None
         return figures.latency.summary(), figures.rate
     points = run_view.transactions
     if cursor is not None:

@@ -32,13 +32,14 @@ def draw_legend(
     width: int,
     *,
     peaks: Sequence[float],
+    highest_latency: float,
     margin: int,
     glyphs: Glyphs,
 ) -> SpanLine:
     """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none. `peaks`: bits per second
-    of the highest interval of each direction in sight, or the highest latency in seconds."""
-    latencies = run_view.plan.test != "bulk"
-    axis_unit = latency_scale(max(peaks, default=0.0))[1] if latencies else scale.unit
+    of the highest interval of each direction in sight; `highest_latency`: seconds."""
+    latencies = run_view.plan.has_requests
+    axis_unit = latency_scale(highest_latency)[1] if latencies else scale.unit
     unit = f"{axis_unit:>{max(0, margin - 1)}} " if margin else ""
     lead: list[Span] = [(unit, "dim")]
     if view.cursor is not None:
@@ -54,7 +55,9 @@ def draw_legend(
     ):
         rates = _flows(values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
         if latencies:
-            rates = latency_legend(run_view, view.cursor, glyphs)
+            rates = latency_legend(run_view, view.cursor, glyphs) + [
+                (text, style) for text, style in _flows(values.flows, (), 2, glyphs, is_mean=False)
+            ]
         spans = [*lead, *rates, *_cpu(run_view, view, values, cpu_shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
