@@ -45,8 +45,7 @@ def loaded_figures(
     seconds. None of both: it did not run. None: no request was answered."""
     if not any(one.latency.count for _, one in intervals):
         return None
-    idle_end = intervals[-1][0] + PHASE_MARGIN_SECONDS if begun is None else begun
-    idle = _within(intervals, (-math.inf, idle_end))
+    idle = _within(intervals, (-math.inf, math.inf if begun is None else begun))
     loaded = _within(intervals, window) if window is not None else []
     idle_seconds = sum(one.seconds for one in idle)
     return TransactionFigures(

@@ -348,11 +348,11 @@ def _length_problems(plan: RunPlan) -> Iterable[str]:
 def _bulk_problems(plan: RunPlan) -> Iterable[str]:
     for name, value, tests in (
         ("size", plan.request_size or plan.response_size, "rr, crr and loaded"),
-        ("files", plan.files, "rr and crr"),
+        ("files", plan.files, "crr"),
         ("request rate", plan.rate, "rr and loaded"),
     ):
         if value is not None:
-            yield f"{name} is an option of the tests {tests}"
+            yield f"{name} is an option of the test{'s' if ' ' in tests else ''} {tests}"
 
 
 def _transaction_problems(plan: RunPlan) -> Iterable[str]:

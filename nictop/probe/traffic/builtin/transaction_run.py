@@ -201,6 +201,8 @@ class TransactionRun:
         planned = self._connections.seconds - self._connections.omit
         # the last transactions began in time, and were waited for
         seconds = seconds if self._options.files or self._stopped else min(seconds, planned)
+        if self._options.rate:  # the last one may be answered before the next one would have been due
+            seconds = planned
         return {**meter.total(), "seconds": round(max(0.0, seconds), 6), "stopped": self._stopped, **cpu_times}
 
     def _serve(self, workers: Workers, start: float) -> dict[str, Any]:
