@@ -36,7 +36,7 @@ from nictop.tui.widgets.charts.plot import (
     time_ticks,
     value_ticks,
 )
-from nictop.tui.widgets.traffic.latency_drawing import draw_bands, highest_latency, latency_columns
+from nictop.tui.widgets.traffic.latency_drawing import draw_bands, highest_latency, latency_axis, latency_columns
 from nictop.tui.widgets.traffic.legend import (
     CEILING_STYLE,
     CPU_STYLE,
@@ -60,6 +60,8 @@ LEFT_AXIS_CELLS, RIGHT_AXIS_CELLS = 6, 5
 """Cells that the axes take."""
 MIN_AXIS_CELLS, MIN_BOTH_AXES_CELLS = 40, 56
 """Cells from which on there is room for them."""
+MIN_PLOT_ROWS = 2
+"""Rows of the plot of each direction, and of latency above it, with fewer of which there are fewer plots."""
 MIN_LINE_ROWS = 3
 """Rows of a plot from which on the line rate leaves something of the area to be seen."""
 CPU_ROWS = 3
@@ -98,15 +100,15 @@ def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, 2 * (flows + bands)) else 0
+    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, MIN_PLOT_ROWS * (flows + bands)) else 0
     rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
     right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
-    count = min(flows, 1) if rows < 2 * (flows + bands) else flows
-    bands = bands if rows >= 2 * (count + bands) or not count else 0
+    each = MIN_PLOT_ROWS * (1 + bands)
+    count = flows if rows >= each * flows else min(flows, 1) if rows >= each or not bands else 0
     plots, row = [], heads
     # half of the rows for the latency, the rest for the flows
-    shares = [count or 1] * bands + [1] * (count if count or bands else 1)
+    shares = [count or 1] * bands + [1] * (count or 1 - bands)
     for number, share in enumerate(shares):
         end = heads + round(rows * sum(shares[: number + 1]) / sum(shares))
         plots.append((row, end - row))
@@ -129,7 +131,8 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     highest = highest_latency(bands)
     drawing = Drawing(run_view, view, layout, sight, scale, peaks, highest, Canvas(width, height), glyphs=glyphs)
     if layout.latency is not None:
-        draw_bands(drawing.canvas, bands, layout.box(layout.latency), left=layout.left, glyphs=glyphs)
+        axis = latency_axis(bands, logarithmic=run_view.plan.test == "loaded")
+        draw_bands(drawing.canvas, bands, axis, layout.box(layout.latency), left=layout.left, glyphs=glyphs)
     for number, values in enumerate(columns if layout.plots else ()):
         drawing.draw_plot(number, values)
     drawing.draw_cpu()

@@ -6,12 +6,16 @@
    75 ┤▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
     0 ┤███████████████████
 
+Of a loaded run the axis is logarithmic: idle and loaded latency may differ by a factor of a hundred.
+
 Pure functions. A percentile with too few samples has no band.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
@@ -27,6 +31,8 @@ BANDS: tuple[tuple[str, str], ...] = (("p50", "in"), ("p90", "accent"), ("p99", 
 """Percentile and its style; the marks are those of `Glyphs.spread`."""
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 MAX_LATENCY_SECONDS = 1e4
+MIN_LATENCY_SECONDS = 1e-7
+"""A logarithmic axis begins there at the lowest."""
 
 Columns = list[list[float | None]]
 
@@ -60,22 +66,58 @@ def latency_scale(highest: float) -> tuple[float, str, float]:
     return nice_ceiling(highest / size) * size if highest > 0 else size, unit, size
 
 
-def draw_bands(canvas: Canvas, bands: Columns, box: Box, *, left: int, glyphs: Glyphs) -> None:
+@dataclass(frozen=True)
+class LatencyAxis:
+    """From `low` to `top`, in seconds."""
+
+    top: float
+    size: float
+    """Seconds of the unit of its labels."""
+    low: float = 0.0
+    """Above 0: logarithmic."""
+
+    def share(self, value: float) -> float:
+        """Of the height."""
+        if not self.low:
+            return value / self.top
+        return math.log(max(value, self.low) / self.low) / math.log(self.top / self.low)
+
+    def ticks(self, rows: int) -> list[float]:
+        """Seconds that get a label."""
+        if not self.low:
+            return [value * self.size for value in value_ticks(self.top / self.size, rows)]
+        decades = round(math.log10(self.top / self.low))
+        least = -(-2 * decades // max(1, rows - 1))
+        step = next((one for one in range(least, decades) if decades % one == 0), decades)
+        return [self.low * 10.0**decade for decade in range(0, decades + 1, step)]
+
+
+def latency_axis(bands: Columns, *, logarithmic: bool) -> LatencyAxis:
+    """From 0; or logarithmic with whole decades, if latencies of very different size are to be seen."""
+    highest = highest_latency(bands)
+    top, _, size = latency_scale(highest)
+    lowest = min((value for band in bands for value in band if value), default=0.0)
+    if not logarithmic or not 0 < lowest or highest < MIN_LATENCY_SECONDS:
+        return LatencyAxis(top, size)
+    low = 10.0 ** math.floor(math.log10(max(lowest, MIN_LATENCY_SECONDS)) - 1e-9)
+    return LatencyAxis(10.0 ** max(math.ceil(math.log10(highest) - 1e-9), round(math.log10(low)) + 1), size, low)
+
+
+def draw_bands(canvas: Canvas, bands: Columns, axis: LatencyAxis, box: Box, *, left: int, glyphs: Glyphs) -> None:
     """The bands and the axis at their left, which takes `left` cells."""
-    top, _, size = latency_scale(highest_latency(bands))
     for column, values in enumerate(zip(*bands, strict=True)):
         below = 0
         for (_, style), value, mark in zip(BANDS, values, glyphs.spread, strict=True):
-            rows = 0 if value is None else min(box.rows, max(1, round(value / top * box.rows)))
+            rows = 0 if value is None else min(box.rows, max(1, round(axis.share(value) * box.rows)))
             for row in range(below, rows):
                 canvas.put(box.left + column, box.top + box.rows - 1 - row, mark, style)
             below = max(below, rows)
     for row in range(box.top, box.top + box.rows):
         canvas.put(box.left - 1, row, glyphs.axis, "dim")
     if left:
-        for value in value_ticks(top / size, box.rows):
-            label = f"{value:g}".rjust(left - 1)[: left - 1]
-            row = box.top + box.rows - 1 - round(value * size / top * (box.rows - 1))
+        for value in axis.ticks(box.rows):
+            label = f"{value / axis.size:.6g}".rjust(left - 1)[: left - 1]
+            row = box.top + box.rows - 1 - round(axis.share(value) * (box.rows - 1))
             canvas.write(0, row, label + glyphs.left_tick, "dim")
 
 
