@@ -18,7 +18,14 @@ from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import GENERATOR_ID, RunMarks
 from nictop.replay.run_plan import loaded_plan, recorded_plan
-from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, interval_time, result_of
+from nictop.traffic.analysis.assemble import (
+    RunLog,
+    axis_start,
+    first_record_since,
+    has_record_since,
+    interval_time,
+    result_of,
+)
 from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.path.result import PathReport

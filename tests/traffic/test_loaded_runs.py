@@ -121,7 +121,9 @@ def check_proof_and_loads(result: Result) -> None:
 
 async def shaped(both: Pair, queue: tuple[str, ...]) -> Result:
     """A run through a queue of that length; cubic fills it, whatever the default of the host is."""
-    both.client.run(["tc", "qdisc", "replace", "dev", WIRE, "root", "handle", "1:", "tbf", "rate", RATE, "burst", "16k", *queue])
+    both.client.run(
+        ["tc", "qdisc", "replace", "dev", WIRE, "root", "handle", "1:", "tbf", "rate", RATE, "burst", "16k", *queue]
+    )
     plan = loaded_plan(both, time=3, congestion="cubic")
     result, _, _ = await run_of(both, plan)
     assert result.failure is None, result.failure
@@ -218,7 +220,8 @@ async def test_recorded_run_has_the_same_result(tmp_path: Path) -> None:
     assert again.transactions.latency == result.transactions.latency
     assert again.transactions.idle == result.transactions.idle
     assert again.goodput == result.goodput and [one.sender for one in again.flows] == ["b"]
-    assert view is not None and view.loaded_since is not None and view.result == again
+    assert view is not None and view.loaded_since is not None and view.result is not None
+    assert view.result.transactions == again.transactions and view.transactions == again.transactions.points
     assert [flow.sender for flow in view.flows] == ["b"] and view.flows[0].arrivals
 
 

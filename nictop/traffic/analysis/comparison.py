@@ -263,9 +263,7 @@ def _verdict(ratio: Ratio, *, less: bool = False) -> ComparisonVerdict:
     return "same" if ratio.low >= 1 - SAME_TOLERANCE and ratio.high <= 1 + SAME_TOLERANCE else "not settled"
 
 
-def _sentence(
-    figures: Sequence[ComparedFigure], names: tuple[str, str], verdict: ComparisonVerdict, load: str
-) -> str:
+def _sentence(figures: Sequence[ComparedFigure], names: tuple[str, str], verdict: ComparisonVerdict, load: str) -> str:
     """`load`: at which both were compared, if that is equal, else ""."""
     first, *others = figures
     ratio = first.ratio

@@ -37,7 +37,7 @@ DEFAULT_LOADED_RATE = 200
 LOAD_RAMP_SECONDS = 2
 """Of the bulk flow of a loaded run, in which its rate rises; not measured."""
 LOAD_START_SECONDS = 20
-"""The requests of a loaded run last at most that much longer than planned: until the bulk flow has started and ended."""
+"""The requests of a loaded run last at most that much longer than planned: until the bulk flow has ended."""
 MIN_MSS, MAX_MSS = 88, 32767
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
 MAX_BITRATE = 10**13

@@ -17,7 +17,14 @@ from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, interval_time, result_of
+from nictop.traffic.analysis.assemble import (
+    RunLog,
+    axis_start,
+    first_record_since,
+    has_record_since,
+    interval_time,
+    result_of,
+)
 from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
@@ -454,7 +461,5 @@ class Run:
 
     def _end_on(self, host: RunHost) -> float:
         """Time at which the later end ended, on the clock of a host."""
-        ended = [
-            end.ended - self._hosts[end.host].offset.seconds for end in self._all_ends if end.ended is not None
-        ]
+        ended = [end.ended - self._hosts[end.host].offset.seconds for end in self._all_ends if end.ended is not None]
         return max(ended, default=time.monotonic()) + host.offset.seconds

@@ -390,7 +390,17 @@ def datagrams_dropped(namespace: Namespace) -> int:
         (("--test", "crr"), IPV4),
         (("--test", "crr", "--streams", "3", "--length", "4K", "--response", "1"), IPV6),
     ],
-    ids=["tcp", "large ipv6", "four connections", "udp", "on schedule", "udp ipv6 on schedule", "udp ipv6", "connect", "three connect ipv6"],
+    ids=[
+        "tcp",
+        "large ipv6",
+        "four connections",
+        "udp",
+        "on schedule",
+        "udp ipv6 on schedule",
+        "udp ipv6",
+        "connect",
+        "three connect ipv6",
+    ],
 )
 def test_transactions(
     wire: VethPair, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]

@@ -185,10 +185,12 @@ def sentences(made: Result) -> dict[str, str]:
 def test_one_sentence_has_both_latencies_and_their_cause() -> None:
     found = sentences(loaded())
     assert found["under load"] == (
-        "p50 310 µs idle, 48.1 ms loaded (155×: 47.8 ms more for each round trip) at 94.1 Mb/s: packets wait in a queue "
-        "(bufferbloat, about 549 KiB); p99 403 µs idle, 62.9 ms loaded"
+        "p50 310 µs idle, 48.1 ms loaded (155×: 47.8 ms more for each round trip) at 94.1 Mb/s: packets wait in a "
+        "queue (bufferbloat, about 549 KiB); p99 403 µs idle, 62.9 ms loaded"
     )
-    assert found["idle"].endswith("; 2000 requests in 10.0 s") and "p99.9 too few samples (10000 needed)" in found["idle"]
+    assert (
+        found["idle"].endswith("; 2000 requests in 10.0 s") and "p99.9 too few samples (10000 needed)" in found["idle"]
+    )
     assert list(found)[:3] == ["under load", "idle", "loaded"] and "transactions" not in found and "rtt" not in found
     assert found["goodput"].startswith("94.1 Mb/s received by b")
     assert sentences(loaded(lost=4))["loaded"].endswith("; 2004 requests in 10.0 s, 4 lost (0.2 %)")
@@ -199,7 +201,9 @@ def test_one_sentence_has_both_latencies_and_their_cause() -> None:
 def test_text_markdown_and_json() -> None:
     made = loaded()
     text = run_text(made, 100)
-    assert "\nunder load   p50 310 µs idle, " in text and "requests over TCP" in text and "10 s idle, 10 s loaded" in text
+    assert (
+        "\nunder load   p50 310 µs idle, " in text and "requests over TCP" in text and "10 s idle, 10 s loaded" in text
+    )
     assert "per Gb/s" in text and "per transaction" not in text
     assert "**under load**" in run_markdown(made)
     stored = StoredRun("x-1", "x", made, 1.0, "0")

@@ -62,7 +62,7 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
                     serve = transactions.serve_datagrams if options.udp else transactions.serve_stream
                     task = TransactionTask(server, sizes, (start, end), cookie)
                     pids.append(fork_worker(partial(serve, task, Counts())))
-            clients = []
+            clients: list[int] = []
             for (client, _), own in zip(pairs, counts):
                 work: Any
                 if connects:

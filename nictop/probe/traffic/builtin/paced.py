@@ -22,7 +22,6 @@ from nictop.probe.traffic.builtin.transactions import REQUEST_HEADER, Counts, Tr
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Union
 
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
@@ -137,7 +136,7 @@ class DatagramRequests:
 def exchange(paced: PacedTask, counts: Counts) -> None:
     """The client. Raises OSError when the server closes the connection."""
     task, clock = paced.task, transactions.nanoseconds
-    requests: Union[StreamRequests, DatagramRequests]
+    requests: StreamRequests | DatagramRequests
     requests = DatagramRequests(task) if paced.udp else StreamRequests(task)
     end = task.prepare()
     set_timer_slack(TIMER_SLACK)

@@ -11,8 +11,8 @@
       │██████████████████████████████████                             ├  0
        0         2         4         6         8         10 s
 
-Of requests and responses the bands of `latency_drawing`; of a loaded run these above the goodput of the bulk flow, with a
-line where that begins.
+Of requests and responses the bands of `latency_drawing`; of a loaded run these above the goodput of the bulk flow, with
+a line where that begins.
 
 Pure functions. Each of two directions has a plot of its own, one above the other: they are told apart without colours.
 """
@@ -100,7 +100,9 @@ def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, MIN_PLOT_ROWS * (flows + bands)) else 0
+    cpu_rows = (
+        CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= max(MIN_LINE_ROWS, MIN_PLOT_ROWS * (flows + bands)) else 0
+    )
     rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
     right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
@@ -109,7 +111,7 @@ def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     plots, row = [], heads
     # half of the rows for the latency, the rest for the flows
     shares = [count or 1] * bands + [1] * (count or 1 - bands)
-    for number, share in enumerate(shares):
+    for number in range(len(shares)):
         end = heads + round(rows * sum(shares[: number + 1]) / sum(shares))
         plots.append((row, end - row))
         row = end

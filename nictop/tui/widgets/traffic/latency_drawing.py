@@ -97,7 +97,7 @@ def latency_axis(bands: Columns, *, logarithmic: bool) -> LatencyAxis:
     highest = highest_latency(bands)
     top, _, size = latency_scale(highest)
     lowest = min((value for band in bands for value in band if value), default=0.0)
-    if not logarithmic or not 0 < lowest or highest < MIN_LATENCY_SECONDS:
+    if not logarithmic or not lowest > 0 or highest < MIN_LATENCY_SECONDS:
         return LatencyAxis(top, size)
     low = 10.0 ** math.floor(math.log10(max(lowest, MIN_LATENCY_SECONDS)) - 1e-9)
     return LatencyAxis(10.0 ** max(math.ceil(math.log10(highest) - 1e-9), round(math.log10(low)) + 1), size, low)

@@ -114,8 +114,8 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
     Column("goodput", "RESULT", "b/s, transactions/s or latency", MAX_CELLS, 1, "right", _deciding,
-        source="goodput, of rr and crr transactions, of loaded p50 under load; of several runs the median (receiver of iperf3 or the built-in "
-        "generator)"),
+        source="goodput, of rr and crr transactions, of loaded p50 under load; of several runs the median (receiver of "
+        "iperf3 or the built-in generator)"),
     Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
         source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
         "(/proc/stat)"),

@@ -122,7 +122,9 @@ def test_legend_of_a_run_that_ended_in_its_idle_phase() -> None:
 
 
 def test_list_bars_and_comparison() -> None:
-    runs = [stored(loaded(busy={"A": 48e3, "B": 5e3}["AB"[number % 2]]), number, "AB"[number % 2]) for number in range(6)]
+    runs = [
+        stored(loaded(busy={"A": 48e3, "B": 5e3}["AB"[number % 2]]), number, "AB"[number % 2]) for number in range(6)
+    ]
     a, b = set_ups(runs)
     cells = {column.key: column.value(a) for column in COLUMNS}
     assert cells["hosts"] == "a → b" and cells["goodput"] == ("48.1 ms", "title"), cells
