@@ -43,15 +43,14 @@ def _latency(name: Literal["p50", "p99"], *, loaded: bool = False) -> Measure:
 
 def busy_cores(result: Result) -> float | None:
     """Busy cores of client, server and monitored hosts; None: those of an end are not known. Time that a hypervisor
-    spends in its guests is left out: the guests count it."""
+    spends in its guests is left out: the guests count it. A machine that is both ends counts once."""
     ends = [load for load in result.hosts if load.role != "observer"]
     if not ends or any(load.busy is None for load in ends):
         return None
-    found = 0.0
-    for load in result.hosts:
-        if load.busy is not None:
-            found += load.busy.total - (load.busy.guest if load.role == "observer" else 0.0)
-    return found
+    is_one = result.proof is not None and result.proof.one_machine
+    others = (load for load in result.hosts if load.role == "observer")
+    found = sum(load.busy.total for load in (ends[:1] if is_one else ends) if load.busy is not None)
+    return found + sum(load.busy.total - load.busy.guest for load in others if load.busy is not None)
 
 
 def _cores(value: float | None) -> str:

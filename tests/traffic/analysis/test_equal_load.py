@@ -9,6 +9,7 @@ import pytest
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison, compare, equal_load
+from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.results.measures import busy_cores
 from nictop.traffic.results.result import Result
 from tests.traffic.analysis.test_transactions import RR, latencies, rr
@@ -21,16 +22,17 @@ LIMITED = replace(PLAN, bitrate=1_000_000_000)
 
 def bulk(cores: float, gigabits: float = 1.0, *, plan: object = LIMITED, observer: float | None = None) -> Result:
     """A run at 1 Gb/s; `cores` are busy at each end."""
-    own = {"user": cores, "system": 0.0, "softirq": 0.0}
-    hosts = [load("a", per_gigabit=cores, **own), load("b", "server", per_gigabit=cores, **own)]
+    own: dict[str, object] = {"user": cores, "system": 0.0, "softirq": 0.0}
+    hosts = [load("a", "client", per_gigabit=cores, **own), load("b", "server", per_gigabit=cores, **own)]
     if observer is not None:
+        # time in guests is a part of the busy cores
         hosts.append(load("pve", "observer", user=observer, system=0.0, softirq=0.0, guest=2 * cores))
     return result(gigabits, plan=plan, hosts=tuple(hosts), ceiling=None)
 
 
 def paced(cores: float, median: float, count: int = 10_000) -> Result:
     """A run at 1000 requests per second."""
-    own = {"user": cores, "system": 0.0, "softirq": 0.0}
+    own: dict[str, object] = {"user": cores, "system": 0.0, "softirq": 0.0}
     hosts = tuple(
         load(host, role, per_gigabit=None, per_transaction=cores / 1000, **own)
         for host, role in (("a", "client"), ("b", "server"))
@@ -63,6 +65,8 @@ def test_time_in_guests_counts_once() -> None:
     assert busy_cores(bulk(0.5, observer=0.3)) == pytest.approx(1.3)
     assert busy_cores(result(hosts=(load("a"), load("b", "server", busy=None)))) is None
     assert busy_cores(result(hosts=())) is None
+    one_machine = PathProof("failed", "both ends are on one machine: no NIC involved", one_machine=True)
+    assert busy_cores(replace(bulk(0.5, observer=0.3), proof=one_machine)) == pytest.approx(0.8)
 
 
 def test_bulk_runs_at_equal_load_are_decided_by_cpu() -> None:

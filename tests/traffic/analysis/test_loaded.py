@@ -27,7 +27,7 @@ from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import encode_run, parse_run
 from nictop.traffic.results.transactions import IdlePhase, TransactionFigures
-from nictop.traffic.run.events import IntervalMeasured
+from nictop.traffic.run.events import IntervalMeasured, Stage
 from tests.traffic.analysis.test_transactions import floor, latencies
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, flow, load, result
@@ -226,12 +226,17 @@ def test_lines_on_the_command_line() -> None:
     list(lines.lines(StepStarted(1, 1, step, 30.0)))
     requests = interval(3, 1000, count=200)[1]
     bulk = Interval(0.0, 1.0, 94.1e6, False)
+    rising = Interval(0.0, 1.0, 50e6, False, omitted=True)
 
     def shown(one: Interval, *, load: bool = False) -> list[str]:
         return list(lines.lines(IntervalMeasured("b" if load else "a", 3.0, one, "server" if load else "client", load)))
 
     (idle,) = shown(requests)
     assert idle.endswith("  idle") and "p50 1.00 ms" in idle
+    assert list(lines.lines(Stage("loading", "starting the bulk flow beside the requests"))) != []
+    assert shown(requests)[0].endswith("  (bulk flow starting)")
+    assert shown(rising, load=True) == []
+    assert shown(requests)[0].endswith("  beside 50.0 Mb/s  (bulk flow starting)")
     assert shown(bulk, load=True) == shown(replace(bulk, sends=True, bits_per_second=99e6), load=True) == []
     (busy,) = shown(requests)
     assert busy.endswith("  beside 94.1 Mb/s")
