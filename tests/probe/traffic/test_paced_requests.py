@@ -134,5 +134,7 @@ def test_connections_are_due_one_after_the_other() -> None:
     with client, server:
         task = TransactionTask(client, (64, 64), (0.0, 1.0), COOKIE)
         made = [paced_task(task, options, number) for number in range(4)]
-    assert [one.step for one in made] == [10_000_000] * 4
-    assert [one.offset for one in made] == [0, 2_500_000, 5_000_000, 7_500_000]
+    assert [one.due(0) for one in made] == [0, 2_500_000, 5_000_000, 7_500_000]
+    assert [one.due(400) for one in made] == [4_000_000_000 + one.due(0) for one in made]
+    third = paced_task(task, parse_options(["--test", "rr", "--rate", "3"]), 0)
+    assert [third.due(number) for number in (1, 2, 3, 3_000_000)] == [333333333, 666666666, 10**9, 10**15]

@@ -35,19 +35,28 @@ MAX_PENDING = 100000
 """Requests without a response at once; the next ones are not sent, and count as lost."""
 TIMER_SLACK = 1
 """Nanoseconds."""
+NANOSECONDS = 1000000000
+ROUNDING = 1000
+"""Nanoseconds before the end from which on no request is due: start and end are rounded."""
 
 
 class PacedTask:
-    """A task with its schedule, in nanoseconds. `offset`: of the first request after the start."""
+    """The task of process `number` of `processes`, which send `rate` requests per second together, one after the
+    other."""
 
-    def __init__(self, task: TransactionTask, step: int, offset: int, *, udp: bool) -> None:
-        self.task, self.step, self.offset, self.udp = task, step, offset, udp
+    def __init__(self, task: TransactionTask, rate: int, processes: int, number: int, *, udp: bool) -> None:
+        self.task, self.udp = task, udp
+        self._rate, self._processes, self._number = rate, processes, number
+        self._start = int(task.start * 1e9)
+
+    def due(self, request: int) -> int:
+        """When a request is due, numbered from 0: nanoseconds, without an error that adds up."""
+        return self._start + (request * self._processes + self._number) * NANOSECONDS // self._rate
 
 
 def paced_task(task: TransactionTask, options: BuiltinOptions, number: int) -> PacedTask:
-    """The task of process `number`; those of several processes are due one after the other."""
-    step = int(1e9 * options.streams / options.rate)
-    return PacedTask(task, step, step * number // options.streams, udp=options.udp)
+    """The task of process `number`."""
+    return PacedTask(task, options.rate, options.streams, number, udp=options.udp)
 
 
 class StreamRequests:
@@ -142,27 +151,29 @@ def exchange(paced: PacedTask, counts: Counts) -> None:
     set_timer_slack(TIMER_SLACK)
     requests.begin(end)
     task.wait()
-    due, number = int(task.start * 1e9) + paced.offset, 0
+    sent, due = 0, paced.due(0)
     pending: Pending = OrderedDict()
+    last = end - ROUNDING
     limit = end + int(transactions.UNANSWERED_SECONDS * 1e9)
     timeout = int(UNANSWERED_DATAGRAM_SECONDS * 1e9) if paced.udp else None
     sockets = [task.connection]
     while True:
         now = clock()
-        while due <= now and due < end:
-            number = (number + 1) % transactions.LAST_REQUEST
+        while due <= now and due < last:
+            sent += 1
+            number = sent % transactions.LAST_REQUEST
             if len(pending) < MAX_PENDING:
                 pending[number] = due
                 requests.add(number)
             else:
                 counts.fields[transactions.LOST] += 1
-            due += paced.step
+            due = paced.due(sent)
         requests.send()
         if timeout is not None:
             _drop_lost(pending, now - timeout, counts)
-        if (due >= end and not pending) or now >= limit:
+        if (due >= last and not pending) or now >= limit:
             break
-        until = due if due < end else limit
+        until = due if due < last else limit
         wait = min(max(0.0, (until - clock()) / 1e9), MAX_WAIT_SECONDS)
         readable = select.select(sockets, sockets if requests.unsent else [], [], wait)[0]
         if readable:
