@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -188,6 +189,22 @@ async def test_a_port_in_use_is_skipped_by_both_servers(module_pair: Pair) -> No
         first.task.cancel()
         await asyncio.wait({first.task}, timeout=LIMIT)
     assert result.failure is None and result.plan.port == 5700 and result.goodput, result.failure
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+async def test_a_firewall_that_drops_the_bulk_flow_only(module_pair: Pair) -> None:
+    """The path test is of the port of the requests; the commands open that of the bulk flow."""
+    rules = "table inet only { chain in { type filter hook input priority 0; tcp dport 5202 drop; }\n}"
+    module_pair.server.run(["nft", "-f", "-"], input=rules)
+    try:
+        result, _, _ = await run_of(module_pair, loaded_plan(module_pair, time=1))
+    finally:
+        module_pair.server.run(["nft", "delete", "table", "inet", "only"])
+    failure = result.failure
+    assert failure is not None and failure.sentence.startswith("bulk flow: ") and "port 5202" in failure.sentence
+    assert failure.host == "b" and failure.commands and all("5202" in command for command in failure.commands)
+    assert result.why_not_ranked and "idle" in [one.kind for one in result_sentences(result)]
+    await wait_for_idle(module_pair)
 
 
 # ------------------------------------------------------------------------------------------------- recording

@@ -268,7 +268,9 @@ def test_loaded_runs_are_compared_by_their_loaded_latency_and_goodput() -> None:
     points = set_up_points([*a, *b])
     assert column_titles(points, "setup")[2:7] == ("median", "lowest", "highest", "loaded latency p99", "goodput")
     assert point_cells(points[0])[2].endswith(" ms") and point_cells(points[0])[3].endswith(" ms")
-    assert "10 s idle and loaded each" in experiment_text([*a, *b], 120)
+    text = experiment_text([*a, *b], 120)
+    assert "10 s idle and loaded each" in text
+    assert "under load   A: fifo: p50 310 µs idle, 48" in text and "B: codel: p50 310 µs idle, 5.0" in text, text
     assert added_latency(a[0].result) is not None
 
 
