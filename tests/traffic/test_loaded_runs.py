@@ -28,6 +28,7 @@ from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished
 from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
+from tests.support.sshd import skip_without_sshd
 from tests.traffic.background_run import LOADED_STAGES, BackgroundRun
 from tests.traffic.pair import (
     LIMIT,
@@ -38,6 +39,7 @@ from tests.traffic.pair import (
     missing_requirement,
     namespaces,
     pair,
+    pair_over_ssh,
     shaper_arguments,
     source,
 )
@@ -118,6 +120,19 @@ def check_proof_and_loads(result: Result) -> None:
     for load in result.hosts:
         assert load.per_transaction is None
         assert load.busy is None or load.per_gigabit == pytest.approx(load.busy.total / (result.goodput or 1) * 1e9)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"direction": "reverse", "protocol": "udp", "rate": 1000, "bitrate": 2_000_000}]
+)
+async def test_path_of_two_machines_is_verified(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Two machines by their boot ids. The second run has a bulk flow that hardly carries more than the requests."""
+    skip_without_sshd()
+    async with pair_over_ssh(tmp_path, "100mbit") as (both, _):
+        result, _, _ = await run_of(both, loaded_plan(both, **options))
+    proof = result.proof
+    assert result.failure is None and proof is not None and not proof.one_machine
+    assert proof.verdict == "proven" and not any(one.foreign for one in proof.hosts), proof
 
 
 async def shaped(both: Pair, queue: tuple[str, ...]) -> Result:

@@ -379,8 +379,8 @@ class Run:
         is_load = end in self._load_ends.values()
         events: list[RunEvent] = []
         for one in intervals:
-            time_ = interval_time(self._log(), end, one) if is_load else self._time(end, line.time)
-            events.append(IntervalMeasured(end.host, time_, one, end.side, is_load))
+            when = interval_time(self._log(), end, one) if is_load else self._time(end, line.time)
+            events.append(IntervalMeasured(end.host, when, one, end.side, is_load))
         if line.kind == "sockets":
             events.append(SocketSample(end.host, self._time(end, line.time), line.sockets, end.side))
         return events
