@@ -36,7 +36,7 @@ examples:
   nictop traffic vm1 vm2 --test rr --size 1,64,4K --repeat 5
   nictop traffic vm1 vm2 --test crr --files 1000 --size 4K
   nictop traffic vm1 vm2 --test loaded         latency under load
-  nictop traffic vm1 vm2 --bitrate 1G --repeat 5 --compare setup=a,b   CPU at 1 Gb/s
+  nictop traffic vm1 vm2 --bitrate 1G --repeat 5 --compare nic=ens4,ens5
   nictop traffic vm1 vm2 --repeat 5 --compare queues=/1,/4 \\
       --between 'ssh root@vm2 ethtool -L ens3 combined "${NICTOP_VALUE#/}"'
   nictop traffic --self-test                   this machine only
