@@ -16,9 +16,16 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.reader import RecordedItem, Recording
-from nictop.replay.run_index import RunMarks
-from nictop.replay.run_plan import recorded_plan
-from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
+from nictop.replay.run_index import GENERATOR_ID, RunMarks
+from nictop.replay.run_plan import loaded_plan, recorded_plan
+from nictop.traffic.analysis.assemble import (
+    RunLog,
+    axis_start,
+    first_record_since,
+    has_record_since,
+    interval_time,
+    result_of,
+)
 from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.path.result import PathReport
@@ -48,7 +55,12 @@ class RecordedRun:
         self._now = float("-inf")
         self._plan: RunPlan | None = None
         self._requests: dict[Side, TrafficRequest] = {}
+        self._load_requests: dict[Side, TrafficRequest] = {}
+        """To the generators of the bulk flow of a loaded run."""
         self._ends: dict[Side, RunEnd] = {}
+        self._load_ends: dict[Side, RunEnd] = {}
+        self._requests_plan: RunPlan | None = None
+        """Of a loaded run: the part with its requests."""
         self._live_run: LiveRun | None = None
         self._result_time: float | None = None
         self._path_lines: list[TrafficLine] = []
@@ -112,39 +124,74 @@ class RecordedRun:
             self._process_line(line, recorded.time)
 
     def _process_request(self, request: TrafficRequest | None) -> None:
-        """The request to the client is the last one; with it, the plan is known."""
-        if request is None or request.action != "start" or request.role is None or self._plan is not None:
+        """The request to the client is the last one, but for that to the client of a bulk flow beside requests: a run
+        with a server for one is a loaded run. With the last one, the plan is known."""
+        if request is None or request.action != "start" or request.role is None:
             return
-        if not request.id.startswith(f"{self.marks.identity}-"):
+        found = GENERATOR_ID.fullmatch(request.id)
+        if found is None or found[1] != self.marks.identity:
             return
-        self._requests[request.role] = request
+        if found[2].startswith("l"):
+            self._load_requests[request.role] = request
+            if request.role == "client":
+                self._set_load()
+        elif self._plan is None:
+            self._requests[request.role] = request
+            self._set_plan()
+
+    def _set_plan(self) -> None:
         client, server = self._requests.get("client"), self._requests.get("server")
         if client is None or server is None or not self.marks.is_complete:
             return
         hosts: dict[Side, str] = {"client": self.marks.client, "server": self.marks.server}
         known = tuple(self._hosts[hosts[side]].snapshot for side in ("client", "server"))
         self._plan = recorded_plan(client, server, (known[0], known[1]))
+        load = self._load_requests.get("server")
+        if self._plan is not None and load is not None:
+            self._requests_plan = self._plan
+            self._plan = loaded_plan(self._plan, load)
         if self._plan is not None:
             self._start(self._plan, hosts)
+
+    def _set_load(self) -> None:
+        """The bulk flow beside the requests is started: now its options are known."""
+        client, server = self._load_requests.get("client"), self._load_requests.get("server")
+        if self._requests_plan is None or self._live_run is None or client is None or server is None:
+            return
+        self._plan = loaded_plan(self._requests_plan, server, client) or self._plan
+        if self._plan is not None:
+            self._live_run.set_plan(self._plan)
+            for side, end in self._load_ends.items():
+                self._add_tools(end, self._plan.load or self._plan, side)
 
     def _start(self, plan: RunPlan, hosts: Mapping[Side, str]) -> None:
         for side, name in hosts.items():
             end = self._ends[side] = RunEnd(side, name, self._requests[side].id, plan.omit)
-            check = self._early_lines.get(f"{self.marks.identity}-{side[0]}-check")
-            if check is not None and check.tools is not None:
-                end.tools, end.output = check.tools, output_parser(plan, check.tools)
-            # the server had started before the request to the client
-            started = self._early_lines.get(end.identity)
-            if started is not None:
-                end.add_line(started)
+            self._add_tools(end, plan.requests, side)
+            load = plan.load
+            if load is not None:
+                request = self._load_requests.get(side)
+                identity = request.id if request is not None else f"{self.marks.identity}-lc"
+                self._load_ends[side] = RunEnd(side, name, identity, load.omit)
+                self._add_tools(self._load_ends[side], load, side)
+            # the servers had started before the request to the client
+            for one in (end, *([self._load_ends[side]] if load is not None else ())):
+                started = self._early_lines.get(one.identity)
+                if started is not None:
+                    one.add_line(started)
         self._path_test = self._path_report(plan)
         for host in self._hosts.values():
             host.clear_records()
         self._live_run = LiveRun(plan, self._hosts)
         self._live_run.process(Stage("running", "waiting for the first byte"), self._now)
 
+    def _add_tools(self, end: RunEnd, plan: RunPlan, side: Side) -> None:
+        check = self._early_lines.get(f"{self.marks.identity}-{side[0]}-check")
+        if check is not None and check.tools is not None:
+            end.tools, end.output = check.tools, output_parser(plan, check.tools)
+
     def _process_line(self, line: TrafficLine, now: float) -> None:
-        end = next((one for one in self._ends.values() if one.identity == line.id), None)
+        end = next((one for one in self._all_ends if one.identity == line.id), None)
         if end is None or self._live_run is None:
             if line.kind in ("tools", "started"):
                 self._early_lines[line.id] = line
@@ -152,8 +199,10 @@ class RecordedRun:
                 self._path_lines.append(line)
             return
         intervals = end.add_line(line)
+        is_load = end in self._load_ends.values()
         for one in intervals:
-            self._live_run.process(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
+            time = interval_time(self._log(), end, one) if is_load else self._time(end, line.time)
+            self._live_run.process(IntervalMeasured(end.host, time, one, end.side, is_load), now)
         if line.kind == "sockets":
             self._live_run.process(SocketSample(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
 
@@ -175,7 +224,14 @@ class RecordedRun:
         assert self._plan is not None
         before = {name: host.records[0] if host.records else None for name, host in self._hosts.items()}
         wall = self._recording.wall_time(self.marks.begin)
-        return RunLog(self._plan, self._ends, self._hosts, wall, before, {}, path_test=self._path_test)
+        load = None
+        if self._plan.load is not None:
+            load = RunLog(self._plan.load, self._load_ends, self._hosts, wall, before, {})
+        return RunLog(self._plan, self._ends, self._hosts, wall, before, {}, path_test=self._path_test, load=load)
+
+    @property
+    def _all_ends(self) -> tuple[RunEnd, ...]:
+        return (*self._ends.values(), *self._load_ends.values())
 
     # ------------------------------------------------------------------------------------------------------ the end
 
@@ -185,9 +241,10 @@ class RecordedRun:
             self._live_run is None
             or self._result_time is not None
             or any(end.ended is None for end in self._ends.values())
+            or any(self._load_ends[side].ended is None for side in self._load_requests)
         ):
             return
-        ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended)
+        ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._all_ends if end.ended)
         read_after = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
         late = last >= ended + RUN_TAIL_SECONDS
         if not late and not all(has_record_since(host, read_after[name]) for name, host in self._hosts.items()):

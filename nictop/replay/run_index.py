@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from nictop.model.text.terminal import clean
 from nictop.recording.reader import Recording
 
-GENERATOR_ID = re.compile(r"(.+)-(c|s\d{0,3})", re.ASCII | re.DOTALL)
+GENERATOR_ID = re.compile(r"(.+)-(l?c|l?s\d{0,3})", re.ASCII | re.DOTALL)
 """Ids of generators (see `nictop.traffic.run.run`): ``RUN-c`` client, ``RUN-s`` server, ``RUN-s2`` server at another
-port."""
+port; ``RUN-lc`` and ``RUN-ls`` of the bulk flow of a loaded run."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
         found = GENERATOR_ID.fullmatch(mark.id)
         if found is None:
             continue
-        identity, side = found[1], found[2][0]
+        identity, side = found[1], found[2].rstrip("0123456789")
         if mark.kind == "started":
             starts.setdefault(identity, []).append(mark.time)
             open_ends[identity] = open_ends.get(identity, 0) + 1

@@ -12,7 +12,15 @@ from typing import Any, get_args
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficRequest
-from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind, plan_problems
+from nictop.traffic.plan.plan import (
+    DEFAULT_LOADED_RATE,
+    LOAD_RAMP_SECONDS,
+    LOAD_START_SECONDS,
+    Endpoint,
+    RunPlan,
+    TestKind,
+    plan_problems,
+)
 
 MAX_GENERATOR_ARGUMENTS = 100
 
@@ -25,12 +33,15 @@ VALUE_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--congestion": ("congestion", str), "--interval": ("interval", float),
     "--tos": ("dscp", lambda text: int(text) >> 2),
     "--test": ("test", str), "--response": ("response_size", int), "--files": ("files", int),
+    "--rate": ("rate", int),
 }  # fmt: skip
 """Option with a value → field of `RunPlan`, and the function that parses the value."""
 FLAG_OPTIONS: dict[str, tuple[str, Any]] = {
     "-u": ("protocol", "udp"), "--udp": ("protocol", "udp"), "-R": ("direction", "reverse"),
     "--reverse": ("direction", "reverse"), "--bidir": ("direction", "bidirectional"), "-Z": ("zerocopy", True),
 }  # fmt: skip
+LOAD_FIELDS = ("direction", "streams", "bitrate", "length", "mss", "window", "congestion", "zerocopy")
+"""Fields of the plan of a loaded run that are options of its bulk flow only."""
 IGNORED_OPTIONS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--accept")
 """Options with a value that is not part of the plan, or is only about one end."""
 
@@ -59,6 +70,26 @@ def recorded_plan(
         if plan.generator == "iperf3" and plan.protocol == "udp" and plan.bitrate == 0:
             plan = replace(plan, bitrate=None)  # iperf3: -b 0 means unlimited
         return None if plan_problems(plan) or plan.test not in get_args(TestKind) else plan
+    except (ValueError, OverflowError):
+        return None
+
+
+def loaded_plan(requests: RunPlan, server: TrafficRequest, client: TrafficRequest | None = None) -> RunPlan | None:
+    """The plan of a loaded run. `requests`: of its part with requests; `server`, `client`: requests to start the
+    generators of its bulk flow; client None: not sent yet, a flow with default options is assumed. None: they are not
+    those of a valid plan."""
+    try:
+        arguments = client.arguments if client is not None else ()
+        found = {name: value for name, value in _parse_options(arguments).items() if name in LOAD_FIELDS}
+        plan = replace(
+            requests,
+            test="loaded",
+            time=(requests.time - LOAD_RAMP_SECONDS - LOAD_START_SECONDS) // 2,
+            rate=None if requests.rate == DEFAULT_LOADED_RATE else requests.rate,
+            generator=server.generator or "iperf3",
+            **found,
+        )
+        return None if plan_problems(plan) else plan
     except (ValueError, OverflowError):
         return None
 

@@ -90,7 +90,7 @@ class RunSession:
                 if name in hosts and name not in ends and hosts[name].snapshot.counters is None:
                     del hosts[name]
                     yield Note(f"{name} is not connected, not monitored")
-            what = "iperf3 on both hosts" if self.request.test == "bulk" else "both hosts"
+            what = "iperf3 on both hosts" if self.request.has_bulk else "both hosts"
             yield Stage("preparing", f"checking {what}")
             self.experiment = await prepare_experiment(self.request, hosts)
             for note in self.experiment.notes:

@@ -91,6 +91,39 @@ def test_interrupted_run_leaves_nothing(state: Path, stage: str, kill: int, vari
     assert process.returncode in expected, (output, rest)
 
 
+LOADED_STAGES = {
+    "servers listening": "port 5202",
+    "idle phase": "  idle",
+    "bulk flow started": "starting the bulk flow",
+    "under load": "  beside ",
+    "last counters": "reading final counters",
+}
+"""Stages of a loaded run in which other processes run than in those above."""
+
+
+@needs_namespaces
+@kill_matrix(tuple(LOADED_STAGES), (*SIGNALS, "SIGKILL"))
+def test_interrupted_loaded_run_leaves_nothing(state: Path, stage: str, kill: int, variant: str) -> None:
+    mark = uuid.uuid4().hex
+    arguments = ("--self-test", "--plain", "--test", "loaded", "--time", "1", *LIMITED, "--interval", "0.2")
+    process = start_nictop(state, mark, *arguments)
+    assert process.stderr is not None
+    output = [""]
+    while LOADED_STAGES[stage] not in output[-1]:
+        output.append(process.stderr.readline())
+        assert output[-1], output
+    process.send_signal(signal.Signals[variant])
+    _, rest = process.communicate(timeout=LIMIT)
+    if variant == "SIGKILL":  # its probes end by themselves
+        wait_until(lambda: not marked_processes(mark))
+        assert set(namespaces_of(process.pid)) <= set(remove_leftovers())
+    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], []), output
+    assert "Traceback" not in rest
+    number = signal.Signals[variant]
+    # the last counters are read within a moment: it may be over
+    assert process.returncode in ({-number} if variant == "SIGKILL" else {128 + number}) | {0}, (output, rest)
+
+
 @needs_namespaces
 def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> None:
     process = start_nictop(state, uuid.uuid4().hex, *QUICK, *LIMITED, "--repeat", "5", "--format", "json")

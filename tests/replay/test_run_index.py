@@ -71,6 +71,7 @@ def plans(draw: st.DrawFn) -> RunPlan:
             request_size=draw(sizes),
             response_size=draw(sizes),
             files=draw(st.none() | st.integers(1, 1000)),
+            rate=draw(st.none() | st.integers(1, 1000)),
             streams=draw(st.integers(1, 64)),
         )
     return RunPlan(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
@@ -123,6 +124,18 @@ async def test_sshd_session_killed(
     await lost_connection(both, host, stage, partial(os.kill, session, signal.SIGKILL))
 
 
+@kill_matrix(("running", "loading", "bulk flow"), ("client's", "server's"))
+async def test_sshd_session_killed_during_a_loaded_run(
+    pair_with_sshd: tuple[Pair, dict[str, Sshd]], stage: str, kill: int, variant: str
+) -> None:
+    both, servers = pair_with_sshd
+    host = {"client's": "a", "server's": "b"}[variant]
+    await wait_for_hosts(both)
+    session = servers[host].sessions()[0]
+    plan = both.plan(test="loaded", time=1)
+    await lost_connection(both, host, stage, partial(os.kill, session, signal.SIGKILL), plan)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair_with_sshd(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
     skip_without_sshd()
@@ -131,10 +144,12 @@ async def pair_with_sshd(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
         yield both
 
 
-async def lost_connection(both: Pair, name: str, stage: str, kill: Callable[[], object]) -> None:
+async def lost_connection(
+    both: Pair, name: str, stage: str, kill: Callable[[], object], plan: RunPlan | None = None
+) -> None:
     """A run during which the connection to one host is lost; the host is live again afterwards."""
     await wait_for_hosts(both)
-    with BackgroundRun(both, both.plan(time=60)) as run:
+    with BackgroundRun(both, plan or both.plan(time=60)) as run:
         await run.until(stage)
         kill()
         await asyncio.wait({run.task}, timeout=LIMIT)

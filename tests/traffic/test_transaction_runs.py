@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nictop.report.runs.sentences import result_sentences
+from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import merged
 from nictop.traffic.live.run_view import LiveRun, result_view
@@ -37,6 +38,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "crr": {"test": "crr", "streams": 2},
     "files": {"test": "crr", "files": 300, "request_size": 64, "response_size": 4096, "time": 30},
     "ipv6": {"test": "rr", "request_size": 1, "omit": 1},
+    "on schedule": {"test": "rr", "streams": 2, "rate": 300},
+    "udp on schedule": {"test": "rr", "protocol": "udp", "rate": 300, "omit": 1},
 }
 
 
@@ -82,8 +85,13 @@ async def test_figures_of_a_run(module_pair: Pair, kind: str) -> None:
     assert [point.latency.count for point in figures.points] == [
         one.latency.count for one in intervals if isinstance(one, TransactionInterval)
     ]
-    # a closed loop
-    assert figures.latency.sum / 1e9 <= plan.streams * (figures.seconds + 1.0)
+    if plan.rate is None:  # a closed loop
+        assert figures.latency.sum / 1e9 <= plan.streams * (figures.seconds + 1.0)
+    else:  # an interval that was omitted may end some requests later
+        planned = plan.rate * plan.time
+        assert figures.latency.count == planned or (plan.omit and abs(figures.latency.count - planned) < plan.rate)
+        assert figures.points and sum(one.latency.count for one in figures.points) == plan.rate * plan.seconds
+        assert result.reached_load or plan.omit
     check_proof_and_floors(result)
     view = live.view()
     assert view.transactions == figures.points and view.series and view.result is result
@@ -146,6 +154,19 @@ async def test_loopback_is_limited_by_the_generator_or_says_what_it_needs(module
     assert result.failure is None and figures is not None and len(figures.floors) == 1 and figures.floor is not None
     median = figures.latency.summary().p50
     assert median is not None and figures.limited_by_generator == (median <= 1.2 * figures.floor)
+
+
+async def test_runs_below_the_requested_load_are_not_ranked(module_pair: Pair) -> None:
+    """The path carries 100 Mb/s."""
+    reached, missed = [
+        (await events_of(Run(module_pair.plan(bitrate=rate, time=2), module_pair.hosts)))[0]
+        for rate in (5_000_000, 200_000_000)
+    ]
+    assert reached.reached_load and reached.load == reached.goodput and not missed.reached_load
+    assert "% of the requested 200 Mb/s" in "".join(one.text for one in result_sentences(missed))
+    refusals = compare([missed] * 3, [missed] * 3).refusals
+    assert any(one.startswith("A 1: requested load not reached: ") for one in refusals)
+    assert not any("requested load" in one for one in compare([reached] * 3, [reached] * 3).refusals)
 
 
 @kill_matrix(STAGES, ("rr", "crr"))

@@ -35,6 +35,8 @@ examples:
   nictop traffic vm1 vm2 --test rr             request/response: latency
   nictop traffic vm1 vm2 --test rr --size 1,64,4K --repeat 5
   nictop traffic vm1 vm2 --test crr --files 1000 --size 4K
+  nictop traffic vm1 vm2 --test loaded         latency under load
+  nictop traffic vm1 vm2 --bitrate 1G --repeat 5 --compare nic=ens4,ens5
   nictop traffic vm1 vm2 --repeat 5 --compare queues=/1,/4 \\
       --between 'ssh root@vm2 ethtool -L ens3 combined "${NICTOP_VALUE#/}"'
   nictop traffic --self-test                   this machine only
@@ -82,12 +84,18 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         "--test",
         choices=get_args(TestKind),
         default="bulk",
-        help="bulk (default): full speed; rr: request and response; crr: connect, request, response, close",
+        help="bulk (default): full speed; rr: request and response; crr: connect, request, response, close; "
+        "loaded: rr idle, then beside a bulk flow",
     )
     group.add_argument(
         "--size",
         metavar="SIZE,...",
-        help="rr, crr: bytes of request and response, 64:4K of each; several: one variant each (default 64)",
+        help="rr, crr, loaded: bytes of request and response, 64:4K of each; several: one variant each (default 64)",
+    )
+    group.add_argument(
+        "--rate",
+        metavar="N",
+        help="rr, loaded: N requests/s on schedule, latency from the scheduled time (loaded: default 200)",
     )
     group.add_argument(
         "--files", metavar="N", help="crr: ends after N transactions, like N small files (at most --time, default 60)"
@@ -95,10 +103,10 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     way = group.add_mutually_exclusive_group()
     way.add_argument("--reverse", action="store_true", help="the server sends, the client receives")
     way.add_argument("--bidirectional", action="store_true", help="both send and receive (iperf3 3.7 or newer)")
-    group.add_argument("--time", metavar="SECONDS", help="measured seconds (default 10)")
+    group.add_argument("--time", metavar="SECONDS", help="measured seconds, loaded: of each phase (default 10)")
     group.add_argument("--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)")
     group.add_argument("--streams", "--parallel", metavar="N", help="parallel streams, connections (default 1)")
-    group.add_argument("--udp", action="store_true", help="use UDP rather than TCP")
+    group.add_argument("--udp", action="store_true", help="use UDP rather than TCP; loaded: for the requests")
     group.add_argument("--bitrate", metavar="RATE", help="target bitrate of each stream in bits per second: 500M, 2.5G")
     group.add_argument(
         "--length", metavar="SIZE", help="block size, UDP: datagram size: 512, 128K, 1M (over 1M: built-in generator)"
@@ -143,7 +151,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 _PARSERS: dict[str, Callable[[str, str], int | float]] = {
     "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number, "streams": amounts.parse_whole_number,
-    "repeat": amounts.parse_whole_number, "files": amounts.parse_whole_number,
+    "repeat": amounts.parse_whole_number, "files": amounts.parse_whole_number, "rate": amounts.parse_whole_number,
     "port": amounts.parse_whole_number, "bitrate": amounts.parse_bit_rate,
     "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count, "window": amounts.parse_byte_count,
     "dscp": amounts.parse_dscp,

@@ -42,12 +42,17 @@ class ProgressLines:
         """Inode of a sender's socket → its retransmits at the last line."""
         self._newest: dict[int, tuple[int, int]] = {}
         """The same → retransmits and rtt (µs) now."""
+        self._bulk: dict[str, float] = {}
+        """Host that receives the bulk flow of a loaded run → bits per second in the last interval."""
+        self._is_rising = False
+        """It was started, and is not measured yet."""
 
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
         """The lines for one event; none for most of them."""
         if isinstance(event, StepStarted):
             yield from self._start_lines(event)
         elif isinstance(event, Stage):
+            self._is_rising = self._is_rising or event.name == "loading"
             if self._number == 1 or event.name not in REPEATED_STAGES:
                 yield f"  {clean(event.sentence)}"
         elif isinstance(event, PathTested):
@@ -72,7 +77,7 @@ class ProgressLines:
 
     def _start_lines(self, event: StepStarted) -> Iterator[str]:
         self._plan, self._number = event.step.plan, event.number
-        self._before, self._newest = {}, {}
+        self._before, self._newest, self._bulk, self._is_rising = {}, {}, {}, False
         plan = event.step.plan
         if event.number == 1:
             first, arrow, second = plan.drawn_ends
@@ -87,7 +92,12 @@ class ProgressLines:
         """Of the receiver only: the sender counts what went into its own buffers."""
         interval = event.interval
         if isinstance(interval, TransactionInterval):
-            yield _transactions(interval)
+            yield "  ".join((_transactions(interval), *self._bulk_text()))
+            return
+        if event.load:  # shown with the requests
+            if not interval.sends:
+                self._bulk[event.host] = interval.bits_per_second
+                self._is_rising = interval.omitted
             return
         if interval.sends or self._plan is None:
             return
@@ -100,6 +110,19 @@ class ProgressLines:
         if interval.omitted:
             parts.append("(omitted)")
         yield "  ".join(parts)
+
+    def _bulk_text(self) -> Iterator[str]:
+        """Of a loaded run: ``idle``, or the goodput and the sockets of the bulk flow. What is not measured is in
+        brackets: until its rate has risen."""
+        if self._plan is None or self._plan.test != "loaded":
+            return
+        if self._bulk:
+            yield f"beside {units.bits_per_second(sum(self._bulk.values()))}"
+            yield from self._socket_text()
+        elif not self._is_rising:
+            yield "idle"
+        if self._is_rising:
+            yield "(bulk flow starting)"
 
     def _socket_text(self) -> Iterator[str]:
         if not self._newest:

@@ -1,4 +1,4 @@
-"""A child process that is killed when its parent ends (PR_SET_PDEATHSIG). For use in the child: it loads ctypes."""
+"""prctl(2) for a child process, as ctypes is loaded: it is killed when its parent ends; its timers are exact."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 
 PR_SET_PDEATHSIG = 1
+PR_SET_TIMERSLACK = 29
 
 
 def set_parent_death_signal(parent: int) -> None:
@@ -23,3 +24,14 @@ def set_parent_death_signal(parent: int) -> None:
         raise OSError(ctypes.get_errno(), "PR_SET_PDEATHSIG was refused")
     if os.getppid() != parent:
         os._exit(1)
+
+
+def set_timer_slack(nanoseconds: int) -> None:
+    """How late the kernel may wake this process up, to wake several at once; by default 50 µs. Without effect where
+    prctl(2) is not available."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, nanoseconds)
+    except (ImportError, AttributeError, OSError):
+        pass

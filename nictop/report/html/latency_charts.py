@@ -52,7 +52,7 @@ def latency_charts(result: Result) -> Html:
     figures = result.transactions
     if figures is None:
         return Html("")
-    return join_html((_over_time(result, figures.points), _histogram(figures.latency)))
+    return join_html((_over_time(result, figures.points), _histogram(result, figures.latency)))
 
 
 # ------------------------------------------------------------------------------------------------------ over time
@@ -68,7 +68,8 @@ def _over_time(result: Result, reported: tuple[TransactionPoint, ...]) -> Html:
     if not points:
         return Html("")
     highest = max(one.latency.maximum or 0.0 for one in points)
-    scale = latency_axis([one.latency.p50 for one in points if is_latency(one.latency.p50)], highest)  # type: ignore[misc]
+    medians = [value for one in points if (value := one.latency.p50) is not None and is_latency(value)]
+    scale = latency_axis(medians, highest, logarithmic=result.plan.test == "loaded")
     axes = Axes(min(one.time - one.seconds for one in points), max(one.time for one in points))
     loads = drawn_loads(result, axes)
     name = "latency (log)" if scale.low else "latency"
@@ -80,10 +81,26 @@ def _over_time(result: Result, reported: tuple[TransactionPoint, ...]) -> Html:
     parts += [steps(_steps_of(points, "maximum", scale), axes, "highest", area=False), *cpu_lines(loads, axes)]
     figures = result.transactions
     title = "latency over time"
-    title += f": {summary_text(figures.latency.summary())}" if figures is not None else ""
+    if figures is not None:
+        parts += _phases(figures.loaded_since, axes)
+        title += f"{_phase(result)}: {summary_text(figures.latency.summary())}"
     axis = "logarithmic axis" if scale.low else "axis from 0"
     legend = [f"areas, from the lowest one: p50, p90, p99; line: max of each interval; {axis}", *cpu_legend(loads)]
     return figure(parts, CHART_HEIGHT, title, legend)
+
+
+def _phase(result: Result) -> str:
+    return ", loaded" if result.plan.test == "loaded" else ""
+
+
+def _phases(loaded_since: float | None, axes: Axes) -> Iterator[Html]:
+    """Of a loaded run: a line where the measured seconds with the bulk flow begin, and both phases by name."""
+    if loaded_since is None or not axes.start < loaded_since < axes.end:
+        return
+    (x, foot), (_, top) = axes.point(loaded_since, 0.0), axes.point(loaded_since, 1.0)
+    yield element("line", x1=x, y1=top, x2=x, y2=foot, class_="ceiling")
+    yield label("idle", x - 4, top + 10, "end")
+    yield label("loaded", x + 4, top + 10, "start")
 
 
 def _steps_of(points: list[TransactionPoint], name: str, scale: LatencyAxis) -> list[tuple[float, float, float]]:
@@ -106,7 +123,7 @@ def _latency_labels(axes: Axes, scale: LatencyAxis) -> Iterator[Html]:
 # ------------------------------------------------------------------------------------------------------ histogram
 
 
-def _histogram(latency: LatencyHistogram) -> Html:
+def _histogram(result: Result, latency: LatencyHistogram) -> Html:
     bins = latency.bins(MAX_BINS)
     if not bins:
         return Html("")
@@ -121,7 +138,7 @@ def _histogram(latency: LatencyHistogram) -> Html:
             x = _place(quantile, axis)
             parts.append(element("line", x1=x, y1=LABEL_TOP + 4, x2=x, y2=FOOT, class_="ceiling"))
             parts.append(label(f"{name} {units.duration(quantile)}", x + aside, LABEL_TOP, anchor, "value"))
-    title = f"latency histogram: {units.count(latency.count)} transactions, {summary_text(summary)}"
+    title = f"latency histogram{_phase(result)}: {units.count(latency.count)} transactions, {summary_text(summary)}"
     legend = ["transactions by latency (logarithmic axis)", "dashed lines: p50, p99"]
     rows = [(latency_text(one.low), latency_text(one.high), units.count(one.count)) for one in bins]
     as_table = table(("from", "below", "transactions"), rows, numbers_from=0)

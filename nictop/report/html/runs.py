@@ -26,6 +26,7 @@ SENTENCE_CLASSES = {
     "not ranked": "warn",
     "goodput": "verdict",
     "transactions": "verdict",
+    "under load": "verdict",
 }
 
 
@@ -103,8 +104,9 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
         )
         for point in found
     ]
-    title = found[0].measures[0].title
-    yield bar_chart(bars, f"{title} by {runs[0].variable}" if runs[0].variable else title, _ceiling(runs))
+    measure = found[0].measures[0]
+    title = f"{measure.title} by {runs[0].variable}" if runs[0].variable else measure.title
+    yield bar_chart(bars, title, _ceiling(runs) if measure.name == "goodput" else None)
     yield table(column_titles(found, runs[0].variable), map(point_cells, found), numbers_from=1)
 
 

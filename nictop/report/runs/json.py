@@ -54,6 +54,8 @@ class RunReport:
     """Seconds, of connecting."""
     limited_by_generator: bool = False
     """The median latency is less than 1.2 times that of the generator alone."""
+    idle_latency: LatencySummary | None = None
+    """Seconds, of the idle phase of a loaded run; `latency` is that of its loaded phase, beside the bulk flow."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def run_report(kept: StoredRun) -> RunReport:
         figures.latency.summary() if figures is not None else None,
         connect.summary() if connect is not None else None,
         figures is not None and figures.limited_by_generator,
+        figures.idle.latency.summary() if figures is not None and figures.idle is not None else None,
     )
 
 

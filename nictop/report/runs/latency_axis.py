@@ -57,10 +57,10 @@ class LatencyAxis:
         return [(value, latency_text(value)) for value in values]
 
 
-def latency_axis(medians: Sequence[float], highest: float) -> LatencyAxis:
-    """The axis that has all of these, in seconds."""
+def latency_axis(medians: Sequence[float], highest: float, *, logarithmic: bool = False) -> LatencyAxis:
+    """The axis that has all of these, in seconds; `logarithmic`: also if the highest is not far above the median."""
     known = [value for value in medians if value > 0]
-    if not known or highest < LOG_RATIO * median(known):
+    if not known or not (logarithmic or highest >= LOG_RATIO * median(known)):
         unit, size = next(
             ((name, size) for name, size in units.LATENCY_UNITS if highest >= size), units.LATENCY_UNITS[-1]
         )

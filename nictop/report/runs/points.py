@@ -61,7 +61,7 @@ class SetUpPoint:
 
     @property
     def cost_unit(self) -> CostUnit:
-        return "Gb/s" if self.runs[0].result.plan.test == "bulk" else "transaction"
+        return "Gb/s" if self.runs[0].result.plan.has_bulk else "transaction"
 
     @property
     def failed(self) -> int:
@@ -130,7 +130,9 @@ def point_cells(point: SetUpPoint) -> tuple[str, ...]:
     costs = (
         units.UNKNOWN if cost is None else cost_value_text(cost.median, point.cost_unit) for _, _, cost in point.costs
     )
-    rates = (measures[0].text(middle), *(units.scaled(rate).strip() for rate in extremes))
+    first = measures[0]
+    extreme_text = first.text if first.less_is_better else lambda rate: units.scaled(rate).strip()
+    rates = (first.text(middle), *map(extreme_text, extremes))
     more = [
         measure.text(found.median if found is not None else None)
         for measure, found in zip(measures[1:], point.spreads[1:], strict=True)
@@ -158,4 +160,5 @@ def experiment_summary(kept: Sequence[StoredRun]) -> str:
     label = f"{clean(first.label)}: " if first.label else ""
     test = f"{TEST_TEXTS[plan.test]}, " if plan.test != "bulk" else ""
     length = f"{plan.files} transactions" if plan.files is not None else f"{plan.time} s"
+    length += " idle and loaded" if plan.test == "loaded" else ""
     return f"{label}{text}, {ends}, {test}{plan.protocol.upper()}, {length} each, {generator_text(plan)}"

@@ -14,6 +14,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.rules.wording import headline
 from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.analysis.path_proof import ProofVerdict
 from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples_needed
 from nictop.traffic.path.findings.sizes import best_size
@@ -21,12 +22,15 @@ from nictop.traffic.path.outcomes import round_trips
 from nictop.traffic.path.result import PathDirection, PathReport
 from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind
 from nictop.traffic.results.result import Flow, Result, SocketFigures
+from nictop.traffic.results.transactions import NEAR_FLOOR, IdlePhase, TransactionFigures
 
 Kind = Literal[
     "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
     "path test", "path finding", "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
+    "under load", "idle", "loaded",
 ]  # fmt: skip
-"""type: a command to run on the host that the sentence `failed` names. path finding: what the path test found."""
+"""type: a command to run on the host that the sentence `failed` names. path finding: what the path test found. under
+load: the latency of both phases of a loaded run and what its difference costs; idle, loaded: all figures of a phase."""
 
 KIND_LABELS: dict[str, str] = {
     "type": "run",
@@ -49,6 +53,7 @@ TEST_TEXTS: dict[TestKind, str] = {
     "bulk": "bulk",
     "rr": "request/response",
     "crr": "connect/request/response/close",
+    "loaded": "latency under load",
 }
 PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "not verified", "unknown": "not verified"}
 MAX_SECONDS_APART = 0.02
@@ -66,8 +71,9 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     """All sentences about a run, the most important ones first."""
     return (
         *_failure(result),
+        *_under_load(result),
         *_goodput(result),
-        *_transactions(result),
+        *(_transactions(result) if result.plan.test != "loaded" else ()),
         *(ResultSentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
         *(path_test_sentences(result.path_test.report) if result.path_test is not None else ()),
         *_path(result),
@@ -82,19 +88,24 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
 def plan_text(plan: RunPlan) -> str:
     """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
     parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper(), count_noun(plan.streams, "stream")]
-    if plan.test != "bulk":
+    if plan.test == "loaded":
+        parts = [TEST_TEXTS[plan.test], f"bulk flow {parts[0]}", parts[2], f"requests over {plan.protocol.upper()}"]
+    elif plan.has_requests:
         parts = [TEST_TEXTS[plan.test], plan.protocol.upper(), count_noun(plan.streams, "connection")]
     seconds = f"{plan.time} s" if plan.files is None else f"at most {plan.time} s"
+    seconds = f"{seconds} idle, {seconds} loaded" if plan.test == "loaded" else seconds
     return ", ".join([*parts, seconds, *plan_options(plan), generator_text(plan)])
 
 
 def plan_options(plan: RunPlan) -> Iterator[str]:
     """The options that are not default, without direction, protocol, streams and time: ``MSS 1000``."""
-    if plan.test != "bulk":
+    if plan.has_requests:
         request, response = plan.sizes
         yield units.bytes_(request) if request == response else f"{units.bytes_(request)}:{units.bytes_(response)}"
     if plan.files is not None:
         yield f"{plan.files} transactions"
+    if plan.rate is not None:
+        yield f"{plan.rate} requests/s"
     if plan.omit:
         yield f"omit {plan.omit} s"
     if plan.bitrate is not None:
@@ -180,7 +191,7 @@ def _transactions(result: Result) -> Iterator[ResultSentence]:
         return
     rate, count = units.quantity(figures.rate, ""), units.count(figures.latency.count)
     name = "connections" if plan.test == "crr" else "transactions"
-    text = f"{rate} {name}/s ({count} in {units.duration(figures.seconds)})"
+    text = f"{rate} {name}/s ({count} in {units.duration(figures.seconds)}){_of_requested(result)}"
     if plan.files is not None:
         text = f"{count} transactions in {units.duration(figures.seconds)} ({rate}/s)"
     if figures.lost or plan.protocol == "udp":
@@ -194,6 +205,45 @@ def _transactions(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("latency", latency_text(figures.latency.summary()))
     if figures.connect is not None and figures.connect.count:
         yield ResultSentence("connect", latency_text(figures.connect.summary()))
+
+
+def _under_load(result: Result) -> Iterator[ResultSentence]:
+    figures, medians = result.transactions, added_latency(result)
+    if figures is None or result.plan.test != "loaded":
+        return
+    if medians is not None and result.goodput:
+        yield ResultSentence("under load", under_load_text(result))
+    if figures.idle is not None:
+        yield ResultSentence("idle", _phase_text(figures.idle))
+    if figures.loaded_since is not None:
+        yield ResultSentence("loaded", _phase_text(figures))
+
+
+def under_load_text(result: Result) -> str:
+    """``p50 310 µs idle, 48.2 ms loaded (155×: 47.9 ms more for each round trip) at 94.1 Mb/s: packets wait in a queue
+    (bufferbloat, about 564 kB); p99 1.20 ms idle, 61.0 ms loaded``; "" if a median is not known."""
+    figures, medians = result.transactions, added_latency(result)
+    if figures is None or figures.idle is None or medians is None:
+        return ""
+    idle, loaded = medians
+    factor = units.significant(loaded / idle) if loaded / idle < 999.5 else units.quantity(loaded / idle, "")
+    change = f"{units.duration(abs(loaded - idle))} {'more' if loaded >= idle else 'less'} for each round trip"
+    text = f"p50 {units.duration(idle)} idle, {units.duration(loaded)} loaded ({factor}×: {change})"
+    text += f" at {units.bits_per_second(result.goodput)}"
+    text += f": {figures.delay}" if figures.delay else ""
+    ends = figures.idle.latency.summary().p99, figures.latency.summary().p99
+    if None not in ends:
+        text += f"; p99 {units.duration(ends[0])} idle, {units.duration(ends[1])} loaded"
+    if figures.floor is not None and idle <= NEAR_FLOOR * figures.floor:
+        text += f"; idle is limited by the generator, which needs {units.duration(figures.floor)}"
+    return text
+
+
+def _phase_text(phase: IdlePhase | TransactionFigures) -> str:
+    sent = phase.latency.count + phase.lost
+    text = latency_text(phase.latency.summary()) if phase.latency.count else "no request was answered"
+    text += f"; {count_noun(sent, 'request')} in {units.duration(phase.seconds)}"
+    return f"{text}, {phase.lost} lost ({units.percentage(phase.lost_share)})" if phase.lost else text
 
 
 def latency_text(summary: LatencySummary) -> str:
@@ -221,7 +271,7 @@ def _floors(result: Result) -> Iterator[ResultSentence]:
         text = f"{where}: alone over loopback p50 {units.duration(one.latency.p50)}{connect}"
         yield ResultSentence("floor", f"{text}, {units.per_second(one.rate)}")
     for sockets in result.sockets:
-        if sockets.rtt is not None:
+        if sockets.rtt is not None and not result.plan.has_bulk:
             yield ResultSentence(
                 "rtt", f"{units.duration(sockets.rtt / 1e6)}, smoothed by TCP of {clean(sockets.host)}"
             )
@@ -238,6 +288,7 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
+    text += _of_requested(result) if flow is result.flows[0] else ""
     share = result.of_ceiling
     if share is not None and flow.goodput == max(one.goodput or 0.0 for one in result.flows):
         text += f", {units.percentage(share)} of line rate"
@@ -248,6 +299,15 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         text += f" ({units.percentage(lost / received.packets)})" if lost else ""
         text += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
     return text
+
+
+def _of_requested(result: Result) -> str:
+    """``, 81 % of the requested 1.00 Gb/s``; "" if the requested load was reached, or there is none."""
+    requested, reached = result.plan.requested_load, result.load
+    if not requested or reached is None or result.reached_load:
+        return ""
+    text = units.bits_per_second(requested) if result.plan.test == "bulk" else units.per_second(requested)
+    return f", {units.percentage(reached / requested)} of the requested {text}"
 
 
 def _sent_text(result: Result, flow: Flow) -> str:

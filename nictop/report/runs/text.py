@@ -51,6 +51,8 @@ CPU_PARTS = {"user": True, "system": True, "irq": False, "softirq": True, "steal
 """Kind of CPU time → whether its column is shown if all values are 0."""
 COMMON_KINDS = ("failed", "type", "path finding", "note", "not ranked")
 """Kinds of sentences that are listed for every run."""
+MEDIAN_KINDS = ("under load", "held back")
+"""Kinds of sentences that are listed for the run with the median of each set-up."""
 SUMMARY_COLUMNS = 6
 """Leading columns of the table of an experiment: name, runs, goodput, share of the ceiling."""
 
@@ -183,11 +185,11 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
         name, middle = point_cells(point)[0], median_run(point)
         for one in point.runs:
             for sentence in result_sentences(one.result):
-                if sentence.kind in COMMON_KINDS or (sentence.kind == "held back" and one is middle):
+                if sentence.kind in COMMON_KINDS or (sentence.kind in MEDIAN_KINDS and one is middle):
                     names = names_of.setdefault(sentence, [])
                     names += [name] if name not in names else []
     sentences = []
-    for kind in ("failed", "type", "held back", "path finding", "note", "not ranked"):
+    for kind in ("failed", "type", *MEDIAN_KINDS, "path finding", "note", "not ranked"):
         for sentence, names in names_of.items():
             if sentence.kind == kind:
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""

@@ -26,6 +26,7 @@ from nictop.probe.records import Counters
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import is_above_ceiling
+from nictop.traffic.analysis.loaded import delay_text, loaded_figures
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.analysis.transactions import (
@@ -37,7 +38,7 @@ from nictop.traffic.analysis.transactions import (
     with_transaction_costs,
 )
 from nictop.traffic.generators import Side, floor_arguments
-from nictop.traffic.generators.intervals import Total, TransactionInterval, TransactionTotal
+from nictop.traffic.generators.intervals import Interval, Total, TransactionInterval, TransactionTotal
 from nictop.traffic.live.flow_view import fill_from_sockets
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.stored import stored_path_test
@@ -51,7 +52,7 @@ from nictop.traffic.results.result import (
     Result,
     SocketFigures,
 )
-from nictop.traffic.results.transactions import TransactionFigures
+from nictop.traffic.results.transactions import Floor, TransactionFigures
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
@@ -79,6 +80,9 @@ class RunLog:
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
     path_test: PathReport | None = None
+    load: RunLog | None = None
+    """Of the bulk flow of a loaded run: its plan and its ends. The plan here is that of the whole, the ends those of
+    the requests."""
 
     @property
     def seconds(self) -> float:
@@ -87,7 +91,7 @@ class RunLog:
             return self.stopped
         totals = (one for one in self.ends["client"].totals if isinstance(one, TransactionTotal))
         total = next(totals, None) if self.plan.files is not None else None
-        return float(self.plan.time) if total is None else total.seconds
+        return float(self.plan.span) if total is None else total.seconds
 
 
 def result_of(log: RunLog) -> Result:
@@ -97,7 +101,7 @@ def result_of(log: RunLog) -> Result:
     flows = tuple(_flow(log, side, axis) for side in plan.sending)
     if log.stopped is not None:
         flows = tuple(map(totals_of_intervals, flows))
-    transactions = _transactions(log, axis)
+    transactions = _transactions(log, axis) if plan.test != "loaded" else _loaded_transactions(log, axis)
     tools = {side: end.tools for side, end in log.ends.items() if end.tools is not None}
     both = "client" in tools and "server" in tools
     figures, loads = _socket_figures(log, axis), _loads(log, flows, axis)
@@ -105,21 +109,24 @@ def result_of(log: RunLog) -> Result:
         plan=plan,
         wall=log.wall,
         flows=flows,
-        hosts=with_transaction_costs(loads, transactions) if transactions is not None else loads,
+        hosts=with_transaction_costs(loads, transactions) if transactions is not None and not plan.has_bulk else loads,
         sockets=figures,
-        ceiling=run_ceiling(plan, snapshots) if plan.test == "bulk" else None,
+        ceiling=run_ceiling(plan, snapshots) if plan.has_bulk else None,
         proof=_proof(log, flows, transactions) if axis is not None else None,
         failure=log.failure or no_measured_interval(log.stopped, flows, measured=transactions is not None),
         stopped=log.stopped,
-        schema=1 if plan.test == "bulk" else RESULT_SCHEMA,
+        schema=RESULT_SCHEMA if plan.has_requests else 1,
         transactions=transactions,
         facts=setup_facts(plan, snapshots, tools),
         notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_clock_uncertainty(log),
         path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
     )
-    limits = bottleneck if plan.test == "bulk" else transaction_bottleneck
-    return replace(result, bottleneck=limits(result, _setups(log, snapshots)), notes=(*result.notes, *_notes(result)))
+    if plan.test == "loaded" and transactions is not None:
+        result = replace(result, transactions=replace(transactions, delay=delay_text(result)))
+    limits = bottleneck if plan.has_bulk else transaction_bottleneck
+    found = limits(replace(result, plan=plan.load or plan), _setups(log, snapshots))
+    return replace(result, bottleneck=found, notes=(*result.notes, *_notes(result)))
 
 
 def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
@@ -142,6 +149,7 @@ def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
 
 def run_framing(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Framing:
     """Headers and sizes of the packets of the run."""
+    plan = plan.load or plan
     base = Framing(DEFAULT_MTU, plan.ip_version, plan.protocol, mss=plan.mss)
     if plan.protocol == "udp":
         base = replace(base, length=plan.length or DEFAULT_DATAGRAM_BYTES)
@@ -163,6 +171,24 @@ def axis_start(log: RunLog) -> float | None:
     return None
 
 
+def interval_time(log: RunLog, end: RunEnd, one: Interval) -> float | None:
+    """End of an interval of a generator, seconds on the axis; None: that is not known yet."""
+    axis, run_start = axis_start(log), end.run_start
+    if axis is None or run_start is None:
+        return None
+    return run_start + one.end + (0.0 if one.omitted else end.omitted) - log.hosts[end.host].offset.seconds - axis
+
+
+def load_window(log: RunLog) -> tuple[float, float] | None:
+    """Start and end of the measured seconds of the bulk flow of a loaded run, on the axis; None: it did not run."""
+    axis, client = axis_start(log), log.load.ends["client"] if log.load is not None else None
+    if axis is None or client is None or client.run_start is None or log.load is None:
+        return None
+    begin = client.run_start + client.omitted - log.hosts[client.host].offset.seconds - axis
+    end = begin + log.load.plan.time
+    return begin, end if log.stopped is None else min(end, max(begin, log.stopped))
+
+
 def first_record_since(host: RunHost, time: float) -> Counters | None:
     """The first counter record since a time on the clock of the host; None if there is none yet."""
     return next((record for record in host.records if record.time >= time), None)
@@ -176,7 +202,8 @@ def has_record_since(host: RunHost, time: float) -> bool:
 # ------------------------------------------------------------------------------------------------------- directions
 
 
-def _flow(log: RunLog, sender: Side, axis: float | None) -> Flow:
+def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
+    log = whole.load or whole
     plan = log.plan
     sender_end, receiver_end = log.ends["client"], log.ends["server"]
     if sender == "server":
@@ -185,57 +212,65 @@ def _flow(log: RunLog, sender: Side, axis: float | None) -> Flow:
     received = receiver_end.total(sends=False, by_sender=False) or sender_end.total(sends=True, by_sender=False)
     retransmits = sent.retransmits if sent is not None else None
     if retransmits is None and plan.protocol == "tcp" and axis is not None:
-        retransmits = socket_retransmits(sender_end, *_window(log, sender_end, axis))
+        retransmits = socket_retransmits(sender_end, *_window(whole, sender_end, axis))
     return Flow(
         sender_end.host,
         receiver_end.host,
         sent,
         received,
-        _points(log, receiver_end, False, axis) or _points(log, sender_end, True, axis),
+        _points(whole, receiver_end, False) or _points(whole, sender_end, True),
         retransmits,
-        _sent_points(log, sender_end, axis),
+        _sent_points(whole, sender_end, axis),
     )
 
 
 def _transactions(log: RunLog, axis: float | None) -> TransactionFigures | None:
     """As the client reported them; None: it did not, or it is another test."""
     plan, client = log.plan, log.ends["client"]
-    run_start = client.run_start
-    if plan.test == "bulk" or run_start is None or axis is None:
+    if plan.test == "bulk" or client.run_start is None or axis is None:
         return None
-    shift = run_start - log.hosts[client.host].offset.seconds - axis
-    floors = []
-    for name, side in {end.host: side for side, end in log.ends.items()}.items():
-        reply = log.hosts[name].floors.get(floor_arguments(plan, side))
-        floors += [floor_of(name, reply)] if reply is not None else []
     return transaction_figures(
         plan,
         next((one for one in client.totals if isinstance(one, TransactionTotal)), None),
-        [
-            (shift + one.end + (0.0 if one.omitted else client.omitted), one)
-            for _, one in client.intervals
-            if isinstance(one, TransactionInterval)
-        ],
-        sorted(floors, key=lambda one: one.host != client.host),
+        _transaction_intervals(log),
+        _floors(log),
         stopped=log.stopped is not None,
     )
 
 
-def _points(log: RunLog, end: RunEnd, sends: bool, axis: float | None) -> tuple[IntervalPoint, ...]:
-    run_start = end.run_start
-    if run_start is None or axis is None:
-        return ()
-    shift = run_start - log.hosts[end.host].offset.seconds - axis
-    return tuple(
-        IntervalPoint(shift + one.end + (0.0 if one.omitted else end.omitted), one)
-        for _, one in end.intervals
-        if one.sends == sends
-    )
+def _loaded_transactions(log: RunLog, axis: float | None) -> TransactionFigures | None:
+    """Those of the phases of a loaded run; None: no request was answered."""
+    client = log.load.ends["client"] if log.load is not None else None
+    if client is None or axis is None:
+        return None
+    begun = client.started - log.hosts[client.host].offset.seconds - axis if client.started is not None else None
+    return loaded_figures(log.plan, _transaction_intervals(log), begun, load_window(log), _floors(log))
+
+
+def _transaction_intervals(log: RunLog) -> list[tuple[float, TransactionInterval]]:
+    """As the client reported them, with their ends on the axis."""
+    client = log.ends["client"]
+    timed = ((interval_time(log, client, one), one) for _, one in client.intervals)
+    return [(time, one) for time, one in timed if time is not None and isinstance(one, TransactionInterval)]
+
+
+def _floors(log: RunLog) -> list[Floor]:
+    """The generator alone on client and server."""
+    floors = []
+    for name, side in {end.host: side for side, end in log.ends.items()}.items():
+        reply = log.hosts[name].floors.get(floor_arguments(log.plan.requests, side))
+        floors += [floor_of(name, reply)] if reply is not None else []
+    return sorted(floors, key=lambda one: one.host != log.ends["client"].host)
+
+
+def _points(log: RunLog, end: RunEnd, sends: bool) -> tuple[IntervalPoint, ...]:
+    timed = ((interval_time(log, end, one), one) for _, one in end.intervals if one.sends == sends)
+    return tuple(IntervalPoint(time, one) for time, one in timed if time is not None)
 
 
 def _sent_points(log: RunLog, end: RunEnd, axis: float | None) -> tuple[IntervalPoint, ...]:
-    points = _points(log, end, True, axis)
-    if axis is None or log.plan.protocol == "udp":
+    points = _points(log, end, True)
+    if axis is None or (log.load or log).plan.protocol == "udp":
         return points
     shift = axis + log.hosts[end.host].offset.seconds
     return fill_from_sockets(points, ((time - shift, sockets) for time, sockets in end.sockets), log.plan.interval)
@@ -243,16 +278,21 @@ def _sent_points(log: RunLog, end: RunEnd, axis: float | None) -> tuple[Interval
 
 def _window(log: RunLog, end: RunEnd, axis: float) -> tuple[float, float]:
     """Start and end of the measured seconds, on the clock of the host of an end."""
-    since = axis + log.hosts[end.host].offset.seconds
-    return since, since + log.seconds + log.plan.interval
+    since, (begin, finish) = axis + log.hosts[end.host].offset.seconds, _measured_window(log)
+    return since + begin, since + finish + log.plan.interval
+
+
+def _measured_window(log: RunLog) -> tuple[float, float]:
+    """On the axis; of a loaded run that of its bulk flow, if it has run."""
+    return load_window(log) or (0.0, log.seconds)
 
 
 def _socket_figures(log: RunLog, axis: float | None) -> tuple[SocketFigures, ...]:
-    if axis is None or log.plan.protocol == "udp":
+    if axis is None or (log.load or log).plan.protocol == "udp":
         return ()
     found = []
-    for side in log.plan.sending if log.plan.test == "bulk" else ("client",):
-        end = log.ends[side]
+    for side in log.plan.sending if log.plan.has_bulk else ("client",):
+        end = (log.load or log).ends[side]
         figures = socket_figures(end, *_window(log, end, axis))
         found += [figures] if figures is not None else []
     return tuple(found)
@@ -278,12 +318,12 @@ def _loads(log: RunLog, flows: Sequence[Flow], axis: float | None) -> tuple[Host
                 name,
                 role,
                 tuple(host.records),
-                (0.0, log.seconds),
+                _measured_window(log),
                 offset=host.offset.seconds + axis,
                 snapshot=host.snapshot,
                 bits_per_second=goodput or None,
                 ifindex=endpoint.ifindex if endpoint is not None else None,
-                readings=[line for end in log.ends.values() if end.host == name for line in end.threads],
+                readings=[line for end in _all_ends(log) if end.host == name for line in end.threads],
                 pids=_pids(log, host),
                 ends=ends.get(name),
             )
@@ -300,7 +340,11 @@ def _pids(log: RunLog, host: RunHost) -> frozenset[int]:
         return (hello.boot_id if hello is not None else "") or name
 
     here = machine(host.name)
-    return frozenset(end.pid for end in log.ends.values() if end.pid is not None and machine(end.host) == here)
+    return frozenset(end.pid for end in _all_ends(log) if end.pid is not None and machine(end.host) == here)
+
+
+def _all_ends(log: RunLog) -> tuple[RunEnd, ...]:
+    return (*log.ends.values(), *(log.load.ends.values() if log.load is not None else ()))
 
 
 def host_roles(plan: RunPlan, hosts: Iterable[str]) -> list[tuple[str, HostRole, Endpoint | None]]:
@@ -313,7 +357,7 @@ def host_roles(plan: RunPlan, hosts: Iterable[str]) -> list[tuple[str, HostRole,
 
 
 def _proof(log: RunLog, flows: Sequence[Flow], transactions: TransactionFigures | None) -> PathProof:
-    if transactions is not None:
+    if transactions is not None and not log.plan.has_bulk:
         return _transaction_proof(log, transactions)
     moved = {flow.sender: [0.0, 0.0] for flow in flows} | {flow.receiver: [0.0, 0.0] for flow in flows}
     for flow in flows:
@@ -321,12 +365,20 @@ def _proof(log: RunLog, flows: Sequence[Flow], transactions: TransactionFigures 
         moved[flow.receiver][0] += size
         moved[flow.sender][1] += size
     framing = run_framing(log.plan, {name: host.snapshot for name, host in log.hosts.items()})
+    factor = carried_per_byte(framing, flows)
+    if transactions is not None:  # beside a bulk flow
+        bulk = max((max(pair) for pair in moved.values()), default=0.0)
+        (sent, received), most = packet_bytes(log.plan.requests, _counted(transactions))
+        for host, pair in ((log.plan.server.host, (sent, received)), (log.plan.client.host, (received, sent))):
+            moved[host] = [one + more for one, more in zip(moved[host], pair, strict=True)]
+        share = max(sent, received) / (bulk + max(sent, received)) if sent else 0.0
+        factor = factor * (1 - share) + max(factor, most) * share
     expected = {host: (pair[0], pair[1]) for host, pair in moved.items()}
     return prove_path(
         log.plan,
         _observed_hosts(log),
         expected,
-        carried_per_byte(framing, flows),
+        factor,
         headers=carried_per_byte(framing, ()),
         failed=log.failure is not None,
     )
@@ -334,7 +386,7 @@ def _proof(log: RunLog, flows: Sequence[Flow], transactions: TransactionFigures 
 
 def _transaction_proof(log: RunLog, transactions: TransactionFigures) -> PathProof:
     """Also of the omitted transactions, which the counters contain."""
-    count = max(transactions.latency.count, sum(point.latency.count for point in transactions.points))
+    count = _counted(transactions)
     (sent, received), factor = packet_bytes(log.plan, count)
     expected = {log.plan.server.host: (sent, received), log.plan.client.host: (received, sent)}
     proof = prove_path(log.plan, _observed_hosts(log), expected, factor, headers=factor, failed=log.failure is not None)
@@ -342,6 +394,10 @@ def _transaction_proof(log: RunLog, transactions: TransactionFigures) -> PathPro
         return proof
     few = f"{count_noun(count, 'transaction')}: too few to verify the path by the counters of the NICs"
     return replace(proof, verdict="unknown", sentence=few, hosts=())
+
+
+def _counted(transactions: TransactionFigures) -> int:
+    return max(transactions.latency.count, sum(point.latency.count for point in transactions.points))
 
 
 def _observed_hosts(log: RunLog) -> dict[str, ObservedHost]:
@@ -383,7 +439,7 @@ def _notes(result: Result) -> tuple[str, ...]:
     ends = result.proof.hosts if result.proof is not None else ()
     found = [f"{one.sentence}: more than this test: other traffic" for one in ends if one.foreign]
     if result.stopped is not None:  # packets in flight when it was stopped are in no interval
-        found = [f"stopped after {result.stopped:.1f} of {result.plan.time} s"]
+        found = [f"stopped after {result.stopped:.1f} of {result.plan.span} s"]
     if is_above_ceiling(result):
         found.append("above line rate: the reported link speed does not limit this path")
     return tuple(found)

@@ -15,11 +15,10 @@ from nictop.model.text import units
 from nictop.traffic.analysis import cpu_limits, path_limits
 from nictop.traffic.analysis.judgement import Judgement, combined, is_above_ceiling, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
-from nictop.traffic.results.result import Flow, Result
+from nictop.traffic.results.result import REACHED_SHARE, Flow, Result
 
 AT_CEILING_SHARE = 0.97
 """Of the ceiling: measured runs over a shaped wire reach 0.995 to 1.000 of it, UDP 0.982."""
-AT_BITRATE_SHARE = 0.98
 
 
 def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> str:
@@ -52,7 +51,7 @@ def _bitrate(result: Result, flow: Flow) -> Judgement:
     requested = (result.plan.bitrate or 0) * result.plan.streams
     if not requested:
         return Judgement()
-    if (flow.goodput or 0.0) >= AT_BITRATE_SHARE * requested:
+    if (flow.goodput or 0.0) >= REACHED_SHARE * requested:
         return Judgement(f"requested rate {units.bits_per_second(requested)}")
     return Judgement("", (f"requested rate ({units.bits_per_second(requested)})",))
 

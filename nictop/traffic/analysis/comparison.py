@@ -17,7 +17,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.variables import VARIABLES
-from nictop.traffic.results.measures import MEASURES, Measure, MeasureName, measures_of
+from nictop.traffic.results.measures import MEASURES, Measure, MeasureName, equal_load_measures, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, set_ups
 
@@ -31,7 +31,7 @@ WIDE_INTERVAL = 0.5
 MUST_AGREE = (
     "generator", "client iperf3", "server iperf3", "protocol", "direction", "streams", "length", "mss", "window",
     "congestion control", "zerocopy", "bitrate", "time", "mtu", "ip version", "dscp", "request size", "response size",
-    "files",
+    "files", "request rate",
 )  # fmt: skip
 """Facts of a run that must not differ, as they would be compared instead of the set-up."""
 
@@ -126,6 +126,9 @@ class Comparison:
     """(fact, value in A, value in B) of all differing facts, allowed or not."""
     figures: tuple[ComparedFigure, ...] = ()
     """The deciding one first, whose ratio is `ratio`."""
+    equal_load: float | None = None
+    """Bits per second or requests per second that all runs were to reach: compared by CPU, and by latency of rr. None:
+    compared by what they reached."""
 
 
 def alternating_order(repeats: int) -> tuple[Literal["A", "B"], ...]:
@@ -151,25 +154,62 @@ def compare(
     )
     if len(a) != len(b):
         refusals += (f"unequal number of runs: {len(a)} of {names[0]}, {len(b)} of {names[1]}",)
-    figures = _figures(a, b)
+    load = equal_load((*a, *b))
+    figures = _figures(a, b, equal=load is not None)
+    if load is not None:
+        refusals += (*_load_refusals(a, names[0]), *_load_refusals(b, names[1]))
     if len({run.plan.test for run in (*a, *b)}) > 1:
         refusals += (f"different tests: {', '.join(dict.fromkeys(run.plan.test for run in (*a, *b)))}",)
     first = figures[0]
-    goodputs = (first.a, first.b) if first.name == "goodput" else (None, None)
+    goodputs = next(((one.a, one.b) for one in figures if one.name == "goodput"), (None, None))
     if first.ratio is None and not refusals:
         refusals = (f"a run has {first.measure.title} 0",)
     if first.ratio is None or refusals:
         figures = tuple(replace(one, ratio=None, verdict="refused") for one in figures)
         known = medians_text(figures[0])
         sentence = f"{f'{known}. ' if known else ''}{VERDICT_LABELS['refused']}: {'; '.join(refusals)}"
-        return Comparison("refused", sentence, *goodputs, None, (), refusals, differences, figures)
-    sentence = _sentence(figures, names)
-    return Comparison(first.verdict, sentence, *goodputs, first.ratio, _costs(a, b), (), differences, figures)
+        return Comparison("refused", sentence, *goodputs, None, (), refusals, differences, figures, load)
+    verdict = first.verdict if load is None else _equal_load_verdict(figures)
+    sentence = _sentence(figures, names, verdict, _load_words(a[0], load) if load is not None else "")
+    return Comparison(verdict, sentence, *goodputs, first.ratio, _costs(a, b), (), differences, figures, load)
 
 
-def _figures(a: Sequence[Result], b: Sequence[Result]) -> tuple[ComparedFigure, ...]:
+def equal_load(runs: Sequence[Result]) -> float | None:
+    """The load that all these runs were to reach; None: they were not, or different ones."""
+    found = {run.plan.requested_load for run in runs}
+    return found.pop() if len(found) == 1 else None
+
+
+def _load_refusals(runs: Sequence[Result], name: str) -> tuple[str, ...]:
+    """Runs that did not reach the requested load: their CPU cost is that of another load."""
+    return tuple(
+        f"{clean(name)} {number}: requested load not reached: "
+        f"{_load_words(run, run.load)} of {_load_words(run, run.plan.requested_load)}"
+        for number, run in enumerate(runs, 1)
+        if run.failure is None and not run.reached_load
+    )
+
+
+def _load_words(run: Result, load: float | None) -> str:
+    return units.bits_per_second(load) if run.plan.has_bulk else units.per_second(load)
+
+
+def _equal_load_verdict(figures: Sequence[ComparedFigure]) -> ComparisonVerdict:
+    """By CPU; latencies of rr must not contradict it, and decide if it does not differ."""
+    cpu, *others = (one.verdict for one in figures if one.measure.less_is_better)
+    if cpu not in ("better", "worse", "same"):
+        return cpu
+    clear = {cpu, *others} & {"better", "worse"}
+    if len(clear) > 1:
+        return "not settled"
+    return clear.pop() if clear else cpu
+
+
+def _figures(a: Sequence[Result], b: Sequence[Result], *, equal: bool = False) -> tuple[ComparedFigure, ...]:
+    """`equal`: at equal load."""
     found = []
-    for measure in measures_of(next(iter((*a, *b)))) if a or b else (MEASURES["goodput"],):
+    measures = equal_load_measures if equal else measures_of
+    for measure in measures(next(iter((*a, *b)))) if a or b else (MEASURES["goodput"],):
         values = tuple([value for run in runs if (value := measure.value(run)) is not None] for runs in (a, b))
         ratio = pair_ratio(*values)
         verdict: ComparisonVerdict = "refused" if ratio is None else _verdict(ratio, less=measure.less_is_better)
@@ -223,17 +263,21 @@ def _verdict(ratio: Ratio, *, less: bool = False) -> ComparisonVerdict:
     return "same" if ratio.low >= 1 - SAME_TOLERANCE and ratio.high <= 1 + SAME_TOLERANCE else "not settled"
 
 
-def _sentence(figures: Sequence[ComparedFigure], names: tuple[str, str]) -> str:
+def _sentence(figures: Sequence[ComparedFigure], names: tuple[str, str], verdict: ComparisonVerdict, load: str) -> str:
+    """`load`: at which both were compared, if that is equal, else ""."""
     first, *others = figures
     ratio = first.ratio
     assert ratio is not None
     a, b = map(clean, names)
     interval = f"{percent_text(ratio.estimate)}, 95 % CI {ratio.low:.2f}–{ratio.high:.2f}"
     of = "of " if first.name == "goodput" else f"the {first.measure.title} of "
-    text = f"{VERDICT_LABELS[first.verdict]}: {b} = {ratio.estimate:.2f}× {of}{a} ({interval})"
+    at = f" at {load}" if load else ""
+    text = f"{VERDICT_LABELS[verdict]}: {b} = {ratio.estimate:.2f}× {of}{a}{at} ({interval})"
     text += "".join(f"; {one.measure.title} {_ratio_words(one)}" for one in others)
-    if first.verdict != "not settled":
+    if verdict != "not settled":
         return text
+    if first.verdict != "not settled":
+        return f"{text}. CPU and latency disagree."
     is_wide = ratio.high - ratio.low > WIDE_INTERVAL
     return f"{text}. {'High variance: add runs, check for other load.' if is_wide else 'Add runs.'}"
 
@@ -289,7 +333,7 @@ def _differences(a: Sequence[Result], b: Sequence[Result]) -> tuple[tuple[str, s
 
 
 def _costs(a: Sequence[Result], b: Sequence[Result]) -> tuple[Cost, ...]:
-    per: Literal["Gb/s", "transaction"] = "Gb/s" if a[0].plan.test == "bulk" else "transaction"
+    per: Literal["Gb/s", "transaction"] = "Gb/s" if a[0].plan.has_bulk else "transaction"
     found = []
     for role in ("client", "server", "observer"):
         one, other = _costs_of(a, role, per), _costs_of(b, role, per)

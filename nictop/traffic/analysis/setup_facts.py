@@ -44,11 +44,13 @@ def setup_facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping
         "zerocopy": "yes" if plan.zerocopy else "no",
         "congestion control": plan.congestion or _default_congestion(plan, tools),
     }
-    if plan.test != "bulk":
+    if not plan.has_bulk:
         del found["length"]
+    if plan.has_requests:
         request, response = plan.sizes
         found.update({"test": plan.test, "request size": str(request), "response size": str(response)})
         found.update({"files": str(plan.files)} if plan.files is not None else {})
+        found.update({"request rate": str(plan.requests.rate)} if plan.requests.rate is not None else {})
     mtus = []
     sides: tuple[Side, Side] = ("client", "server")
     for side, endpoint, cpu in zip(sides, (plan.client, plan.server), (plan.client_cpu, plan.server_cpu), strict=True):

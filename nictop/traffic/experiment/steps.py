@@ -20,7 +20,7 @@ from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
 from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs, plan_problems
 from nictop.traffic.plan.quantities import low_rate_question, quoted
-from nictop.traffic.plan.request import RunRequest, generator_of, plan_of
+from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, generator_of, plan_of
 from nictop.traffic.plan.tools import iperf3_differences, refusals
 from nictop.traffic.plan.validation import ValidatedRequest, reasons_by_value, validate_request
 from nictop.traffic.plan.variables import change_text, variable_of
@@ -139,7 +139,7 @@ def _plans(
     for value in checked.values:
         selection = _with_nics(request, value, snapshots) if variable == "nic" else request
         pair = select_pair(selection, candidates, snapshots)
-        is_builtin = request.generator == "builtin" or (request.generator == "auto" and request.test != "bulk")
+        is_builtin = request.generator == "builtin" or (request.generator == "auto" and request.test in BUILTIN_TESTS)
         plan = plan_of(request, pair, "builtin" if is_builtin else "iperf3")
         plans_by_value[value] = into_plan(plan, value) if into_plan is not None else plan
         first = first or pair

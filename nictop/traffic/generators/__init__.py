@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from nictop.probe.records import TrafficTools
 from nictop.traffic.generators.builtin import (
+    BUILTIN_ACCEPT_SECONDS,
     BuiltInOutput,
     builtin_client_arguments,
     builtin_floor_arguments,
@@ -29,10 +30,13 @@ class OutputParser(Protocol):
         """What is still incomplete when the output has ended."""
 
 
-def generator_arguments(plan: RunPlan, side: Side, tools: TrafficTools) -> tuple[str, ...]:
-    """Command line arguments of one end, without those that the probe adds itself."""
+def generator_arguments(plan: RunPlan, side: Side, tools: TrafficTools, *, delay: int = 0) -> tuple[str, ...]:
+    """Command line arguments of one end, without those that the probe adds itself. `delay`: seconds after which the
+    client is started."""
     if plan.generator == "builtin":
-        return builtin_client_arguments(plan) if side == "client" else builtin_server_arguments(plan)
+        if side == "client":
+            return builtin_client_arguments(plan)
+        return builtin_server_arguments(plan, BUILTIN_ACCEPT_SECONDS + delay)
     return iperf3_client_arguments(plan, tools) if side == "client" else iperf3_server_arguments(plan, tools)
 
 

@@ -26,12 +26,13 @@ from nictop.traffic.plan.plan import RunPlan
 
 MAX_STOPPED_CHARACTERS = 200
 BUILTIN_ACCEPT_SECONDS = 15
-"""The server waits that long for its client."""
+"""The server waits that long for its client, unless the client is started later."""
 
 
-def builtin_server_arguments(plan: RunPlan) -> tuple[str, ...]:
-    """Arguments of the server: what its listening socket needs before the client connects."""
-    return (*_common(plan), "--accept", str(BUILTIN_ACCEPT_SECONDS), *_affinity(plan.server_cpu))
+def builtin_server_arguments(plan: RunPlan, accept_seconds: int = BUILTIN_ACCEPT_SECONDS) -> tuple[str, ...]:
+    """Arguments of the server: what its listening socket needs before the client connects. `accept_seconds`: how long
+    it waits for that."""
+    return (*_common(plan), "--accept", str(accept_seconds), *_affinity(plan.server_cpu))
 
 
 def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
@@ -44,6 +45,7 @@ def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
         ("--bitrate", plan.bitrate),
         ("--length", plan.length),
         ("--files", plan.files),
+        ("--rate", plan.rate),
         ("--congestion", plan.congestion),
         ("--tos", None if plan.dscp is None else plan.dscp << 2),
     ):
@@ -54,7 +56,8 @@ def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
 def builtin_floor_arguments(plan: RunPlan, cpu: int | None) -> tuple[str, ...]:
     """Arguments of a measurement of the generator alone (action floor), on the CPU of that end."""
     udp = ("--udp",) if plan.protocol == "udp" else ()
-    return (*_transaction_arguments(plan), "--streams", str(plan.streams), *udp, *_affinity(cpu))
+    rate = () if plan.rate is None else ("--rate", str(plan.rate))
+    return (*_transaction_arguments(plan), "--streams", str(plan.streams), *rate, *udp, *_affinity(cpu))
 
 
 def _transaction_arguments(plan: RunPlan) -> tuple[str, ...]:

@@ -95,12 +95,12 @@ class LatencyHistogram:
         total = sum(count for _, count in items)
         if not total:
             return LatencySummary(0)
+        lowest, highest = (sum(bucket_range(items[end][0])) / 2 / NANOSECONDS for end in (0, -1))
         values = self.quantiles(tuple(QUANTILES.values()))
         p50, p90, p99, p999 = (
-            value if total * (1 - share) >= MIN_SAMPLES_BEYOND - 1e-6 else None
+            min(max(value, lowest), highest) if total * (1 - share) >= MIN_SAMPLES_BEYOND - 1e-6 else None
             for share, value in zip(QUANTILES.values(), values, strict=True)
         )
-        lowest, highest = (sum(bucket_range(items[end][0])) / 2 / NANOSECONDS for end in (0, -1))
         return LatencySummary(total, lowest, self.sum / total / NANOSECONDS, p50, p90, p99, p999, highest)
 
     def bins(self, most: int) -> tuple[LatencyBin, ...]:

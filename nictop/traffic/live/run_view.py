@@ -61,9 +61,9 @@ class RunView:
     result: Result | None = None
     """Once the run has ended."""
     transactions: tuple[TransactionPoint, ...] = ()
-    """Of a test of requests and responses, in order of time; it has no `flows`."""
+    """Of a test of requests and responses, in order of time; it has no `flows` unless it is loaded."""
     latency: LatencyHistogram = EMPTY
-    """Of its transactions in the measured seconds so far."""
+    """Of its transactions in the measured seconds so far; of a loaded run in the current phase."""
 
     @property
     def start(self) -> float:
@@ -76,7 +76,15 @@ class RunView:
         last = max(ends, default=0.0)
         if self.plan.files is not None and last > 0:  # it ends before
             return last
-        return max(float(self.plan.time), last)
+        return max(float(self.plan.span), last)
+
+    @property
+    def loaded_since(self) -> float | None:
+        """Time on the axis at which the bulk flow of a loaded run began; None: it has not, or it is another test."""
+        if self.plan.test != "loaded":
+            return None
+        begun = (flow.arrivals[0].time - flow.arrivals[0].seconds for flow in self.flows if flow.arrivals)
+        return min(begun, default=None)
 
     @property
     def series(self) -> tuple[Sequence[ReceivedInterval | TransactionPoint], ...]:
@@ -113,6 +121,15 @@ class RunSample:
     hosts: tuple[HostSample, ...]
 
 
+def _flow_watches(plan: RunPlan) -> tuple[FlowWatch, ...]:
+    return tuple(
+        FlowWatch(plan.client.host, plan.server.host, side)
+        if side == "client"
+        else FlowWatch(plan.server.host, plan.client.host, side)
+        for side in plan.sending
+    )
+
+
 class LiveRun:
     """A running run. `hosts`: the participants by name, as in the run."""
 
@@ -124,12 +141,7 @@ class LiveRun:
         """Start of the axis, seconds of this machine's CLOCK_MONOTONIC."""
         self._axis_estimated = True
         """The start of the axis is estimated by the first byte in a socket: no generator has reported an interval."""
-        self._flow_watches = tuple(
-            FlowWatch(plan.client.host, plan.server.host, side)
-            if side == "client"
-            else FlowWatch(plan.server.host, plan.client.host, side)
-            for side in plan.sending
-        )
+        self._flow_watches = _flow_watches(plan)
         self._host_watches = [
             HostWatch(hosts[name], role, endpoint.ifindex if endpoint is not None else None)
             for name, role, endpoint in host_roles(plan, hosts)
@@ -138,8 +150,14 @@ class LiveRun:
         self._transactions = SampleBuffer[TransactionPoint]()
         self._latency = EMPTY
         self._ceiling: Ceiling | None = None
+        self._is_loaded = False
+        """The bulk flow of a loaded run has begun."""
         self._result: Result | None = None
         self._ended: float | None = None
+
+    def set_plan(self, plan: RunPlan) -> None:
+        """Of a recorded run with requests, when its bulk flow is started: its options were not known before."""
+        self.plan, self._ceiling, self._flow_watches = plan, None, _flow_watches(plan)
 
     def process(self, event: RunEvent, now: float | None = None) -> None:
         """Add one event of the run. `now`: seconds of this machine's CLOCK_MONOTONIC when it was received."""
@@ -162,7 +180,7 @@ class LiveRun:
                 load.advance(self._axis)
         if self._result is not None:
             return self._final_view(self._result)
-        if self._ceiling is None and self.plan.test == "bulk":
+        if self._ceiling is None and self.plan.has_bulk:
             self._ceiling = run_ceiling(self.plan, {name: host.snapshot for name, host in self._hosts.items()})
         return RunView(
             self.plan,
@@ -193,15 +211,22 @@ class LiveRun:
         )
 
     def _add_interval(self, event: IntervalMeasured, now: float) -> None:
-        if event.time is not None:
+        one = event.interval
+        time = one.end - (self.plan.omit if one.omitted else 0.0)
+        if event.load:
+            if event.time is None:
+                return
+            time = event.time
+            self._latency = self._latency if self._is_loaded else EMPTY
+            self._is_loaded = True
+        elif event.time is not None:
             self._set_axis(now - event.time, exact=True)
         elif self._axis is None:
             return
-        one = event.interval
-        time = one.end - (self.plan.omit if one.omitted else 0.0)
         if isinstance(one, TransactionInterval):
             self._transactions.add(transaction_point(time, one))
             self._latency = self._latency if one.omitted else merged((self._latency, one.latency))
+            return
         for flow in self._flow_watches:
             if (flow.side == event.side) == one.sends:
                 flow.add_interval(time, one)
@@ -285,7 +310,7 @@ def run_totals(view: RunView) -> RunSample | None:
 
 
 def _flow_total(one: FlowView, plan: RunPlan) -> tuple[ReceivedInterval | None, SenderState | None]:
-    end, flow, figures = float(plan.time), one.flow, one.figures
+    end, flow, figures = float(plan.span), one.flow, one.figures
     if flow is None:
         return None, None
     total = flow.received
@@ -303,10 +328,10 @@ def _flow_total(one: FlowView, plan: RunPlan) -> tuple[ReceivedInterval | None, 
 
 def _packets_total(host: HostLoadView, plan: RunPlan) -> Packets | None:
     dropped = host.load.ring_drops if host.load is not None else None
-    counted = [one for one in host.packets if 0 < one.time <= plan.time + MIN_CPU_WINDOW_SECONDS]
+    counted = [one for one in host.packets if 0 < one.time <= plan.span + MIN_CPU_WINDOW_SECONDS]
     seconds = sum(one.seconds for one in counted)
     if not seconds:
-        return Packets(float(plan.time), float(plan.time), dropped=dropped) if dropped is not None else None
+        return Packets(float(plan.span), float(plan.span), dropped=dropped) if dropped is not None else None
     return Packets(
         counted[-1].time,
         seconds,

@@ -37,7 +37,19 @@ def _options(request: RunRequest, arguments: Mapping[str, str]) -> Iterator[str]
         yield from _with_value("size", f"{_scaled(request.request_size, 1024)}{response}")
     if request.protocol == "udp":
         yield "--udp"
-    for name in ("time", "omit", "streams", "mss", "dscp", "client_cpu", "server_cpu", "port", "repeat", "files"):
+    for name in (
+        "time",
+        "omit",
+        "streams",
+        "mss",
+        "dscp",
+        "client_cpu",
+        "server_cpu",
+        "port",
+        "repeat",
+        "files",
+        "rate",
+    ):
         value = getattr(request, name)
         if value != getattr(DEFAULT, name) or (name == "time" and request.files is not None):  # another default
             yield from _with_value(name, str(value))

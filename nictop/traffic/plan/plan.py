@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Literal
 
@@ -18,8 +18,9 @@ from nictop.model.snapshot import Snapshot
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Generator = Literal["iperf3", "builtin"]
-TestKind = Literal["bulk", "rr", "crr"]
-"""bulk: one direction at full speed. rr: request and response. crr: connect, request, response, close."""
+TestKind = Literal["bulk", "rr", "crr", "loaded"]
+"""bulk: one direction at full speed. rr: request and response. crr: connect, request, response, close. loaded: rr alone
+(idle), then beside a bulk flow."""
 
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 MAX_BUILTIN_MESSAGE_BYTES = 8 << 20
@@ -30,6 +31,13 @@ MAX_STREAMS = 128
 DEFAULT_REQUEST_BYTES = 64
 MIN_REQUEST_DATAGRAM_BYTES = 8
 MAX_FILES = 1_000_000
+MAX_REQUEST_RATE = 1_000_000
+DEFAULT_LOADED_RATE = 200
+"""Requests per second of a loaded run: p99 of each phase is known after 5 s, however long a response takes."""
+LOAD_RAMP_SECONDS = 2
+"""Of the bulk flow of a loaded run, in which its rate rises; not measured."""
+LOAD_START_SECONDS = 20
+"""The requests of a loaded run last at most that much longer than planned: until the bulk flow has ended."""
 MIN_MSS, MAX_MSS = 88, 32767
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
 MAX_BITRATE = 10**13
@@ -73,7 +81,7 @@ class RunOptions:
     bitrate: int | None = None
     """Bits per second, of each stream."""
     time: int = 10
-    """Seconds that are measured."""
+    """Seconds that are measured; loaded: of each phase."""
     omit: int = 0
     """Seconds before the measured ones."""
     streams: int = 1
@@ -99,6 +107,24 @@ class RunOptions:
     files: int | None = None
     """crr: transactions after which the run ends; `time` is the longest that it may take then. None: ends after
     `time`."""
+    rate: int | None = None
+    """rr, loaded: requests per second of all connections together, sent on schedule. None: each connection of rr sends
+    when it has the last response; loaded: `DEFAULT_LOADED_RATE`."""
+
+    @property
+    def has_bulk(self) -> bool:
+        """There is a flow at full speed."""
+        return self.test in ("bulk", "loaded")
+
+    @property
+    def has_requests(self) -> bool:
+        """There are requests and responses."""
+        return self.test != "bulk"
+
+    @property
+    def span(self) -> int:
+        """Seconds from the first measured one to the end."""
+        return 2 * self.time + LOAD_RAMP_SECONDS if self.test == "loaded" else self.time
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -121,8 +147,8 @@ class RunPlan(RunOptions):
 
     @property
     def sending(self) -> tuple[Literal["client", "server"], ...]:
-        """Sides that send payload at full speed; () in tests of requests and responses."""
-        if self.test != "bulk":
+        """Sides that send payload at full speed; () in tests of requests and responses alone."""
+        if not self.has_bulk:
             return ()
         if self.direction == "bidirectional":
             return ("client", "server")
@@ -133,7 +159,7 @@ class RunPlan(RunOptions):
         """The end that sends, an arrow, and the end that receives; for both directions client first."""
         if self.direction == "reverse":
             return self.server, "→", self.client
-        return self.client, "→" if self.direction == "forward" and self.test == "bulk" else "↔", self.server
+        return self.client, "→" if self.direction == "forward" and self.has_bulk else "↔", self.server
 
     @property
     def senders(self) -> tuple[str, ...]:
@@ -143,7 +169,53 @@ class RunPlan(RunOptions):
     @property
     def seconds(self) -> int:
         """Duration with the omitted seconds."""
-        return self.time + self.omit
+        return self.span + self.omit
+
+    @property
+    def requests(self) -> RunPlan:
+        """Of a loaded run its part with requests, on one connection; other plans unchanged."""
+        if self.test != "loaded":
+            return self
+        return replace(
+            self,
+            test="rr",
+            generator="builtin",
+            direction="forward",
+            time=self.span + LOAD_START_SECONDS,
+            rate=self.rate or DEFAULT_LOADED_RATE,
+            streams=1,
+            bitrate=None,
+            length=None,
+            mss=None,
+            window=None,
+            congestion=None,
+            zerocopy=False,
+        )
+
+    @property
+    def load(self) -> RunPlan | None:
+        """The bulk flow of a loaded run, always TCP, on the next port; None: another test."""
+        if self.test != "loaded":
+            return None
+        return replace(
+            self,
+            test="bulk",
+            protocol="tcp",
+            omit=LOAD_RAMP_SECONDS,
+            request_size=None,
+            response_size=None,
+            files=None,
+            rate=None,
+            port=self.port % 65535 + 1,
+        )
+
+    @property
+    def requested_load(self) -> float | None:
+        """Bits per second of all streams and directions, or requests per second, that the run is to reach; None: as
+        many as possible."""
+        if self.test == "bulk" and self.bitrate:
+            return float(self.bitrate * self.streams * len(self.sending))
+        return float(self.rate) if self.test == "rr" and self.rate is not None else None
 
 
 @dataclass(frozen=True)
@@ -206,8 +278,12 @@ def dscp_number(text: str) -> int | None:
 
 def plan_problems(plan: RunPlan) -> tuple[str, ...]:
     """What is invalid in a plan, whatever the hosts support; () if nothing is."""
-    found = (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
-    return (*found, *(_transaction_problems(plan) if plan.test != "bulk" else _bulk_problems(plan)))
+    found = [*_end_problems(plan), *_range_problems(plan)]
+    if plan.load is not None:
+        found += (*_length_problems(plan.load), *_protocol_problems(plan.load), *_transaction_problems(plan.requests))
+        return tuple(found)
+    found += (*_length_problems(plan), *_protocol_problems(plan))
+    return (*found, *(_transaction_problems(plan) if plan.has_requests else _bulk_problems(plan)))
 
 
 def _end_problems(plan: RunPlan) -> Sequence[str]:
@@ -233,8 +309,11 @@ def _is_loopback(address: str) -> bool:
 
 
 def _range_problems(plan: RunPlan) -> Iterable[str]:
+    longest = MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))
+    if plan.test == "loaded":
+        longest = (longest - LOAD_RAMP_SECONDS - LOAD_START_SECONDS) // 2
     for name, value, least, most in (
-        ("time", plan.time, 1, MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))),
+        ("time", plan.time, 1, longest),
         ("omit", plan.omit, 0, MAX_OMIT_SECONDS),
         ("streams" if plan.test == "bulk" else "connections", plan.streams, 1, MAX_STREAMS),
         ("mss", plan.mss, MIN_MSS, MAX_MSS),
@@ -247,7 +326,6 @@ def _range_problems(plan: RunPlan) -> Iterable[str]:
     ):
         if value is not None and not least <= value <= most:
             yield f"{name} must be {least} to {most}, not {value}"
-    yield from _length_problems(plan)
     if not MIN_INTERVAL_SECONDS <= plan.interval <= MAX_INTERVAL_SECONDS:
         yield f"interval must be {MIN_INTERVAL_SECONDS:g} to {MAX_INTERVAL_SECONDS} s, not {plan.interval:g}"
 
@@ -268,9 +346,13 @@ def _length_problems(plan: RunPlan) -> Iterable[str]:
 
 
 def _bulk_problems(plan: RunPlan) -> Iterable[str]:
-    for name, value in (("size", plan.request_size or plan.response_size), ("files", plan.files)):
+    for name, value, tests in (
+        ("size", plan.request_size or plan.response_size, "rr, crr and loaded"),
+        ("files", plan.files, "crr"),
+        ("request rate", plan.rate, "rr and loaded"),
+    ):
         if value is not None:
-            yield f"{name} is an option of the tests rr and crr"
+            yield f"{name} is an option of the test{'s' if ' ' in tests else ''} {tests}"
 
 
 def _transaction_problems(plan: RunPlan) -> Iterable[str]:
@@ -293,6 +375,10 @@ def _transaction_problems(plan: RunPlan) -> Iterable[str]:
         yield f"files must be 1 to {MAX_FILES}, not {plan.files}"
     if plan.files is not None and plan.omit:
         yield "files excludes omit"
+    if plan.rate is not None and plan.test == "crr":
+        yield "request rate is an option of the tests rr and loaded"
+    elif plan.rate is not None and not plan.streams <= plan.rate <= MAX_REQUEST_RATE:
+        yield f"request rate must be {plan.streams} (one per connection) to {MAX_REQUEST_RATE}, not {plan.rate}"
     least, most = 1, MAX_BUILTIN_MESSAGE_BYTES
     if plan.protocol == "udp":
         least, most = MIN_REQUEST_DATAGRAM_BYTES, MAX_UDP_PAYLOAD_BYTES

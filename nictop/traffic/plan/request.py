@@ -13,11 +13,13 @@ from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, plan_problems
+from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, TestKind, plan_problems
 from nictop.traffic.plan.quantities import parse_sizes, quoted
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.plan.variables import MAX_VALUES, check_value, variable_of
 
+BUILTIN_TESTS: tuple[TestKind, ...] = ("rr", "crr")
+"""Tests that iperf3 does not have."""
 Values = tuple[str, tuple[str, ...]]
 """Name of a variable (see `variables.VARIABLES`), and its values as they were typed."""
 
@@ -90,7 +92,7 @@ def generator_of(
     of the plans are ignored. Raises NictopError if neither can run them all."""
     if request.generator != "auto":
         return request.generator, ""
-    if request.test != "bulk":  # iperf3 has none: no second choice
+    if request.test in BUILTIN_TESTS:  # no second choice
         if reasons := _refusal_reasons("builtin", plans, client_tools, server_tools):
             raise NictopError(f"not supported: {'; '.join(reasons)}")
         return "builtin", ""

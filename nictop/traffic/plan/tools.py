@@ -58,6 +58,7 @@ def needed_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
 
 def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
     """Why the two hosts cannot run the plan, one sentence each; () if they can."""
+    plan = plan.load or plan
     found: list[str] = []
     for host, tools, cpu in (
         (plan.client.host, client, plan.client_cpu),

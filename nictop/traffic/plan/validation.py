@@ -13,7 +13,7 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator, plan_problems
 from nictop.traffic.plan.quantities import quoted
-from nictop.traffic.plan.request import RunRequest, plan_of
+from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, plan_of
 from nictop.traffic.plan.variables import check_value, variable_of
 from nictop.traffic.results.selection import ExperimentKind
 
@@ -85,7 +85,7 @@ def _check_plans(validated: ValidatedRequest) -> None:
     """Raise NictopError for what is invalid in its plans, with every generator that may be used."""
     into_plan = variable_of(validated.variable).into_plan if validated.variable else None
     generators: tuple[Generator, ...] = ("iperf3", "builtin")
-    if validated.request.test != "bulk":
+    if validated.request.test in BUILTIN_TESTS:
         generators = ("builtin",)
     if validated.request.generator != "auto":
         generators = (validated.request.generator,)

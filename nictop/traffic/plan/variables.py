@@ -74,6 +74,10 @@ def _bitrate(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, bitrate=None if value == DEFAULT else parse_bit_rate(value))
 
 
+def _rate(plan: RunPlan, value: str) -> RunPlan:
+    return replace(plan, rate=None if value == DEFAULT else parse_whole_number(value, "rate"))
+
+
 def _congestion(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, congestion=None if value == DEFAULT else value)
 
@@ -105,6 +109,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("streams", "streams", "1,2,4,8", ("streams",), _streams),
         Variable("window", "socket buffer", "default,256K,4M", ("window",), _window),
         Variable("bitrate", "rate", "1G,2G,5G", ("bitrate",), _bitrate),
+        Variable("rate", "requests/s", "100,1000,10000", ("request rate",), _rate),
         Variable("congestion", "congestion control", "cubic,bbr", ("congestion control",), _congestion),
         Variable("zerocopy", "zerocopy", "no,yes", ("zerocopy",), _zerocopy),
         Variable("direction", "direction", "forward,reverse", ("direction", "congestion control"), _direction),

@@ -1,4 +1,4 @@
-"""The figures by which runs are compared: goodput, or transactions per second and latency.
+"""The figures by which runs are compared: goodput, transactions per second, latency, CPU at equal load.
 
 Reads nothing; takes results.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 from nictop.model.text import units
 from nictop.traffic.results.result import Result
 
-MeasureName = Literal["goodput", "transactions", "p50", "p99"]
+MeasureName = Literal["goodput", "transactions", "p50", "p99", "loaded p50", "loaded p99", "cpu"]
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,33 @@ class Measure:
     less_is_better: bool = False
 
 
-def _latency(name: Literal["p50", "p99"]) -> Measure:
+def _latency(name: Literal["p50", "p99"], *, loaded: bool = False) -> Measure:
     def value(result: Result) -> float | None:
         figures = result.transactions
         found: float | None = getattr(figures.latency.summary(), name) if figures is not None else None
         return found
 
-    return Measure(name, f"latency {name}", units.duration, value, less_is_better=True)
+    own: MeasureName = name
+    if loaded:
+        own = "loaded p50" if name == "p50" else "loaded p99"
+    title = f"{'loaded ' if loaded else ''}latency {name}"
+    return Measure(own, title, units.duration, value, less_is_better=True)
+
+
+def busy_cores(result: Result) -> float | None:
+    """Busy cores of client, server and monitored hosts; None: those of an end are not known. Time that a hypervisor
+    spends in its guests is left out: the guests count it. A machine that is both ends counts once."""
+    ends = [load for load in result.hosts if load.role != "observer"]
+    if not ends or any(load.busy is None for load in ends):
+        return None
+    is_one = result.proof is not None and result.proof.one_machine
+    others = (load for load in result.hosts if load.role == "observer")
+    found = sum(load.busy.total for load in (ends[:1] if is_one else ends) if load.busy is not None)
+    return found + sum(load.busy.total - load.busy.guest for load in others if load.busy is not None)
+
+
+def _cores(value: float | None) -> str:
+    return units.UNKNOWN if value is None else f"{units.significant(value)} cores"
 
 
 MEASURES: dict[MeasureName, Measure] = {
@@ -49,6 +69,9 @@ MEASURES: dict[MeasureName, Measure] = {
         ),
         _latency("p50"),
         _latency("p99"),
+        _latency("p50", loaded=True),
+        _latency("p99", loaded=True),
+        Measure("cpu", "CPU", _cores, busy_cores, less_is_better=True),
     )
 }
 
@@ -57,10 +80,19 @@ def measures_of(result: Result) -> tuple[Measure, ...]:
     """The figures of a run, the deciding one first."""
     if result.plan.test == "bulk":
         return (MEASURES["goodput"],)
+    if result.plan.test == "loaded":
+        return MEASURES["loaded p50"], MEASURES["loaded p99"], MEASURES["goodput"]
     return MEASURES["transactions"], MEASURES["p50"], MEASURES["p99"]
 
 
+def equal_load_measures(result: Result) -> tuple[Measure, ...]:
+    """The figures by which runs with the same requested load are compared, the deciding one first."""
+    if result.plan.test == "bulk":
+        return MEASURES["cpu"], MEASURES["goodput"]
+    return MEASURES["cpu"], MEASURES["p50"], MEASURES["p99"]
+
+
 def deciding_text(result: Result) -> str:
-    """``5.00 Gb/s``, ``12.3 k/s``"""
+    """``5.00 Gb/s``, ``12.3 k/s``, ``48.2 ms`` (loaded)"""
     measure = measures_of(result)[0]
     return measure.text(measure.value(result))

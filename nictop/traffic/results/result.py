@@ -16,6 +16,7 @@ from nictop.model.text.units import percentage
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.generators.latency import samples_needed
 from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.stored import StoredFinding, StoredPathTest
 from nictop.traffic.plan.plan import RunPlan
@@ -34,6 +35,12 @@ MISLEADING_FINDINGS = ("path_duplicate_address", "path_arp_flux", "path_rp_filte
 or are dropped. An MTU black hole is one if the run sends larger packets."""
 DEFAULT_DATAGRAM_BYTES = 1448
 """Bytes of payload in a datagram by default."""
+REACHED_SHARE = 0.98
+"""Of the requested load: a run that carried that much reached it."""
+MIN_PHASE_SHARE = 0.5
+"""Of the planned seconds of each phase of a loaded run."""
+MAX_UNKNOWN_SHARE = 0.01
+"""Of the requests: with more of them lost, p99 is unknown."""
 MAX_STEAL_SHARE = 0.05
 """Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
@@ -127,7 +134,7 @@ class Result:
     """Measured seconds when the user stopped it; None: it was not stopped."""
     schema: int = 1
     transactions: TransactionFigures | None = None
-    """Of a test of requests and responses, which has no `flows`."""
+    """Of a test of requests and responses, which has no `flows` unless it is loaded."""
     path_test: StoredPathTest | None = None
     """The path test before it; None: there was none."""
 
@@ -136,6 +143,19 @@ class Result:
         """Bits per second that arrived, both directions together; None if one is not known."""
         known = [flow.goodput for flow in self.flows]
         return sum(one for one in known if one is not None) if known and None not in known else None
+
+    @property
+    def load(self) -> float | None:
+        """What `plan.requested_load` is about: goodput in bits per second, or transactions per second."""
+        if self.plan.has_bulk:
+            return self.goodput
+        return self.transactions.rate if self.transactions is not None else None
+
+    @property
+    def reached_load(self) -> bool:
+        """The requested load was reached; True also if none was requested."""
+        requested = self.plan.requested_load
+        return requested is None or (self.load is not None and self.load >= REACHED_SHARE * requested)
 
     @property
     def of_ceiling(self) -> float | None:
@@ -156,7 +176,9 @@ def _ranking_objections(result: Result) -> Sequence[str]:
     if result.failure is not None:
         found.append(f"failed: {result.failure.sentence}")
     elif result.stopped is not None:
-        found.append(f"stopped after {result.stopped:.1f} of {result.plan.time} s")
+        found.append(f"stopped after {result.stopped:.1f} of {result.plan.span} s")
+    elif result.plan.test == "loaded":
+        found += _loaded_objections(result)
     elif result.plan.test != "bulk":
         found += _transaction_objections(result.transactions)
     elif result.goodput is None:
@@ -191,9 +213,28 @@ def _transaction_objections(figures: TransactionFigures | None) -> Sequence[str]
     return [*found, "limited by the generator"] if figures.limited_by_generator else found
 
 
+def _loaded_objections(result: Result) -> Sequence[str]:
+    figures = result.transactions
+    if not result.goodput or not all(flow.goodput for flow in result.flows):
+        return ["no bulk flow beside the requests"]
+    phases = (("idle", figures.idle if figures is not None else None), ("loaded", figures))
+    found = []
+    for name, one in phases:
+        if one is None or one.seconds < MIN_PHASE_SHARE * result.plan.time:
+            seconds = one.seconds if one is not None else 0.0
+            found.append(f"{name} phase: requests in {seconds:.1f} of {result.plan.time} s")
+        elif one.latency.summary().p50 is None:
+            found.append(f"{name} phase: {one.latency.count} requests, {samples_needed('p50')} needed")
+        elif one.lost_share > MAX_UNKNOWN_SHARE:
+            found.append(f"{name} phase: {percentage(one.lost_share)} of the requests lost, their latency is unknown")
+    if figures is not None and figures.limited_by_generator:
+        found.append("limited by the generator")
+    return found
+
+
 def _is_lost(result: Result, finding: StoredFinding) -> bool:
     """Full-sized packets of the run are lost in an MTU black hole. TCP sends no larger ones than both NICs take."""
-    plan, report = result.plan, result.path_test
+    plan, report = result.plan.load or result.plan, result.path_test
     if finding.rule != "path_mtu_black_hole" or report is None or finding.host not in plan.senders:
         return False
     direction = next((one for one in report.result.directions if one.sender.host == finding.host), None)

@@ -44,8 +44,28 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class IdlePhase:
+    """The part of a loaded run before its bulk flow."""
+
+    seconds: float
+    """Of the intervals that lie in it."""
+    latency: LatencyHistogram
+    lost: int = 0
+
+    @property
+    def lost_share(self) -> float:
+        """Share of 1 of the requests."""
+        return _lost_share(self.latency, self.lost)
+
+
+def _lost_share(latency: LatencyHistogram, lost: int) -> float:
+    sent = latency.count + lost
+    return lost / sent if sent else 0.0
+
+
+@dataclass(frozen=True)
 class TransactionFigures:
-    """All measured seconds of a run."""
+    """All measured seconds of a run; of a loaded one, those beside its bulk flow."""
 
     seconds: float
     latency: LatencyHistogram
@@ -58,6 +78,12 @@ class TransactionFigures:
     """Of client and server; of one host if it is both."""
     ended_early: str = ""
     """Why there are fewer transactions than planned; "": there are not."""
+    idle: IdlePhase | None = None
+    """Of a loaded run; None: another test, or no request was answered in it."""
+    loaded_since: float | None = None
+    """Start of the measured seconds beside the bulk flow, on the axis of the run; None: there are none."""
+    delay: str = ""
+    """Where the additional latency of a loaded run arises; "": not known."""
 
     @property
     def rate(self) -> float | None:
@@ -67,8 +93,7 @@ class TransactionFigures:
     @property
     def lost_share(self) -> float:
         """Share of 1 of the requests."""
-        sent = self.latency.count + self.lost
-        return self.lost / sent if sent else 0.0
+        return _lost_share(self.latency, self.lost)
 
     @property
     def floor(self) -> float | None:

@@ -47,7 +47,7 @@ class Stage:
     """A new stage of the run."""
 
     name: str
-    """checking, starting, listening, running, ending"""
+    """checking, starting, listening, running, loading (loaded runs: the bulk flow is started), ending"""
     sentence: str
 
 
@@ -64,10 +64,13 @@ class IntervalMeasured:
 
     host: str
     time: float | None
-    """End of the interval, seconds on the axis of the run; None: the axis is not known yet."""
+    """Time of the line, at or after the end of the interval, seconds on the axis of the run; of a bulk flow beside
+    requests, the end of the interval. None: the axis is not known yet."""
     interval: Interval
     side: Side
     """The end that reported it: both may be on one host."""
+    load: bool = False
+    """Of the bulk flow of a loaded run."""
 
 
 @dataclass(frozen=True)

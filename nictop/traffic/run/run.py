@@ -17,7 +17,14 @@ from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.analysis.assemble import RunLog, axis_start, first_record_since, has_record_since, result_of
+from nictop.traffic.analysis.assemble import (
+    RunLog,
+    axis_start,
+    first_record_since,
+    has_record_since,
+    interval_time,
+    result_of,
+)
 from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
@@ -47,8 +54,21 @@ from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.inbox import TrafficInbox
 from nictop.traffic.run.path_test import run_path_report, run_path_test
+from nictop.traffic.run.payload_watch import PayloadWatch
 
 SIDES: tuple[Side, Side] = ("server", "client")
+
+
+def _new_ends(plan: RunPlan, identity: str) -> dict[Side, RunEnd]:
+    """`identity`: of both generators, without the letter of the side."""
+    return {
+        "server": RunEnd("server", plan.server.host, f"{identity}s", plan.omit),
+        "client": RunEnd("client", plan.client.host, f"{identity}c", plan.omit),
+    }
+
+
+def _client_first(ends: Mapping[Side, RunEnd]) -> tuple[RunEnd, RunEnd]:
+    return ends["client"], ends["server"]
 
 
 class Run:
@@ -61,12 +81,13 @@ class Run:
         self._hosts = hosts
         self._limits = limits or RunTimeouts()
         identity = identity or uuid.uuid4().hex[:12]
-        self._ends: dict[Side, RunEnd] = {
-            "server": RunEnd("server", plan.server.host, f"{identity}-s", plan.omit),
-            "client": RunEnd("client", plan.client.host, f"{identity}-c", plan.omit),
-        }
+        self._ends = _new_ends(plan, f"{identity}-")
+        self._load_plan = plan.load
+        self._load_ends = _new_ends(self._load_plan, f"{identity}-l") if self._load_plan is not None else {}
+        """Of the bulk flow of a loaded run; the other ends have its requests."""
         self._identity = identity
-        self._started: set[Side] = set()
+        self._started: set[str] = set()
+        """Ids of generators."""
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
         self._failure: Failure | None = None
@@ -91,7 +112,7 @@ class Run:
                 self._failure = error.failure
             except RunStopped:
                 axis = axis_start(self._log())
-                self._stopped = 0.0 if axis is None else min(max(0.0, time.monotonic() - axis), float(self.plan.time))
+                self._stopped = 0.0 if axis is None else min(max(0.0, time.monotonic() - axis), float(self.plan.span))
             finally:
                 await self._end_children()
             yield RunFinished(result_of(await self._complete_log()))
@@ -106,20 +127,21 @@ class Run:
         )
         if wrong:
             raise RunFailed(Failure("option", "; ".join(wrong)))
-        what = "checking iperf3 on both hosts" if self.plan.test == "bulk" else "checking both hosts"
+        what = "checking iperf3 on both hosts" if self.plan.has_bulk else "checking both hosts"
         yield Stage("checking", f"{what}, and the path between them")
         await self._check()
         if self._path_test is not None:
             yield PathTested(self._path_test)
-        if self.plan.test != "bulk":
+        if self.plan.has_requests:
             async for event in self._measure_floors():
                 yield event
         for host in self._hosts.values():
             host.clear_records()
-        async for event in self._start_server():
-            yield event
+        for ends in self._pairs:
+            async for event in self._start_server(ends):
+                yield event
         self._before = {name: host.snapshot.counters for name, host in self._hosts.items()}
-        await self._start_child("client")
+        await self._start_child(self._ends, "client")
         async for event in self._watch():
             yield event
         yield Stage("ending", "reading final counters")
@@ -155,8 +177,9 @@ class Run:
             if line.id == f"{end.identity}-check" and line.kind == "failed":
                 raise RunFailed(Failure("tools", f"{clean(end.host)}: {clean(line.text)}"))
             if line.id == f"{end.identity}-check" and line.tools is not None:
-                end.tools = line.tools
-                end.output = output_parser(self.plan, line.tools)
+                for ends in self._pairs:
+                    ends[end.side].tools = line.tools
+                    ends[end.side].output = output_parser(self._plan_of(ends), line.tools)
         client, server = self._ends["client"].tools, self._ends["server"].tools
         refused = refusals(self.plan, client, server) if client is not None and server is not None else ()
         if refused:
@@ -174,7 +197,7 @@ class Run:
         runs with the same options."""
         for side in SIDES:
             host = self._hosts[self._ends[side].host]
-            arguments = floor_arguments(self.plan, side)
+            arguments = floor_arguments(self.plan.requests, side)
             if arguments in host.floors:
                 continue
             yield Stage("checking", f"measuring the generator alone on {clean(host.name)} (loopback)")
@@ -199,14 +222,19 @@ class Run:
             if line is None or (line.id == identity and line.kind in kinds):
                 return line
 
-    async def _start_server(self) -> AsyncGenerator[RunEvent, None]:
-        first = self.plan.port
-        end = self._ends["server"]
+    async def _start_server(self, ends: dict[Side, RunEnd]) -> AsyncGenerator[RunEvent, None]:
+        first = self._plan_of(ends).port if ends is self._ends else self.plan.port % 65535 + 1
+        end = ends["server"]
+        prefix = end.identity
         for attempt in range(self._limits.ports):
-            self.plan = replace(self.plan, port=(first + attempt - 1) % 65535 + 1)
-            where = f"{clean(end.host)} port {self.plan.port}"
+            port = (first + attempt - 1) % 65535 + 1
+            if ends is self._ends:
+                self.plan = replace(self.plan, port=port)
+            else:
+                self._load_plan = replace(self._plan_of(ends), port=port)
+            where = f"{clean(end.host)} port {port}"
             yield Stage("starting", f"starting the server on {where}")
-            await self._start_child("server")
+            await self._start_child(ends, "server")
             deadline = time.monotonic() + self._limits.listen
             while not end.listening and end.ended is None:
                 line = await self._inbox.next(deadline)
@@ -216,102 +244,104 @@ class Run:
             if end.listening:
                 yield Stage("listening", f"the server listens on {where}")
                 return
-            reason = end_failure(self._log(), end)
+            reason = end_failure(self._log_of(ends), end)
             if reason.kind != "address_in_use":
                 raise RunFailed(reason)
             tools = end.tools
-            end = self._ends["server"] = RunEnd("server", end.host, f"{self._identity}-s{attempt + 2}", self.plan.omit)
+            end = ends["server"] = RunEnd("server", end.host, f"{prefix}{attempt + 2}", end.omitted)
             assert tools is not None
-            end.tools, end.output = tools, output_parser(self.plan, tools)
-            self._started.discard("server")
-        last = self.plan.port
-        raise RunFailed(Failure("address_in_use", f"ports {first} to {last} are in use on {clean(end.host)}"))
+            end.tools, end.output = tools, output_parser(self._plan_of(ends), tools)
+        raise RunFailed(Failure("address_in_use", f"ports {first} to {port} are in use on {clean(end.host)}"))
 
-    async def _start_child(self, side: Side) -> None:
+    async def _start_child(self, ends: Mapping[Side, RunEnd], side: Side) -> None:
         """Start one child process. Its deadline is that of the probe, for the case that the connection is lost."""
-        end = self._ends[side]
+        end, plan, is_load = ends[side], self._plan_of(ends), ends is self._load_ends
         assert end.tools is not None
-        self._started.add(side)
+        self._started.add(end.identity)
+        # the requests beside a bulk flow are few: sockets and threads of a loaded run are those of the flow
+        is_watched = is_load or not self._load_ends
         await self._hosts[end.host].request(
             TrafficRequest(
                 end.identity,
                 "start",
                 role=side,
-                generator=self.plan.generator,
-                arguments=generator_arguments(self.plan, side, end.tools),
-                port=self.plan.port,
-                address=self.plan.server.address,
-                deadline=self.plan.seconds + self._limits.grace + self._limits.listen,
-                sockets=self.plan.protocol == "tcp" and self.plan.test != "crr",
-                threads=True,
-                interval=self.plan.interval,
+                generator=plan.generator,
+                arguments=generator_arguments(plan, side, end.tools, delay=self.plan.seconds if is_load else 0),
+                port=plan.port,
+                address=plan.server.address,
+                deadline=max(self.plan.seconds, plan.seconds) + self._limits.grace + self._limits.listen,
+                sockets=is_watched and plan.protocol == "tcp" and plan.test != "crr",
+                threads=is_watched,
+                interval=plan.interval,
             )
         )
 
     async def _watch(self) -> AsyncGenerator[RunEvent, None]:
-        """Yield events until both child processes have ended. Raises RunFailed if the run hangs or fails."""
+        """Yield events until both child processes have ended, of a loaded run those of its bulk flow. Raises RunFailed
+        if the run hangs or fails."""
         started = time.monotonic()
         deadline = started + self.plan.seconds + self._limits.grace
-        stall = max(self._limits.stall, 4 * self.plan.interval)
-        payload_bytes, last_payload = 0.0, started
-        alone: float | None = None
-        """Time since which only one end runs: it should soon detect that, but may wait for ever."""
+        watched, deciding = self._ends, self._load_ends or self._ends
+        watch = PayloadWatch(self._plan_of(watched), self._limits, started)
         yield Stage("running", "waiting for the first byte")
-        while any(end.ended is None for end in self._ends.values()):
-            limit = last_payload + stall if payload_bytes else started + self._limits.first_byte
-            if payload_bytes and time.monotonic() > started + self.plan.seconds:
-                limit = deadline  # at the end the totals are exchanged and no payload is sent
-            if alone is not None:
-                limit = min(limit, alone + stall)
-            line = await self._inbox.next(min(deadline, limit))
+        while any(end.ended is None for end in deciding.values()):
+            line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:
-                seconds = time.monotonic() - started
-                raise await self._failed(
-                    partial(timeout_failure, timeouts=self._limits, payload_bytes=payload_bytes, seconds=seconds)
+                seconds = time.monotonic() - watch.started
+                hangs = partial(
+                    timeout_failure, timeouts=self._limits, payload_bytes=watch.payload_bytes, seconds=seconds
                 )
+                raise await self._failed(hangs, watched)
             for event in self._pass_on(line):
                 yield event
-                if (
-                    isinstance(event, IntervalMeasured)
-                    and not event.interval.sends
-                    and event.interval.bits_per_second > 0
-                ):
-                    payload_bytes, last_payload = payload_bytes + event.interval.bytes, time.monotonic()
+                if isinstance(event, IntervalMeasured) and event.load == (watched is self._load_ends):
+                    watch.add(event.interval, time.monotonic())
             await self._check_ends()
-            if alone is None and any(end.ended is not None for end in self._ends.values()):
-                alone = time.monotonic()
-        for end in sorted(self._client_first, key=lambda end: not end.failed):
+            if any(end.ended is not None for end in deciding.values()):
+                watch.end_alone(time.monotonic())
+            if watched is not deciding and self._is_idle_phase_over():
+                watched, watch = deciding, PayloadWatch(self._plan_of(deciding), self._limits, time.monotonic())
+                await self._start_child(deciding, "client")
+                yield Stage("loading", "starting the bulk flow beside the requests")
+        for end in sorted(_client_first(deciding), key=lambda end: not end.failed):
             if end.failed or end.problems:
-                raise await self._failed(partial(end_failure, end=end))
-        if not any(end.totals for end in self._ends.values()):
-            raise RunFailed(no_result_failure(self._log()))
+                raise await self._failed(partial(end_failure, end=end), deciding)
+        if not any(end.totals for end in deciding.values()):
+            raise RunFailed(no_result_failure(self._log_of(deciding)))
 
-    @property
-    def _client_first(self) -> tuple[RunEnd, RunEnd]:
-        return self._ends["client"], self._ends["server"]
+    def _is_idle_phase_over(self) -> bool:
+        """The requests have run alone for the time of a phase."""
+        intervals = self._ends["client"].intervals
+        return bool(intervals) and not intervals[-1][1].omitted and intervals[-1][1].end >= self.plan.time
 
     async def _check_ends(self) -> None:
         """An end that failed ends the run: the other one might wait for ever."""
-        for end, other in (self._client_first, self._client_first[::-1]):
-            over = end.ended is not None or end.failed
-            if over and (end.failed or end.problems) and other.ended is None:
-                raise await self._failed(partial(end_failure, end=await self._original_failure(end, other)))
+        for ends in self._pairs:
+            both = _client_first(ends)
+            for end, other in (both, both[::-1]):
+                over = end.ended is not None or end.failed
+                is_left = other.ended is None or (ends is self._ends and bool(self._load_ends))
+                if over and (end.failed or end.problems) and is_left:
+                    original = await self._original_failure(end, other, ends)
+                    raise await self._failed(partial(end_failure, end=original), ends)
 
-    async def _failed(self, reason: Callable[[RunLog], Failure]) -> RunFailed:
+    async def _failed(self, reason: Callable[[RunLog], Failure], ends: Mapping[Side, RunEnd]) -> RunFailed:
         """The cause; if no connection was made, with the routes of both hosts to each other."""
-        found = reason(self._log())
+        found = reason(self._log_of(ends))
         if found.kind in NOT_CONNECTED_KINDS:
-            await self._request_paths()
-            found = reason(self._log())
+            await self._request_paths(ends)
+            found = reason(self._log_of(ends))
+        if ends is self._load_ends:
+            found = replace(found, sentence=f"bulk flow: {found.sentence}")
         return RunFailed(found)
 
-    async def _request_paths(self) -> None:
+    async def _request_paths(self, ends: Mapping[Side, RunEnd]) -> None:
         """Request the route from both hosts; an end whose host does not answer in time has no path."""
         deadline = time.monotonic() + self._limits.path
         waiting = {}
         for end, here, there in (
-            (self._ends["client"], self.plan.client, self.plan.server),
-            (self._ends["server"], self.plan.server, self.plan.client),
+            (ends["client"], self.plan.client, self.plan.server),
+            (ends["server"], self.plan.server, self.plan.client),
         ):
             name = f"{end.identity}-path"
             waiting[name] = end
@@ -327,11 +357,11 @@ class Run:
                 waiting.pop(line.id).path = line.path
             self._pass_on(line)
 
-    async def _original_failure(self, end: RunEnd, other: RunEnd) -> RunEnd:
+    async def _original_failure(self, end: RunEnd, other: RunEnd, ends: Mapping[Side, RunEnd]) -> RunEnd:
         """The end with the original error. If an end only reports the loss of the other one, the message of that is
         waited for."""
         deadline = time.monotonic() + self._limits.settle
-        while end_failure(self._log(), end).kind in SECONDARY_KINDS and other.ended is None:
+        while end_failure(self._log_of(ends), end).kind in SECONDARY_KINDS and other.ended is None:
             line = await self._inbox.next(deadline)
             if line is None:
                 break
@@ -342,13 +372,15 @@ class Run:
 
     def _pass_on(self, line: TrafficLine) -> list[RunEvent]:
         """Pass a line to the end that it belongs to."""
-        end = next((one for one in self._ends.values() if one.identity == line.id), None)
+        end = next((one for one in self._all_ends if one.identity == line.id), None)
         if end is None:
             return []
         intervals = end.add_line(line)
-        events: list[RunEvent] = [
-            IntervalMeasured(end.host, self._time(end, line.time), one, end.side) for one in intervals
-        ]
+        is_load = end in self._load_ends.values()
+        events: list[RunEvent] = []
+        for one in intervals:
+            when = interval_time(self._log(), end, one) if is_load else self._time(end, line.time)
+            events.append(IntervalMeasured(end.host, when, one, end.side, is_load))
         if line.kind == "sockets":
             events.append(SocketSample(end.host, self._time(end, line.time), line.sockets, end.side))
         return events
@@ -358,6 +390,9 @@ class Run:
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
     def _log(self) -> RunLog:
+        load = None
+        if self._load_plan is not None:
+            load = RunLog(self._load_plan, self._load_ends, self._hosts, self._wall, self._before, {})
         return RunLog(
             self.plan,
             self._ends,
@@ -368,7 +403,27 @@ class Run:
             self._failure,
             self._stopped,
             self._path_test,
+            load,
         )
+
+    def _log_of(self, ends: Mapping[Side, RunEnd]) -> RunLog:
+        """The log of a pair of ends: of a loaded run that of its bulk flow, or of its requests."""
+        log = self._log()
+        return log.load if ends is self._load_ends and log.load is not None else log
+
+    @property
+    def _pairs(self) -> tuple[dict[Side, RunEnd], ...]:
+        return (self._ends, self._load_ends) if self._load_ends else (self._ends,)
+
+    @property
+    def _all_ends(self) -> tuple[RunEnd, ...]:
+        return (*self._ends.values(), *self._load_ends.values())
+
+    def _plan_of(self, ends: Mapping[Side, RunEnd]) -> RunPlan:
+        """What the generators of a pair of ends run."""
+        if ends is self._load_ends and self._load_plan is not None:
+            return self._load_plan
+        return self.plan.requests
 
     # ------------------------------------------------------------------------------------------------------------ end
 
@@ -377,7 +432,7 @@ class Run:
         self._inbox.end()
         if self._path_run is not None:
             await end_path_run(self._path_run, self._inbox)
-        running = [end for side, end in self._ends.items() if side in self._started and end.ended is None]
+        running = [end for end in self._all_ends if end.identity in self._started and end.ended is None]
         for end in running:
             if end.host not in self._inbox.lost:
                 await self._hosts[end.host].request(TrafficRequest(end.identity, "stop"))
@@ -406,7 +461,5 @@ class Run:
 
     def _end_on(self, host: RunHost) -> float:
         """Time at which the later end ended, on the clock of a host."""
-        ended = [
-            end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended is not None
-        ]
+        ended = [end.ended - self._hosts[end.host].offset.seconds for end in self._all_ends if end.ended is not None]
         return max(ended, default=time.monotonic()) + host.offset.seconds

@@ -72,6 +72,8 @@ def test_summary(samples: list[int]) -> None:
     assert found.maximum is not None and abs(found.maximum * 1e9 - max(samples)) <= max(1, ERROR * max(samples))
     assert (found.p50 is None) == (len(samples) < 20) and (found.p90 is None) == (len(samples) < 100)
     assert found.p99 is None and found.p999 is None, "too few samples"
+    known = [one for one in (found.minimum, found.p50, found.p90, found.maximum) if one is not None]
+    assert known == sorted(known)
 
 
 def test_percentiles_need_samples_beyond_them() -> None:

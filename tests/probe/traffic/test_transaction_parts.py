@@ -139,6 +139,7 @@ def test_options() -> None:
 @pytest.mark.parametrize(
     "line",
     ["--test x", "--test crr --udp", "--test rr --udp --length 4", "--test rr --files 5", "--files 5", "--response 5",
+     "--rate 5", "--test crr --rate 5", "--test rr --rate 0", "--test rr --rate 5 -P 6",
      "--test rr --reverse", "--test rr --bitrate 5M", "--test rr --length 9M"],
 )  # fmt: skip
 def test_invalid_options(line: str) -> None:
@@ -187,7 +188,9 @@ def test_limits_that_cannot_be_read_are_no_limits(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------- the generator alone
 
 
-@pytest.mark.parametrize("line", ["--test rr", "--test rr --udp --length 1000", "--test crr", "--test rr -P 3"])
+@pytest.mark.parametrize(
+    "line", ["--test rr", "--test rr --udp --length 1000", "--test crr", "--test rr -P 3", "--test rr -P 3 --rate 600"]
+)
 def test_generator_alone(line: str) -> None:
     found = measure_floor(parse_options(line.split()))
     assert found["seconds"] in FLOOR_SECONDS and found["transactions"] > 0 == found["lost"]

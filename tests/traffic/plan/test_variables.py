@@ -57,7 +57,7 @@ def test_only_the_facts_of_a_variable_change_with_it(name: str) -> None:
     row = variable_of(name)
     assert row.into_plan is not None
     values = row.example.split(",")
-    plan = replace(PLAN, test="rr") if name == "size" else PLAN
+    plan = replace(PLAN, test="rr") if name in ("size", "rate") else PLAN
     one, other = (
         setup_facts(row.into_plan(plan, value), {}, {"client": tools(), "server": tools()})
         for value in (values[0], values[-1])

@@ -12,8 +12,9 @@ import socket
 import time
 from functools import partial
 
-from nictop.probe.traffic.builtin import transactions
+from nictop.probe.traffic.builtin import paced, transactions
 from nictop.probe.traffic.builtin.connections import set_connect_options
+from nictop.probe.traffic.builtin.paced import paced_task
 from nictop.probe.traffic.builtin.transaction_run import ACCEPT_TIMEOUT_SECONDS, FORK_SECONDS, TransactionMeter
 from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
 from nictop.probe.traffic.builtin.workers import fork_worker
@@ -61,15 +62,18 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
                     serve = transactions.serve_datagrams if options.udp else transactions.serve_stream
                     task = TransactionTask(server, sizes, (start, end), cookie)
                     pids.append(fork_worker(partial(serve, task, Counts())))
-            clients = []
+            clients: list[int] = []
             for (client, _), own in zip(pairs, counts):
                 work: Any
                 if connects:
                     connect = ConnectTask(client, sizes, (start, end), cookie, options=options, files=0)
                     work = partial(transactions.connect_and_exchange, connect, own)
                 else:
+                    task = TransactionTask(client, sizes, (start, end), cookie)
                     exchange = transactions.exchange_datagrams if options.udp else transactions.exchange_stream
-                    work = partial(exchange, TransactionTask(client, sizes, (start, end), cookie), own)
+                    work = partial(exchange, task, own)
+                    if options.rate:
+                        work = partial(paced.exchange, paced_task(task, options, len(clients)), own)
                 clients.append(fork_worker(work))
                 pids.append(clients[-1])
             for pid in clients:

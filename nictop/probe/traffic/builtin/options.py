@@ -22,6 +22,7 @@ MIN_REQUEST_DATAGRAM_BYTES = 8
 """Size of `transactions.REQUEST_HEADER`."""
 DEFAULT_REQUEST_BYTES = 64
 MAX_FILES = 1000000
+MAX_REQUEST_RATE = 1000000
 INTEGER_WITH_SUFFIX = re.compile(r"([0-9]{1,15})([KMGkmg]?)", re.ASCII)
 SUFFIX_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3}
 DECIMAL_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
@@ -64,6 +65,9 @@ class BuiltinOptions:
         """Bytes of a response; those of a request are `length`."""
         self.files = 0
         """Transactions after which crr ends; 0: at the end of the time only."""
+        self.rate = 0
+        """Requests per second of all connections of rr, sent on schedule; 0: each is sent when the last one has been
+        answered."""
 
 
 def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
@@ -86,8 +90,8 @@ def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
             raise ValueError(f"invalid value of {name}: {value[:40]!r} is {error}") from None
     if options.test:
         return _check_test(options)
-    if options.response or options.files:
-        raise ValueError("--response and --files need --test")
+    if options.response or options.files or options.rate:
+        raise ValueError("--response, --files and --rate need --test")
     if options.udp and options.length and not MIN_DATAGRAM_BYTES <= options.length <= MAX_DATAGRAM_BYTES:
         raise ValueError(f"datagram size must be {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
     options.length = options.length or (1448 if options.udp else 128 * 1024)
@@ -109,6 +113,8 @@ def _check_test(options: BuiltinOptions) -> BuiltinOptions:
         raise ValueError("--reverse and --bitrate are options of bulk tests")
     if options.files and options.test != "crr":
         raise ValueError("--files needs --test crr")
+    if options.rate and (options.test != "rr" or options.rate < options.streams):
+        raise ValueError("--rate needs --test rr, and at least one request per second and stream")
     return options
 
 
@@ -166,10 +172,11 @@ BUILTIN_VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
         ("--affinity -A", "affinity", whole_number(0, 65535)),
         ("--bind -B", "bind", matching(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?")),
         ("--bind-dev", "bind_device", matching(r"[^\s/:%\x00-\x20]{1,15}")),
-        ("--accept", "accept", seconds(0.1, 600)),
+        ("--accept", "accept", seconds(0.1, 86400)),
         ("--test", "test", matching(r"rr|crr")),
         ("--response", "response", whole_number(1, MAX_STREAM_MESSAGE_BYTES)),
         ("--files", "files", whole_number(1, MAX_FILES)),
+        ("--rate", "rate", whole_number(1, MAX_REQUEST_RATE)),
     )
     for name in names.split()
 }

@@ -20,10 +20,11 @@ import socket
 import time
 from functools import partial
 
-from nictop.probe.traffic.builtin import transactions
+from nictop.probe.traffic.builtin import paced, transactions
 from nictop.probe.traffic.builtin.connections import set_socket_options
 from nictop.probe.traffic.builtin.host_limits import HostUsage, shortage_before, shortage_during
 from nictop.probe.traffic.builtin.latency_buckets import SUB_BUCKETS, packed_counts
+from nictop.probe.traffic.builtin.paced import paced_task
 from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report
 from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
 from nictop.probe.traffic.builtin.workers import Workers
@@ -147,6 +148,8 @@ class TransactionRun:
         end = start + about.seconds
         if not self._connects:
             task = TransactionTask(about.sockets[number], sizes, (start, end), about.cookie)
+            if self._is_client and self._options.rate:
+                return partial(paced.exchange, paced_task(task, self._options, number), counts)
             if self._options.udp:
                 work = transactions.exchange_datagrams if self._is_client else transactions.serve_datagrams
             else:
@@ -198,6 +201,8 @@ class TransactionRun:
         planned = self._connections.seconds - self._connections.omit
         # the last transactions began in time, and were waited for
         seconds = seconds if self._options.files or self._stopped else min(seconds, planned)
+        if self._options.rate:  # the last one may be answered before the next one would have been due
+            seconds = planned
         return {**meter.total(), "seconds": round(max(0.0, seconds), 6), "stopped": self._stopped, **cpu_times}
 
     def _serve(self, workers: Workers, start: float) -> dict[str, Any]:

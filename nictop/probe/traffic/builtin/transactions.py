@@ -136,7 +136,7 @@ def exchange_stream(task: TransactionTask, counts: Counts) -> None:
     set_timeout(connection, POLL_SECONDS)
     end = task.prepare()
     send(request)
-    _receive_rest(connection, buffer, end)
+    receive_rest(connection, buffer, end)
     task.wait()
     while True:
         before = clock()
@@ -148,14 +148,14 @@ def exchange_stream(task: TransactionTask, counts: Counts) -> None:
         except BlockingIOError:
             received = 0
         if received < response:
-            _receive_rest(connection, buffer[received:], end)
+            receive_rest(connection, buffer[received:], end)
         after = clock()
         add(after - before)
     counts.fields[FINISHED] = clock()
     connection.shutdown(socket.SHUT_WR)
 
 
-def _receive_rest(connection: socket.socket, buffer: memoryview, end: int) -> None:
+def receive_rest(connection: socket.socket, buffer: memoryview, end: int) -> None:
     """Fill the buffer. Raises OSError at the end of the connection, and some time after the end of the run."""
     limit = end + int(UNANSWERED_SECONDS * 1e9)
     while buffer:
@@ -235,10 +235,10 @@ def exchange_datagrams(task: TransactionTask, counts: Counts) -> None:
         else:
             counts.fields[LOST] += 1
     counts.fields[FINISHED] = clock()
-    _end_datagrams(connection, cookie, task.request)
+    end_datagrams(connection, cookie, task.request)
 
 
-def _end_datagrams(connection: socket.socket, cookie: int, size: int) -> None:
+def end_datagrams(connection: socket.socket, cookie: int, size: int) -> None:
     """Tell the server that the run is over, until it answers."""
     last = bytearray(size)
     REQUEST_HEADER.pack_into(last, 0, cookie, LAST_REQUEST)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.replay import Replay
 
 SUMMARY_KINDS = (
-    *("failed", "type", "goodput", "transactions", "latency", "connect", "held back", "path"),
-    *("path finding", "ceiling", "floor", "note", "not ranked"),
+    *("failed", "type", "under load", "idle", "loaded", "goodput", "transactions", "latency", "connect", "held back"),
+    *("path", "path finding", "ceiling", "floor", "note", "not ranked"),
 )
 """Kinds of sentences that are shown below the list."""
 FILTER_HINT = "filter: host, NIC, tcp, reverse, iperf3, MTU or words of the label"

@@ -49,6 +49,7 @@ STYLES = {
     "failed": "bad",
     "goodput": "title",
     "transactions": "title",
+    "under load": "title",
     "held back": "accent",
     "not ranked": "warn",
     "type": "title",

@@ -19,6 +19,7 @@ from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.report.runs.latency_axis import MAX_LATENCY_SECONDS, latency_axis
 from nictop.report.runs.points import SetUpPoint, point_cells
 from nictop.report.runs.sentences import CostUnit, cost_value_text
 from nictop.traffic.analysis.comparison import Spread
@@ -67,10 +68,13 @@ def draw_points(
         return []
     called = [clean(name) for name in names] or [point_cells(point)[0] for point in points]
     most = max((known.highest for known in (point.main for point in points) if known is not None), default=0.0)
-    ceilings = [_ceiling(point) for point in points]
+    measure = points[0].measures[0]
+    ceilings = [_ceiling(point) if measure.name == "goodput" else None for point in points]
     highest = max((one for one in ceilings if one is not None), default=0.0)
     shown = highest > 0 and (most <= 0 or most >= MIN_CEILING_SHARE * highest)
     top = nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most, highest if shown else 0.0)))
+    if measure.less_is_better:
+        top = latency_axis((), min(most, MAX_LATENCY_SECONDS)).top
     costs = _highest_costs(points)
     frame = _frame(called, points, width, top, glyphs=glyphs)
     payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
@@ -187,6 +191,7 @@ def _axis(frame: BarLayout, width: int) -> SpanLine:
     free = 0
     for value in value_ticks(frame.top, max(3, frame.bar // 5)):
         words = scale.label(value) + (f" {scale.unit}" if value == frame.top else "")
+        words = frame.measure.text(value) if frame.measure.less_is_better else words
         x = min(left + round(value / frame.top * frame.bar), width - len(words))
         if x >= free:
             canvas.write(x, 0, words, "dim")

@@ -11,6 +11,9 @@
       │██████████████████████████████████                             ├  0
        0         2         4         6         8         10 s
 
+Of requests and responses the bands of `latency_drawing`; of a loaded run these above the goodput of the bulk flow, with
+a line where that begins.
+
 Pure functions. Each of two directions has a plot of its own, one above the other: they are told apart without colours.
 """
 
@@ -57,6 +60,8 @@ LEFT_AXIS_CELLS, RIGHT_AXIS_CELLS = 6, 5
 """Cells that the axes take."""
 MIN_AXIS_CELLS, MIN_BOTH_AXES_CELLS = 40, 56
 """Cells from which on there is room for them."""
+MIN_PLOT_ROWS = 2
+"""Rows of the plot of each direction, and of latency above it, with fewer of which there are fewer plots."""
 MIN_LINE_ROWS = 3
 """Rows of a plot from which on the line rate leaves something of the area to be seen."""
 MIN_LATENCY_ROWS = 6
@@ -79,6 +84,8 @@ class ChartLayout:
     right: int
     plots: tuple[tuple[int, int], ...]
     """(row, rows) of each direction."""
+    latency: tuple[int, int] | None
+    """(row, rows) of the latency of requests; None: there is none, or no room for it."""
     cpu: tuple[int, int] | None
     """(row, rows) of the CPU chart; None: there is no room for it."""
     foot: bool
@@ -91,23 +98,27 @@ class ChartLayout:
 
 def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
-    flows, is_bulk = len(run_view.flows), run_view.plan.test == "bulk"
-    heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS and is_bulk else 1
+    flows, bands, has_bulk = len(run_view.flows), int(run_view.plan.has_requests), run_view.plan.has_bulk
+    heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS and has_bulk else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    least = max(MIN_LINE_ROWS, 2 * flows) if is_bulk else MIN_LATENCY_ROWS
+    least = max(MIN_LINE_ROWS, MIN_PLOT_ROWS * (flows + bands)) if has_bulk else MIN_LATENCY_ROWS
     cpu_rows = CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= least else 0
     rows -= cpu_rows
     left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
-    right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS and (is_bulk or cpu_rows) else 0
-    count = flows if flows and rows >= 2 * flows else 1
+    right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS and (has_bulk or cpu_rows) else 0
+    each = MIN_PLOT_ROWS * (1 + bands)
+    count = flows if rows >= each * flows else min(flows, 1) if rows >= each or not bands else 0
     plots, row = [], heads
-    for number in range(count):
-        part = rows // count + (number < rows % count)
-        plots.append((row, part))
-        row += part
+    # half of the rows for the latency, the rest for the flows
+    shares = [count or 1] * bands + [1] * (count or 1 - bands)
+    for number in range(len(shares)):
+        end = heads + round(rows * sum(shares[: number + 1]) / sum(shares))
+        plots.append((row, end - row))
+        row = end
+    latency = plots.pop(0) if bands else None
     cpu = (row, cpu_rows) if cpu_rows else None
-    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), cpu, foot)
+    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), latency, cpu, foot)
 
 
 def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
@@ -117,19 +128,19 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     layout = layout_of(run_view, width, height)
     sight = sight_of(run_view, view)
     columns = columns_of(run_view, sight, layout)
+    latencies = latency_columns(run_view.transactions, sight, layout.columns)
+    axis = latencies.axis(logarithmic=run_view.plan.test == "loaded")
     peaks = [peak_of(flow, sight) for flow in run_view.flows]
     scale, canvas = scale_of(run_view, columns, peaks), Canvas(width, height)
-    if run_view.plan.test == "bulk":
-        drawing = Drawing(run_view, view, layout, sight, scale, scale.unit, peaks, canvas, glyphs=glyphs)
-        for number, values in enumerate(columns):
-            drawing.draw_plot(number, values)
-    else:
-        latencies = latency_columns(run_view.transactions, sight, layout.columns)
-        axis = latencies.axis
-        drawing = Drawing(run_view, view, layout, sight, scale, axis.unit, peaks, canvas, glyphs=glyphs)
-        box = layout.box(layout.plots[0])
+    unit = axis.unit if layout.latency is not None else scale.unit
+    drawing = Drawing(run_view, view, layout, sight, scale, unit, peaks, canvas, glyphs=glyphs)
+    if layout.latency is not None:
+        box = layout.box(layout.latency)
         draw_bands(canvas, latencies, axis, box, drawing.omitted(), left=layout.left, glyphs=glyphs)
+    for number, values in enumerate(columns if layout.plots else ()):
+        drawing.draw_plot(number, values)
     drawing.draw_cpu()
+    drawing.draw_phases()
     drawing.draw_cursor()
     if not run_view.series:
         drawing.draw_waiting()
@@ -198,6 +209,26 @@ class Drawing:
                 label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
                 row = _row_of(value / self.scale.top, box)
                 self.canvas.write(0, row, label + self.glyphs.left_tick, "dim")
+            # the unit above the plots is that of the latency
+            if self.layout.latency is not None and box.rows > 1 and self.canvas.at(box.left - 2, box.top + 1) == " ":
+                self.canvas.write(0, box.top + 1, f"{self.scale.unit:>{box.left - 1}}"[: box.left - 1], "dim")
+
+    def draw_phases(self) -> None:
+        """Of a loaded run: a line where the bulk flow begins, and both phases by name."""
+        layout, sight, begun = self.layout, self.sight, self.run_view.loaded_since
+        if self.run_view.plan.test != "loaded" or layout.latency is None or not self.run_view.series:
+            return
+        box, words = layout.box(layout.latency), ("idle", "loaded")
+        column = box.columns
+        if begun is not None:
+            column = round((begun - sight.begin) / sight.span * box.columns)
+            if 0 <= column < box.columns:
+                for row in range(layout.heads, self.canvas.height - layout.foot):
+                    self.canvas.put(box.left + column, row, self.glyphs.axis, "dim")
+            if column + 2 + len(words[1]) <= box.columns:
+                self.canvas.write(box.left + max(0, column + 2), box.top, words[1], "title")
+        if column >= len(words[0]) + 2:
+            self.canvas.write(box.left + 1, box.top, words[0], "title")
 
     def draw_cpu(self) -> None:
         """The CPU of one host as an area up to 100 %, with its axis at the right."""

@@ -34,6 +34,7 @@ from nictop.traffic.analysis.comparison import (
     medians_text,
     percent_text,
 )
+from nictop.traffic.results.measures import MeasureName
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas
@@ -48,7 +49,15 @@ STYLES: dict[ComparisonVerdict, str] = {
     "not settled": "warn",
     "refused": "warn",
 }
-FIGURE_LABELS = {"goodput": "goodput", "transactions": "trans/s", "p50": "p50", "p99": "p99"}
+FIGURE_LABELS: dict[MeasureName, str] = {
+    "goodput": "goodput",
+    "transactions": "trans/s",
+    "p50": "p50",
+    "p99": "p99",
+    "loaded p50": "load p50",
+    "loaded p99": "load p99",
+    "cpu": "CPU",
+}
 LABEL_CELLS, VALUE_CELLS = 11, 19
 """Cells of ``goodput A``, and of the figures behind a bar."""
 MIN_BAR_CELLS = 10

@@ -40,7 +40,7 @@ class KindOfTest:
     """Name of a field → its label and the text beside it, where they differ from those of `FIELDS`."""
 
 
-NOT_BULK = frozenset(("size", "files"))
+NOT_BULK = frozenset(("size", "files", "rate"))
 BULK_ONLY = frozenset(("direction", "length", "bitrate", "zerocopy", "generator"))
 CONNECTIONS = ("connections", "1 to 128, each one transaction at a time")
 TESTS: dict[TestKind, KindOfTest] = {
@@ -52,8 +52,18 @@ TESTS: dict[TestKind, KindOfTest] = {
     ),
     "crr": KindOfTest(
         "connect, request, response, close",
-        BULK_ONLY | {"protocol"},
+        BULK_ONLY | {"protocol", "rate"},
         {"streams": CONNECTIONS, "vary": ("vary", "size=1,64,4K  streams=1,16  mtu=  nic= …")},
+    ),
+    "loaded": KindOfTest(
+        "rr alone, then beside a bulk flow",
+        frozenset(("files",)),
+        {
+            "time": ("seconds", "of each phase: idle, loaded (-t)"),
+            "streams": ("streams", "of the bulk flow, 1 to 128 (-P)"),
+            "bitrate": ("rate", "b/s per stream of the bulk flow: 500M (-b)"),
+            "protocol": ("protocol", "of the requests; the bulk flow is TCP"),
+        },
     ),
 }
 """In the order in which they are offered."""
@@ -76,6 +86,7 @@ FIELDS = (
     Field("length", "block size", "bytes per write or datagram: 128K, 1M (-l)", parse_byte_count, common=True),
     Field("size", "size", "bytes; request:response 64:4K; several 1,64", None, empty="64 bytes", common=True),
     Field("files", "files", "transactions after which it ends", parse_whole_number, empty="no limit", common=True),
+    Field("rate", "request rate", "requests/s on schedule (--rate)", parse_whole_number, empty="default", common=True),
     Field("bitrate", "rate", "b/s per stream: 500M, 2.5G (-b)", parse_bit_rate, common=True),
     Field("repeat", "runs", "runs per variant (5 recommended)", parse_whole_number, preset="1", common=True),
     Field("vary", "vary", "streams=1,4  length=512,4K,8M  mtu=  nic= …", parse_values, empty="nothing", common=True),
@@ -102,7 +113,7 @@ BY_NAME = {one.name: one for one in FIELDS}
 PLAN_NAMES = {
     "client CPU": "client_cpu", "server CPU": "server_cpu", "congestion control": "congestion",
     "reverse and bidirectional": "direction",
-    "connections": "streams",
+    "connections": "streams", "request rate": "rate",
     "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length",
     "sweep": "vary", "compare": "vary", "pause": "rest",
 }  # fmt: skip

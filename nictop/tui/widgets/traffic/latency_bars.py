@@ -21,6 +21,7 @@ def draw_latency_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyph
     if width < 1 or rows < 1 or run_view.plan.test == "bulk":
         return []
     words = "connections" if run_view.plan.test == "crr" else "transactions"
+    words += ", loaded" if run_view.loaded_since is not None else ""
     title = f"{'latency from':>{GAP_CELLS + LATENCY_CELLS}}  {units.count(latency.count)} {words}"
     lines: list[SpanLine] = [((title, "dim"),)] if rows > 1 else []
     for row in histogram_rows(latency, width - GAP_CELLS, rows - len(lines), glyphs=glyphs):

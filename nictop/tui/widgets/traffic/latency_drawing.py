@@ -8,7 +8,7 @@
  50µs ┤██████████████████
 
 Pure functions. A percentile with too few samples has no band. The axis begins at 0; it is logarithmic if the highest
-latency is far above the median.
+latency is far above the median, and of a loaded run, whose idle and loaded latency may differ by a factor of a hundred.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class LatencyColumns:
     """Of each of `BANDS`."""
     highest: Columns
 
-    @property
-    def axis(self) -> LatencyAxis:
-        """The axis that has all of them."""
+    def axis(self, *, logarithmic: bool = False) -> LatencyAxis:
+        """The axis that has all of them; `logarithmic`: in any case."""
         highest = max((value for values in (*self.bands, self.highest) for value in values if value), default=0.0)
-        return latency_axis([value for value in self.bands[0] if value], highest)
+        return latency_axis([value for value in self.bands[0] if value], highest, logarithmic=logarithmic)
 
 
 def latency_columns(points: Sequence[TransactionPoint], sight: VisibleRange, columns: int) -> LatencyColumns:
@@ -123,12 +122,16 @@ def latency_legend(run_view: RunView, cursor: float | None, glyphs: Glyphs, *, b
     for (name, style), mark in marks:
         value = getattr(summary, "maximum" if name == "max" else name) if summary is not None else None
         spans += [(f" {mark} ", style), (f"{name} ", ""), (units.duration(value), "title")]
-    return spans if brief else [*spans, (f"  {units.per_second(rate)}", "title")]
+    if brief or run_view.plan.test == "loaded":  # which has a fixed rate
+        return spans
+    return [*spans, (f"  {units.per_second(rate)}", "title")]
 
 
 def _values(run_view: RunView, cursor: float | None) -> tuple[LatencySummary | None, float | None]:
     figures = run_view.result.transactions if run_view.result is not None else None
     if cursor is None and figures is not None:
+        if figures.loaded_since is None and figures.idle is not None:
+            return figures.idle.latency.summary(), None
         return figures.latency.summary(), figures.rate
     points = run_view.transactions
     if cursor is not None:

@@ -51,9 +51,10 @@ def draw_legend(
         ((), 2, 2),
     ):
         rates = _flows(values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
-        if run_view.plan.test != "bulk":  # at the right of the title is the rate, too, but not that at the cursor
+        if run_view.plan.has_requests:  # at the right of the title is the rate, too, but not that at the cursor
             brief = view.cursor is None and cpu_shortness > 0
             rates = latency_legend(run_view, view.cursor, glyphs, brief=brief)
+            rates += _flows(values.flows, (), 2, glyphs, is_mean=False)
         spans = [*lead, *rates, *_cpu(run_view, view, values, cpu_shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)

@@ -65,7 +65,7 @@ def _deciding(row: ResultGroup) -> Cell:
 def _hosts(row: ResultGroup) -> str:
     """``vm1 → vm2``: client and server, with an arrow in the direction of the payload."""
     plan = row.first.result.plan
-    if plan.test != "bulk":
+    if not plan.has_bulk:
         return f"{plan.client.host} ↔ {plan.server.host}"
     arrow = {"forward": "→", "reverse": "←", "bidirectional": "↔"}[plan.direction]
     return f"{plan.client.host} {arrow} {plan.server.host}"
@@ -113,9 +113,9 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
         source="interfaces of client and server (test plan)"),
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
-    Column("goodput", "RESULT", "b/s or transactions/s", MAX_CELLS, 1, "right", _deciding,
-        source="goodput, of rr and crr transactions; of several runs the median (receiver of iperf3 or the built-in "
-        "generator)"),
+    Column("goodput", "RESULT", "b/s, transactions/s or latency", MAX_CELLS, 1, "right", _deciding,
+        source="goodput, of rr and crr transactions, of loaded p50 under load; of several runs the median (receiver of "
+        "iperf3 or the built-in generator)"),
     Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
         source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
         "(/proc/stat)"),
