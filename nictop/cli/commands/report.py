@@ -194,7 +194,7 @@ def _runs_in_file(path: str) -> list[StoredRun]:
     from nictop.traffic.results.selection import read_run, stored_runs
 
     if os.path.isdir(path):
-        return [run for _, run in reversed(stored_runs(Path(path)).runs)]
+        return [run for _, run in reversed(stored_runs(Path(path)).results)]
     return [read_run(Path(path))]
 
 
@@ -203,7 +203,7 @@ def _stored_runs() -> list[StoredRun]:
     from nictop.traffic.results.selection import directory, stored_runs
 
     with suppress(NictopError):  # no home directory, so no runs
-        return [run for _, run in reversed(stored_runs(directory(os.environ)).runs)]
+        return [run for _, run in reversed(stored_runs(directory(os.environ)).results)]
     return []
 
 
