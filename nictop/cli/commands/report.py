@@ -93,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
     at: str | None = options.at
     answers = _answers(named, at, options)
     runs = (*_recorded_runs(named, at), *named.runs)
-    path_tests, hidden = named.path_tests, ()
+    path_tests = named.path_tests
+    hidden: tuple[str, ...] = ()
     if options.redact:
         from nictop.report.redaction.redaction import redact
 

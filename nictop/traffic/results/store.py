@@ -42,5 +42,10 @@ class StoredRun:
 StoredRuns = StoredResults[StoredRun]
 _FILES = ResultFiles(StoredRun, "runs", RUN_FILE_SCHEMA, RESULT_SCHEMA)
 directory = _FILES.directory
-encode_run, parse_run = _FILES.encode, _FILES.parse
+encode_run = _FILES.encode
 save_run, read_run, stored_runs = _FILES.save, _FILES.read, _FILES.stored
+
+
+def parse_run(data: bytes) -> StoredRun:
+    """Decode a result. Raises NictopError with the reason if it is not valid."""
+    return _FILES.parse(data)
