@@ -296,7 +296,7 @@ def _neighbour_text(test: PathTest) -> str:
         return f"{state}; who else answers: {_reason(reason) if reason is not None else 'not tested'}"
     kind = "neighbour discovery" if ":" in test.address else "ARP"
     if not test.macs:
-        return f"{state}; nobody answers {kind}"
+        return f"{state}; no host answers {kind}"
     if test.macs == (path.neighbour_address if path is not None else None,):
         return f"{state}; no other MAC address answers {kind}"
     return f"{state}; {count_noun(len(test.macs), 'MAC address', 'MAC addresses')} for {kind}: {', '.join(test.macs)}"
