@@ -51,6 +51,7 @@ dist-check: $(VENV)/.dev $(VENV)/.dist
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \
 		tests/tui/screens/test_traffic_screenshots.py tests/tui/screens/test_lab_screenshots.py tests/tui/screens/test_fix_screenshots.py \
+		tests/tui/screens/test_dialog_screenshots.py \
 		tests/test_documentation.py tests/metrics/test_catalogue.py::test_the_page_lists_every_metric
 
 # Screenshots of the first page of the demo's report in a browser.

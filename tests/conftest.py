@@ -91,6 +91,7 @@ LONGEST_FILES = (
     "test_expressions.py",
     "changes/test_real_change.py",
     "tui/screens/test_screenshots.py",
+    "tui/screens/test_dialog_screenshots.py",
     "traffic/test_run_firewall.py",
     "wire/ssh/test_bundle.py",
     "traffic/experiment/test_experiment.py",

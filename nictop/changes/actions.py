@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from nictop.changes.manual import manual_reason
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.changes.grammar.actions import parse_action
@@ -68,7 +69,8 @@ def actions_of(fix: Fix) -> Actions | ManualOnly:
                 return ManualOnly(f"the value of <{unknown[0]}> is unknown")
             parse_action(tuple(BLANKS[names[i]].example if i in names else text for i, text in enumerate(action)))
         except ValueError as error:
-            return ManualOnly(f"{step}: {error}")
+            reason = manual_reason(step.argv, step.write_to) if isinstance(step, Command) else ""
+            return ManualOnly(f"{step}: {reason or error}")
         actions.append(action)
         blanks |= dict.fromkeys(names.values())
     return Actions(tuple(actions), tuple(blanks))

@@ -1,4 +1,4 @@
-"""A report as Markdown: findings, then the facts of each host (folded), then runs and comparisons.
+"""A report as Markdown: findings, then the facts of each host (folded), then runs, comparisons and path tests.
 
 Reads nothing; takes a `Report`. Text from hosts is escaped: it cannot become markup (`findings.markdown`).
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from nictop import __version__
 from nictop.report.facts.host import show_text
-from nictop.report.findings.markdown import check_markdown, escape_markdown, fenced_block
+from nictop.report.findings.markdown import check_markdown, escape_markdown, fenced_block, finding_markdown
 from nictop.report.html.elements import text
 from nictop.report.page import Report, made_at_text, title_text
+from nictop.report.path import ends_text, measured_lines, verdict_of_path
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
+from nictop.report.runs.sentences import wall_time_text
+from nictop.traffic.path.store import StoredPath
 
 MARKDOWN_FACT_CELLS = 120
 """Width of the facts, which are a fenced code block."""
@@ -31,8 +34,20 @@ def markdown_page(report: Report) -> str:
         if experiment.comparison is not None:
             parts.append(comparison_markdown(experiment.comparison, experiment.names))
         parts.append(experiment_markdown(experiment.runs))
+    parts += map(_path_test, report.path_tests)
     if report.hidden:
         parts.append(
             "## Redaction\n\n" + "\n".join(f"- {escape_markdown(sentence)}" for sentence in report.hidden) + "\n"
         )
     return "\n".join(parts)
+
+
+def _path_test(path: StoredPath) -> str:
+    report = path.test.report
+    label = f" · {escape_markdown(path.label)}" if path.label else ""
+    lines = ["## nictop path", "", f"{escape_markdown(ends_text(report))}<br>"]
+    lines += [f"{wall_time_text(report.result.wall)}{label}", "", f"**{verdict_of_path(report)}**"]
+    lines += fenced_block(measured_lines(report, MARKDOWN_FACT_CELLS))
+    for finding in report.findings:
+        lines += ["", *finding_markdown(finding, True)]
+    return "\n".join(lines) + "\n"

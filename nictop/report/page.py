@@ -1,4 +1,4 @@
-"""Content of a report, independent of its format: hosts with their findings, runs by experiment, comparisons.
+"""Content of a report, independent of its format: hosts with their findings, runs by experiment, path tests.
 
 Reads nothing. `report_of` takes the answers of hosts (live or from a recording) and stored runs.
 """
@@ -14,6 +14,7 @@ from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.runs.sentences import wall_time_text
 from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.traffic.analysis.comparison import Comparison, compare_stored_runs
+from nictop.traffic.path.store import StoredPath
 from nictop.traffic.results.selection import SetUp, StoredRun, set_ups
 
 NO_INVENTORY_MESSAGE = "no inventory received yet"
@@ -41,12 +42,18 @@ class Report:
     unreachable: tuple[UnreachableHost, ...] = ()
     diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis((), ()))
     experiments: tuple[ReportedExperiment, ...] = ()
+    path_tests: tuple[StoredPath, ...] = ()
     hidden: tuple[str, ...] = ()
     """What was replaced by aliases, in sentences; (): the report is not redacted."""
 
 
 def report_of(
-    answers: Sequence[Answer], runs: Sequence[StoredRun] = (), *, wall: float, hidden: Sequence[str] = ()
+    answers: Sequence[Answer],
+    runs: Sequence[StoredRun] = (),
+    path_tests: Sequence[StoredPath] = (),
+    *,
+    wall: float,
+    hidden: Sequence[str] = (),
 ) -> Report:
     """Evaluate all rules for the hosts that answered, and group the runs by experiment."""
     hosts, unreachable = [], []
@@ -57,7 +64,15 @@ def report_of(
             unreachable.append(UnreachableHost(answer[0].host, NO_INVENTORY_MESSAGE))
         else:
             hosts.append(HostFacts(answer[0], answer[1].parts))
-    return Report(wall, tuple(hosts), tuple(unreachable), diagnose(hosts), experiments_of(runs), tuple(hidden))
+    return Report(
+        wall,
+        tuple(hosts),
+        tuple(unreachable),
+        diagnose(hosts),
+        experiments_of(runs),
+        tuple({one.identity: one for one in path_tests}.values()),
+        tuple(hidden),
+    )
 
 
 def experiments_of(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
@@ -105,6 +120,8 @@ def title_text(report: Report) -> str:
     for experiment in report.experiments:
         for one in experiment.runs:
             names += (one.result.plan.client.host, one.result.plan.server.host)
+    for path in report.path_tests:
+        names += (direction.sender.host for direction in path.test.result.directions)
     known = list(dict.fromkeys(clean(name)[:80] for name in names))
     more = f" and {len(known) - 4} more" if len(known) > 4 else ""
     return (", ".join(known[:4]) + more) or "no hosts"

@@ -6,7 +6,7 @@ Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,13 +21,15 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
 from nictop.report.findings.check import json_value
 from nictop.report.findings.text import finding_lines
-from nictop.report.text_table import labelled_lines, layout_width
+from nictop.report.runs.sentences import wall_time_text
+from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.wording import severity_counts, severity_counts_text
 from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.findings.way import ANSWERS, PROTOCOL_NAMES
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
+from nictop.traffic.path.store import StoredPaths
 
 LABEL_CELLS = 9
 INITIAL_HOP_LIMITS = (64, 128, 255)
@@ -86,6 +88,32 @@ class PathDocument:
     """All that was measured."""
 
 
+@dataclass(frozen=True)
+class ListedPath:
+    """A stored test."""
+
+    file: str
+    identity: str
+    label: str
+    written: float
+    """Seconds since the epoch."""
+    test: PathDocument
+
+
+@dataclass(frozen=True)
+class PathListDocument:
+    """What ``nictop path --list --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    paths: tuple[ListedPath, ...]
+    """Newest first."""
+    unreadable: dict[str, str]
+    """File → why it could not be read."""
+    left_out: int
+    """Older files that were not read."""
+
+
 def path_document(report: PathReport) -> PathDocument:
     ways = tuple(map(_way, report.result.directions))
     return PathDocument(__version__, ways, severity_counts(report.findings), report.findings, report.result)
@@ -96,10 +124,23 @@ def path_json(report: PathReport) -> str:
     return json.dumps(path_document(report), indent=2, default=json_value) + "\n"
 
 
-def path_schema() -> str:
-    """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
+def stored_paths_json(paths: StoredPaths) -> str:
+    """The list of stored tests, as indented ASCII JSON with a final newline."""
+    listed = (
+        ListedPath(str(file), one.identity, one.label, one.written, path_document(one.test.report))
+        for file, one in paths.results
+    )
+    unreadable = {str(file): sentence for file, sentence in paths.unreadable}
+    document = PathListDocument(__version__, tuple(listed), unreadable, paths.left_out)
+    return json.dumps(document, indent=2, default=json_value) + "\n"
+
+
+def path_schema(*, listed: bool = False) -> str:
+    """JSON schema (draft 2020-12) of `PathDocument`, or of `PathListDocument`, made from the record types, with a final
+    newline."""
     schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema.update(msgspec.json.schema(PathDocument, schema_hook=lambda _: {"type": "string"}))  # `Step`
+    document = PathListDocument if listed else PathDocument
+    schema.update(msgspec.json.schema(document, schema_hook=lambda _: {"type": "string"}))  # `Step`
     return json.dumps(schema, indent=2) + "\n"
 
 
@@ -151,17 +192,55 @@ def path_text(report: PathReport, room: int, glyphs: Glyphs = UNICODE, *, findin
     """Both directions, and the findings with their commands; at most `room` cells (40 to 200) per line unless a word of
     a command is wider, with a final newline. The caller encodes the text (`Glyphs.encode`)."""
     room = layout_width(room)
-    first, second = (direction.sender for direction in report.result.directions)
-    lines = list(wrap(f"{_end_text(first)} ↔ {_end_text(second)}", room))
-    measured, found = [], []
-    for direction in report.result.directions:
-        measured += ["", *_direction_lines(direction, room)]
+    lines = list(wrap(ends_text(report), room))
+    measured = ["", *measured_lines(report, room)]
+    found: list[str] = []
     for finding in report.findings:
         found += ["", *finding_lines(finding, room, True, glyphs)]
-    verdict = severity_counts_text(report.findings) or f"{glyphs.passed} No problems found"
-    if any(direction.failure for direction in report.result.directions):
-        verdict = severity_counts_text(report.findings) or "incomplete"
+    verdict = verdict_of_path(report, glyphs)
     lines += ["", verdict, *found, *measured] if findings_first else [*measured, *found, "", verdict]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def ends_text(report: PathReport) -> str:
+    """``vm1 ens224 192.0.2.1 ↔ vm2 ens224 192.0.2.2``"""
+    return " ↔ ".join(_end_text(direction.sender) for direction in report.result.directions)
+
+
+def measured_lines(report: PathReport, room: int) -> Sequence[str]:
+    """What was measured in both directions, with a blank line between them; at most `room` cells per line."""
+    first, second = ([*_direction_lines(direction, room)] for direction in report.result.directions)
+    return [*first, "", *second]
+
+
+def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
+    """Number of findings by severity, else that there are none, or that a direction was not tested."""
+    if any(direction.failure for direction in report.result.directions):
+        return severity_counts_text(report.findings) or "incomplete"
+    return severity_counts_text(report.findings) or f"{glyphs.passed} No problems found"
+
+
+def stored_paths_text(paths: StoredPaths, columns: int) -> str:
+    """A line per stored test, newest first: time, identity, ends and label, verdict."""
+    room = layout_width(columns)
+    if not paths.results and not paths.unreadable:
+        return "no stored path tests\n"
+    rows = [("written", "id", "path", "result")]
+    for _, one in paths.results:
+        report = one.test.report
+        path = " ".join(part for part in (ends_text(report), clean(one.label)) if part)
+        rows.append((wall_time_text(one.written), clean(one.identity), path, verdict_of_path(report)))
+    lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
+    if max_line_width(lines) > room:
+        lines = [
+            part
+            for written, identity, path, verdict in rows[1:]
+            for part in (*wrap(f"{identity}  {written}", room), *wrap(f"  {path}: {verdict}", room))
+        ]
+    if paths.left_out:
+        lines += wrap(f"not listed: {count_noun(paths.left_out, 'older result')}", room)
+    for file, sentence in paths.unreadable:
+        lines += wrap(f"{clean(file.name)}: {sentence}", room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -217,7 +296,7 @@ def _neighbour_text(test: PathTest) -> str:
         return f"{state}; who else answers: {_reason(reason) if reason is not None else 'not tested'}"
     kind = "neighbour discovery" if ":" in test.address else "ARP"
     if not test.macs:
-        return f"{state}; nobody answers {kind}"
+        return f"{state}; no host answers {kind}"
     if test.macs == (path.neighbour_address if path is not None else None,):
         return f"{state}; no other MAC address answers {kind}"
     return f"{state}; {count_noun(len(test.macs), 'MAC address', 'MAC addresses')} for {kind}: {', '.join(test.macs)}"

@@ -137,6 +137,12 @@ class HostFacts:
         return LinkConfiguration(self.inventory)
 
     @cached_property
+    def newest_rates(self) -> dict[int, LinkRates]:
+        """Newest rates of the links, by ifindex; {}: not known, or fewer than `MIN_SAMPLES` samples."""
+        rates = self.snapshot.rates
+        return rates.links if rates is not None and len(self.window) >= MIN_SAMPLES else {}
+
+    @cached_property
     def elapsed(self) -> float:
         """Seconds that the window spans."""
         return sum(one.elapsed for one in self.window)

@@ -13,7 +13,7 @@ from typing import Any
 
 from nictop.model.facts import absence_reason
 from nictop.probe.records import Inventory, Unreadable
-from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.host import HostFacts, link_driver, once_per_host
 
 SOURCES: dict[str, str] = {
     "links": "links (rtnetlink)",
@@ -56,10 +56,26 @@ FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",), "cloud NIC
 """Family → drivers of the links that its rules check, if these are the only ones."""
 
 
-def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Unreadable]]:
+Missing = tuple[tuple[str, Unreadable], ...]
+
+
+def missing(source: str, host: HostFacts, family: str) -> Missing:
     """(subject, why) for each place where `source` could not be read; subject "": on the whole host."""
-    area, _, field = source.partition(".")
     drivers = FAMILY_DRIVERS.get(family, ())
+    known = _missing_of_host(host)
+    if (source, drivers) not in known:
+        known[source, drivers] = tuple(_missing(source, host, drivers))
+    return known[source, drivers]
+
+
+@once_per_host
+def _missing_of_host(_: HostFacts) -> dict[tuple[str, tuple[str, ...]], Missing]:
+    """(source, drivers) → answer of `missing`: many rules use the same sources."""
+    return {}
+
+
+def _missing(source: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
+    area, _, field = source.partition(".")
     if drivers and area != "links" and not any(driver in host.links_by_driver for driver in (None, *drivers)):
         return
     area_value = _of_host(area, host)

@@ -8,7 +8,7 @@ from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.host import MIN_SAMPLES, HostFacts, once_per_host
+from nictop.rules.host import HostFacts, once_per_host
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
 """Below this rate, it does not matter which CPU processes the packets of a NIC."""
@@ -31,10 +31,7 @@ def used_links(host: HostFacts) -> tuple[Link, ...]:
 
 def newest_link_rates(host: HostFacts, link: Link) -> LinkRates | None:
     """The newest rates of a link; None: unknown, or fewer than `MIN_SAMPLES` samples."""
-    rates = host.snapshot.rates
-    if rates is None or len(host.window) < MIN_SAMPLES:
-        return None
-    return rates.links.get(link.ifindex)
+    return host.newest_rates.get(link.ifindex)
 
 
 def mac_or_placeholder(link: Link) -> str:

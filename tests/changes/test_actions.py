@@ -158,6 +158,33 @@ def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
     assert "reboot" in why(here(*commands("ethtool -L ens4 combined 4", "reboot")))
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("devlink health recover pci/0000:3b:00.0 reporter fw", "a recovery resets the device and cannot be undone"),
+        ("devlink dev eswitch set pci/0000:3b:00.0 mode switchdev", "which cannot be undone"),
+        ("ip link set dev bond0 type bond mode active-backup miimon 100", "while it is down and has no ports"),
+        ("ip link set dev eno1 nomaster", "and not all could be restored"),
+        ("nmcli con mod uuid B bond.options mode=active-backup,miimon=100", "another mode interrupts the bond"),
+        ("sed -i s/a/b/ /etc/default/grub", "it writes a configuration file"),
+        ("echo net.core.netdev_budget=600 > /etc/sysctl.d/90-x.conf", "it writes a configuration file"),
+        ("ethtool -s ens4 autoneg on", "nictop has no rollback for this setting"),
+        ("systemctl enable --now irqbalance", "which nictop does not roll back"),
+        ("journalctl -b", "it only shows something"),
+    ],
+)
+def test_the_reason_is_said_in_terms_of_the_command(line: str, reason: str) -> None:
+    assert why(here(*commands(line))).startswith(f"{line}: ") and reason in why(here(*commands(line)))
+
+
+def test_every_command_of_a_finding_has_a_reason_without_words_of_the_grammar() -> None:
+    for file, found in findings_of_cases():
+        for fix in found.fixes:
+            meant = actions_of(fix)
+            if isinstance(meant, ManualOnly):
+                assert "allowed" not in meant.why and "nictop does not write" not in meant.why, (file, meant.why)
+
+
 # ------------------------------------------------------------------------------------------------------ what is filled
 
 

@@ -105,7 +105,7 @@ def test_singular_and_plural() -> None:
     sentences = {one.kind: one.text for one in result_sentences(made)}
     assert "1 of 1 datagram lost" in sentences["goodput"]
     assert sentences["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment")
-    assert stored_runs_text(StoredRuns(left_out=1, runs=((Path("/r/1.json"), stored(made)),)), 120).endswith(
+    assert stored_runs_text(StoredRuns(left_out=1, results=((Path("/r/1.json"), stored(made)),)), 120).endswith(
         "not listed: 1 older result\n"
     )
 

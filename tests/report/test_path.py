@@ -84,7 +84,7 @@ def test_text() -> None:
         ),
         ({"path": replace(ROUTE, route="prohibit")}, "  route     of type prohibit: nothing is sent"),
         ({"path": replace(ROUTE, neighbour="failed", neighbour_address=None), "macs": ()},
-         "  neighbour no MAC address (failed); nobody answers ARP"),
+         "  neighbour no MAC address (failed); no host answers ARP"),
         ({"macs": ("52:54:00:00:00:02", "52:54:00:00:00:09")},
          "  neighbour 52:54:00:00:00:02 (reachable); 2 MAC addresses for ARP: 52:54:00:00:00:02, 52:54:00:00:00:09"),
         ({"macs": None, "unreadable": {"macs": Unreadable("needs_root", "packet socket: EPERM")}},

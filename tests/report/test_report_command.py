@@ -13,12 +13,14 @@ from nictop.cli.commands.report import classify_subjects
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.files import write_new_file
+from nictop.traffic.path.store import PATH_FILES, StoredPath
 from nictop.traffic.results.selection import directory, save_run
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recordings import host_items, write_recording
 from tests.support.reports import experiments
 from tests.support.sources import ScriptedSource
+from tests.traffic.runs import BLACK_HOLE, path_test
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +144,22 @@ def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
     assert (
         found.observes_hosts and not classify_subjects(["one"]).observes_hosts and classify_subjects([]).observes_hosts
     )
+
+
+def test_path_tests_are_reported_by_identity_label_and_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_all_runs()
+    place = PATH_FILES.directory(os.environ)
+    file = PATH_FILES.save(StoredPath("beef1234", path_test(BLACK_HOLE), 1.0, "0", label="monday"), place)
+    for word in ("beef", "monday", str(file), str(place)):
+        found = classify_subjects([word])
+        assert [one.identity for one in found.path_tests] == ["beef1234"] and not found.observes_hosts, word
+        assert found.runs == () and found.hosts == ()
+    assert main(["report", "beef", "one", "-o", "-", "--format", "markdown"]) == 0
+    page = capsys.readouterr().out
+    assert "## nictop path" in page and "ip link set dev ens4 mtu 1400" in page and "## nictop traffic" in page
+    assert main(["report", "beef", "-o", "-"]) == 0
+    page = capsys.readouterr().out
+    assert "<h2>Path test</h2>" in page and "ip link set dev ens4 mtu 1400" in page
 
 
 def test_a_file_of_another_format_is_an_error(home: Path) -> None:

@@ -16,13 +16,14 @@ from nictop.rules import Diagnosis, Evidence, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.generators.latency import LatencySummary
+from nictop.traffic.path.store import StoredPath
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import ExperimentKind, StoredRun
 from nictop.traffic.results.transactions import TransactionPoint
 from tests.support.captured import captured_lines
 from tests.support.findings import RENAME, finding
 from tests.traffic.analysis.test_transactions import floor, rr
-from tests.traffic.runs import BUSY, flow, load, result
+from tests.traffic.runs import BLACK_HOLE, BUSY, flow, load, path_test, result
 
 T = TypeVar("T")
 
@@ -92,7 +93,10 @@ def rich_report() -> Report:
     """Two captured guests, an unreachable host, and every kind of experiment."""
     answers = [captured_guest(name, f"guest-{number}") for number, name in enumerate(CAPTURED_GUESTS[:2], 1)]
     return report_of(
-        [*answers, Unreachable("vm3", "203.0.113.7 port 22: connection timed out")], experiments(), wall=WALL
+        [*answers, Unreachable("vm3", "203.0.113.7 port 22: connection timed out")],
+        experiments(),
+        [StoredPath("3fa2", path_test(BLACK_HOLE), WALL, "0", label="before the change")],
+        wall=WALL,
     )
 
 
@@ -107,7 +111,8 @@ def hostile_report() -> Report:
         rule=HOSTILE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),),
         fixes=(fix,),
     )  # fmt: skip
-    made = report_of([(hostile(snapshot), window), Unreachable(HOSTILE, HOSTILE)], runs, wall=WALL)
+    paths = [hostile(StoredPath("3fa2", path_test(BLACK_HOLE), WALL, "0"))]
+    made = report_of([(hostile(snapshot), window), Unreachable(HOSTILE, HOSTILE)], runs, paths, wall=WALL)
     return replace(
         made, diagnosis=Diagnosis((found,), (Skipped(HOSTILE, HOSTILE, HOSTILE, HOSTILE),)), hidden=(HOSTILE,)
     )

@@ -22,6 +22,8 @@ examples:
   nictop path vm1 vm2 --port 5201       may a traffic test use this port?
   nictop path vm1 vm2 --sudo            also duplicate addresses, and what a
                                         firewall or rp_filter drops
+  nictop path --list                    saved results: each test is saved
+  nictop report 3fa2                    a saved result as a report
 
 Exit codes: 0 no findings at or above the threshold (--fail-on), 1 findings,
 2 usage error, 3 host unreachable, 4 a direction could not be tested.
@@ -51,18 +53,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="warning",
         help="lowest severity that sets exit code 1 (default: %(default)s)",
     )
+    group.add_argument("--label", default="", metavar="WORDS", help="label for the saved result")
+    group.add_argument("--list", action="store_true", help="list saved results and exit")
+    group.add_argument("--show", metavar="ID", help="print a saved result (its id, beginning of its id, or label)")
     group.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
 
 
 def run(options: argparse.Namespace) -> int:
     from nictop.report import path as path_report
-    from nictop.rules import SEVERITIES
 
     if options.schema:
-        return output.write(path_report.path_schema())
+        return output.write(path_report.path_schema(listed=options.list))
+    if (options.list or options.show is not None) and options.host is not None:
+        raise NictopError(f"{'--list' if options.list else '--show'} takes no hosts", "omit the hosts")
+    if options.list:
+        return _list(options)
+    if options.show is not None:
+        return _print(_stored(options.show), options)
     if options.peer is None:
         raise NictopError("two hosts are needed", "nictop path HOST HOST")
     report = _test(options)
+    code = _print(report, options)
+    _save(report, options.label)
+    return code
+
+
+def _list(options: argparse.Namespace) -> int:
+    from nictop.report import path as path_report
+    from nictop.traffic.path.store import stored_paths
+
+    paths = stored_paths()
+    if options.format == "json":
+        return output.write(path_report.stored_paths_json(paths))
+    return output.write_text(path_report.stored_paths_text(paths, output.terminal_columns()), options)
+
+
+def _stored(word: str) -> PathReport:
+    """The newest result that this word selects."""
+    from nictop.traffic.path.store import select_paths, stored_paths
+    from nictop.traffic.plan.quantities import quoted
+
+    found = select_paths(word, [one for _, one in stored_paths().results])
+    if not found:
+        raise NictopError(f"no saved path test {quoted(word)}", "nictop path --list shows saved results")
+    return found[0].test.report
+
+
+def _save(report: PathReport, label: str) -> None:
+    """Print its id; the result is printed already, so that a failure is no error."""
+    from nictop.traffic.path.store import save_path, stored_path
+
+    path = stored_path(report, label)
+    try:
+        save_path(path)
+    except NictopError as error:
+        output.print_status(error.message)
+    else:
+        output.print_status(f"saved: {path.identity}")
+
+
+def _print(report: PathReport, options: argparse.Namespace) -> int:
+    """Print a result; the exit code for it."""
+    from nictop.report import path as path_report
+    from nictop.rules import SEVERITIES
+
     if options.format == "json":
         output.write(path_report.path_json(report))
     else:

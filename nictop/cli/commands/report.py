@@ -1,4 +1,4 @@
-"""``nictop report``: writes a report about hosts (live or recorded) and stored runs."""
+"""``nictop report``: writes a report about hosts (live or recorded), stored runs and path tests."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
+    from nictop.traffic.path.store import StoredPath
     from nictop.traffic.results.selection import StoredRun
 
 REPORT_WATCH_SECONDS = 10.0
@@ -30,8 +31,8 @@ FILE_SUFFIXES = {"html": "html", "markdown": "md"}
 
 EPILOG = """\
 RECORDING is a file made by nictop record. RUN is a saved result: its id (at
-least four characters), its file or its label (nictop traffic --list). Any other
-argument is a host. FILE is created with mode 0600 and not overwritten without
+least four characters), its file or its label (nictop traffic --list, nictop
+path --list). Any other argument is a host. FILE is created with mode 0600 and not overwritten without
 --force; - is stdout.
 
 examples:
@@ -92,12 +93,13 @@ def run(options: argparse.Namespace) -> int:
     at: str | None = options.at
     answers = _answers(named, at, options)
     runs = (*_recorded_runs(named, at), *named.runs)
+    path_tests = named.path_tests
     hidden: tuple[str, ...] = ()
     if options.redact:
         from nictop.report.redaction.redaction import redact
 
-        answers, runs, hidden = redact(answers, runs)
-    report = report_of(answers, runs, wall=wall, hidden=hidden)
+        answers, runs, path_tests, hidden = redact(answers, runs, path_tests)
+    report = report_of(answers, runs, path_tests, wall=wall, hidden=hidden)
     if options.format == "html":
         from nictop.report.html.page import html_page as page
     else:
@@ -155,55 +157,83 @@ class Subjects:
     recordings: tuple[str, ...] = ()
     """Paths."""
     runs: tuple[StoredRun, ...] = ()
+    path_tests: tuple[StoredPath, ...] = ()
 
     @property
     def observes_hosts(self) -> bool:
         """Hosts are observed: those that are named, or this one if there are no other subjects."""
-        return bool(self.hosts) or not (self.recordings or self.runs)
+        return bool(self.hosts) or not (self.recordings or self.runs or self.path_tests)
 
 
 def classify_subjects(words: Sequence[str]) -> Subjects:
-    """Each word is a file, an identity or label of stored runs, or else a host. Raises NictopError for a file that is
-    neither a recording nor a result."""
+    """Each word is a file, an identity or label of stored runs or path tests, or else a host. Raises NictopError for a
+    file that is neither a recording nor a result."""
     from nictop.recording.file.open import is_recording
 
     hosts: list[str] = []
     recordings: list[str] = []
     runs: list[StoredRun] = []
-    stored: list[StoredRun] | None = None
+    path_tests: list[StoredPath] = []
+    stored: tuple[list[StoredRun], list[StoredPath]] | None = None
     for word in words:
         if is_recording(word):
             recordings.append(word)
             continue
         if _is_file(word):
-            runs += _runs_in_file(word)
+            runs_in_file, tests_in_file = _results_in_file(word)
+            runs += runs_in_file
+            path_tests += tests_in_file
             continue
-        stored = _stored_runs() if stored is None else stored
-        of_word = _runs_of(word, stored)
-        runs += of_word
-        hosts += () if of_word else (word,)
-    return Subjects(tuple(hosts), tuple(recordings), tuple(runs))
+        stored = _stored_results() if stored is None else stored
+        runs_of_word, tests_of_word = _runs_of(word, stored[0]), _path_tests_of(word, stored[1])
+        runs += runs_of_word
+        path_tests += tests_of_word
+        hosts += () if runs_of_word or tests_of_word else (word,)
+    return Subjects(tuple(hosts), tuple(recordings), tuple(runs), tuple(path_tests))
 
 
 def _is_file(word: str) -> bool:
     return os.sep in word or word.endswith(".json") or os.path.isfile(word)
 
 
-def _runs_in_file(path: str) -> list[StoredRun]:
+def _results_in_file(path: str) -> tuple[list[StoredRun], list[StoredPath]]:
     """One result, or all results of a directory."""
-    from nictop.traffic.results.selection import read_run, stored_runs
+    from nictop.traffic.path.store import PATH_FILES
+    from nictop.traffic.results.selection import read_run
 
     if os.path.isdir(path):
-        return [run for _, run in reversed(stored_runs(Path(path)).runs)]
-    return [read_run(Path(path))]
+        return _results_in(Path(path), Path(path))
+    with suppress(NictopError):  # else a run, or the reason why it is none
+        return [], [PATH_FILES.read(Path(path))]
+    return [read_run(Path(path))], []
 
 
-def _stored_runs() -> list[StoredRun]:
-    """Oldest first; [] if there is no directory for them."""
-    from nictop.traffic.results.selection import directory, stored_runs
+def _stored_results() -> tuple[list[StoredRun], list[StoredPath]]:
+    """Oldest first; none if there is no directory for them."""
+    from nictop.traffic.path.store import PATH_FILES
+    from nictop.traffic.results.selection import directory
 
-    with suppress(NictopError):  # no home directory, so no runs
-        return [run for _, run in reversed(stored_runs(directory(os.environ)).runs)]
+    with suppress(NictopError):  # no home directory, so no results
+        return _results_in(directory(os.environ), PATH_FILES.directory(os.environ))
+    return [], []
+
+
+def _results_in(runs: Path, paths: Path) -> tuple[list[StoredRun], list[StoredPath]]:
+    """Those in two directories, oldest first."""
+    from nictop.traffic.path.store import PATH_FILES
+    from nictop.traffic.results.selection import stored_runs
+
+    found = [run for _, run in reversed(stored_runs(runs).results)]
+    return found, [path for _, path in reversed(PATH_FILES.stored(paths).results)]
+
+
+def _path_tests_of(word: str, stored: Sequence[StoredPath]) -> list[StoredPath]:
+    """The path tests with this label, identity or beginning of an identity; [] for a host."""
+    from nictop.traffic.path.store import select_paths
+
+    is_label = any(word == one.label for one in stored)
+    if is_label or (len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word)):
+        return select_paths(word, stored)
     return []
 
 

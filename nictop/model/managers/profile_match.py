@@ -134,8 +134,14 @@ class ProfileMatches:
 
     def active(self, link: Link) -> Profile | None:
         """The profile that is active or being activated on the link."""
-        device = self.device(link)
-        return self.by_uuid.get(device.active_profile) if device is not None and device.active_profile else None
+        return self._active.get(link.ifindex)
+
+    @cached_property
+    def _active(self) -> dict[int, Profile]:
+        """By ifindex."""
+        devices = self.manager.devices if self.manager is not None else {}
+        found = {ifindex: self.by_uuid.get(device.active_profile or "") for ifindex, device in devices.items()}
+        return {ifindex: profile for ifindex, profile in found.items() if profile is not None}
 
     def candidates(self, link: Link) -> list[Profile]:
         """Profiles whose interface name and MAC address fit the link, in no order."""

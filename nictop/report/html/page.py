@@ -1,4 +1,4 @@
-"""A report as one HTML file: findings, then hosts, then runs. It has no script and loads nothing.
+"""A report as one HTML file: findings, then hosts, then runs and path tests. It has no script and loads nothing.
 
 Reads nothing; takes a `Report`. Text from hosts cannot become markup (`html.elements`), and the content security policy
 of the page forbids to run or to load anything (`html.style`).
@@ -13,6 +13,7 @@ from nictop.report.findings.check import unreachable_host_text
 from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.report.html.findings import findings_html
 from nictop.report.html.hosts import host_html
+from nictop.report.html.path_tests import path_test_html
 from nictop.report.html.runs import experiment_html
 from nictop.report.html.style import CONTENT_SECURITY_POLICY, STYLE_SHEET
 from nictop.report.page import Report, made_at_text, title_text
@@ -47,6 +48,8 @@ def _body(report: Report) -> Iterator[Html]:
         yield host_html(facts, number, about)
     for number, experiment in enumerate(report.experiments, 1):
         yield experiment_html(experiment, number)
+    for number, path in enumerate(report.path_tests, 1):
+        yield path_test_html(path, number)
     if report.hidden:
         yield element("footer", element("h2", "Redaction"), *(element("p", sentence) for sentence in report.hidden))
 
@@ -55,5 +58,6 @@ def _contents(report: Report) -> Iterator[Html]:
     chapters = [("findings", "Findings")] if report.hosts else []
     chapters += [(f"host-{number}", host.name) for number, host in enumerate(report.hosts, 1)]
     chapters += [(f"traffic-{number}", f"Traffic {number}") for number in range(1, len(report.experiments) + 1)]
+    chapters += [(f"path-{number}", f"Path test {number}") for number in range(1, len(report.path_tests) + 1)]
     if len(chapters) > 1:
         yield element("nav", join_html((element("a", name, href=f"#{anchor}") for anchor, name in chapters), LINE_END))

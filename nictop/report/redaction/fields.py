@@ -46,6 +46,7 @@ UNCHANGED_FIELDS: dict[str, frozenset[str]] = {
     "NetworkManager": frozenset(("version",)),
     "TrafficTools": ALL_FIELDS,
     "Rates": ALL_FIELDS,
+    "StoredPath": frozenset(("identity", "version")),
     "StoredRun": frozenset(("identity", "experiment", "kind", "variable", "version")),
     "Comparison": ALL_FIELDS,
 }

@@ -27,6 +27,7 @@ from nictop.report.redaction.fields import (
     UNCHANGED_FIELDS,
 )
 from nictop.report.redaction.names import Kind, NameAliases
+from nictop.traffic.path.store import StoredPath
 from nictop.traffic.results.selection import StoredRun
 
 T = TypeVar("T")
@@ -188,19 +189,22 @@ def _plural(word: str) -> str:
 
 
 def redact(
-    answers: Iterable[Answer], runs: Iterable[StoredRun]
-) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[str, ...]]:
-    """Answers and runs with aliases, and the sentences about what was replaced. Rates need no redaction."""
-    answers, runs = tuple(answers), tuple(runs)
-    redaction = make_redaction([*(one if isinstance(one, Unreachable) else one[0] for one in answers), *runs])
+    answers: Iterable[Answer], runs: Iterable[StoredRun], path_tests: Iterable[StoredPath] = ()
+) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[StoredPath, ...], tuple[str, ...]]:
+    """Answers, runs and path tests with aliases, and the sentences about what was replaced. Rates need no redaction."""
+    answers, runs, path_tests = tuple(answers), tuple(runs), tuple(path_tests)
+    hosts = [one if isinstance(one, Unreachable) else one[0] for one in answers]
+    redaction = make_redaction([*hosts, *runs, *path_tests])
     hidden = tuple(
         redaction.hidden(one) if isinstance(one, Unreachable) else (redaction.hidden(one[0]), one[1]) for one in answers
     )
-    return hidden, tuple(map(redaction.hidden, runs)), redaction.sentences()
+    aliased = tuple(map(redaction.hidden, runs)), tuple(map(redaction.hidden, path_tests))
+    return hidden, *aliased, redaction.sentences()
 
 
 def make_redaction(values: Iterable[object]) -> Redaction:
-    """The redaction of `values` (snapshots, stored runs, unreachable hosts); aliases are numbered in this order."""
+    """The redaction of `values` (snapshots, stored runs and path tests, unreachable hosts); aliases are numbered in
+    this order."""
     values = tuple(values)
     strings = [(field, text) for value in values for field, text in _strings(value, ("", ""))]
     originals, networks = _addresses_in(text for _, text in strings)

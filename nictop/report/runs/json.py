@@ -173,7 +173,7 @@ def stored_runs_json(runs: StoredRuns) -> str:
     return _json(
         KeptDocument(
             __version__,
-            tuple(KeptFile(str(path), run_report(kept)) for path, kept in runs.runs),
+            tuple(KeptFile(str(path), run_report(kept)) for path, kept in runs.results),
             tuple(UnreadableFile(str(path), sentence) for path, sentence in runs.unreadable),
             runs.left_out,
         )

@@ -200,10 +200,10 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
 def stored_runs_text(runs: StoredRuns, columns: int) -> str:
     """A line per run, newest first: time, run, experiment, description, goodput."""
     room = layout_width(columns)
-    if not runs.runs and not runs.unreadable:
+    if not runs.results and not runs.unreadable:
         return "no stored results\n"
     rows = [("written", "run", "experiment", "what", "result")]
-    for _, run in runs.runs:
+    for _, run in runs.results:
         plan = run.result.plan
         varied = f"{run.variable} {run.value}".strip() if run.value else ""
         parts = (run.label, run.group if run.group != run.value else "", varied)

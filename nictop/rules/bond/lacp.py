@@ -177,7 +177,7 @@ def _send_lacpdus(link: Link) -> Fix:
         (down, set_option(link, "lacp_active", "on"), up),
         persistent=False,
         undo=(down, set_option(link, "lacp_active", "off"), up),
-        note="Two ends that only answer never begin. The bond loses its routes while it is down.",
+        note="If both ends only answer, LACP does not start. The bond loses its routes while it is down.",
     )
 
 
@@ -356,7 +356,7 @@ def lacp_port_is_not_in_use(host: HostFacts) -> Outcomes:
                     ),
                     *_churn_evidence(link, state),
                 ),
-                why="The bond has less capacity than its ports have, and fails earlier.",
+                why="The bond has less capacity, and one port less to fail over to.",
                 fixes=(_switch_fix([port]), _negotiate_again(port)),
             )
 
@@ -393,7 +393,7 @@ def _negotiate_again(port: Link) -> Fix:
                 command("ip", "link", "set", "dev", port.name, "up"),
             ),
         ),
-        note="Helps if the switch had suspended the port for a cause that is gone.",
+        note="Helps if the switch suspended the port and the cause has been removed.",
     )
 
 

@@ -247,6 +247,7 @@ def _other_function_fixes(host: HostFacts, link: Link, ports: Sequence[Link], ph
                 persistent=False,
                 undo=(
                     command("ip", "link", "set", "dev", candidate.name, "nomaster"),
+                    *([command("ip", "link", "set", "dev", candidate.name, "up")] if candidate.flags & IFF_UP else []),
                     command("ip", "link", "set", "dev", replaced.name, "master", link.name),
                 ),
                 note="Also change it where the bond is configured.",

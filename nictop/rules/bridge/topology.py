@@ -144,7 +144,7 @@ def _forward_again(port: Link, state: BridgePort, bridge: Link) -> Fix:
 
 @pair_rule(FAMILY, "warning", needs=("addresses",), uses=("forwarding",))
 def guest_is_on_another_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest is on a bridge that leads nowhere, and its subnet is on another bridge of the same host.
+    """A guest is on a bridge without an uplink, and its subnet is on another bridge of the same host.
 
     nictop reports a watched guest whose bridge has no uplink, no address and no veth to another bridge, if another
     bridge of the host has an uplink and an IPv4 address in the guest's subnet with the same prefix length, or a watched

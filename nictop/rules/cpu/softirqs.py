@@ -5,18 +5,17 @@ Kernel: net/core/dev.c (net_rx_action, enqueue_to_backlog), Documentation/admin-
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list
-from nictop.model.rates.load import SoftnetRates
 from nictop.model.text import units
 from nictop.rules.cpu.interrupts import concentration
 from nictop.rules.cpu.steering import hot_cpu
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
-from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
+from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver, once_per_host
 from nictop.rules.paravirtual.hyperv import busiest_channel_cpu, synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
@@ -110,7 +109,7 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
 
     Sources: xsos#108; netdata's softnet alarms.
     """
-    dropped = softnet(host, lambda one: one.dropped)
+    dropped = softnet_events(host).dropped
     total = sum(dropped.values())
     if len(host.window) < MIN_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
         return
@@ -144,11 +143,12 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
 
     Sources: netdata's softnet alarms; kernel sysctl/net.rst.
     """
-    squeezed = softnet(host, lambda one: one.time_squeeze)
+    squeezed = softnet_events(host).time_squeeze
     total = sum(squeezed.values())
     if len(host.window) < MIN_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
         return
-    if sum(softnet(host, lambda one: one.processed).values()) < 1000:
+    processed = host.mean(lambda rates: sum(one.processed or 0.0 for one in rates.softnet.values()))
+    if (processed or 0.0) < 1000:
         return
     settings = host.inventory.settings.sysctl
     budget, time = settings.get("net.core.netdev_budget"), settings.get("net.core.netdev_budget_usecs")
@@ -170,18 +170,25 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
     )
 
 
-def softnet(host: HostFacts, value: Callable[[SoftnetRates], float | None]) -> dict[int, float]:
+@dataclass(frozen=True)
+class SoftnetEvents:
     """CPU → per second, mean over the window; CPUs without any are left out."""
-    found: dict[int, float] = {}
-    seconds = host.elapsed
-    if not seconds:
-        return found
+
+    dropped: dict[int, float]
+    time_squeeze: dict[int, float]
+
+
+@once_per_host
+def softnet_events(host: HostFacts) -> SoftnetEvents:
+    dropped: dict[int, float] = {}
+    squeezed: dict[int, float] = {}
     for rates in host.window:
         for cpu, one in rates.softnet.items():
-            rate = value(one)
-            if rate:
-                found[cpu] = found.get(cpu, 0.0) + rate * rates.elapsed / seconds
-    return found
+            if one.dropped:
+                dropped[cpu] = dropped.get(cpu, 0.0) + one.dropped * rates.elapsed / host.elapsed
+            if one.time_squeeze:
+                squeezed[cpu] = squeezed.get(cpu, 0.0) + one.time_squeeze * rates.elapsed / host.elapsed
+    return SoftnetEvents(dropped, squeezed)
 
 
 @host_rule(

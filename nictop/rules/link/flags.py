@@ -5,8 +5,6 @@ Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast; ip-sysctl.rst 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
@@ -49,8 +47,10 @@ def arp_is_off(host: HostFacts) -> Outcomes:
 
     Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_rcv, net/ipv6/ndisc.c ndisc_constructor.
     """
-    for link in _addressed_links(host):
+    for link in host.links:
         if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
+            continue
+        if not _is_addressed(host, link):
             continue
         yield link_finding(
             "critical",
@@ -77,8 +77,10 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
     sysctl = host.inventory.settings.sysctl
     if not any(value == NEVER_ANSWER and name.endswith(".arp_ignore") for name, value in sysctl.items()):
         return
-    for link in _addressed_links(host):
+    for link in host.links:
         if ipv4_conf(link, host.inventory.settings).arp_ignore != NEVER_ANSWER or not global_addresses(link):
+            continue
+        if not _is_addressed(host, link):
             continue
         places = [one for one in ("all", link.name) if sysctl.get(f"net.ipv4.conf.{one}.arp_ignore") == NEVER_ANSWER]
         names = [f"net.ipv4.conf.{place.replace('.', '/')}.arp_ignore" for place in places]
@@ -115,8 +117,8 @@ def multicast_is_off(host: HostFacts) -> Outcomes:
 
     Sources: ip-link(8) multicast; systemd.network(5) Multicast=; netdevice(7) IFF_MULTICAST.
     """
-    for link in _addressed_links(host):
-        if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP:
+    for link in host.links:
+        if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP or not _is_addressed(host, link):
             continue
         yield link_finding(
             "warning",
@@ -129,18 +131,16 @@ def multicast_is_off(host: HostFacts) -> Outcomes:
         )
 
 
-def _addressed_links(host: HostFacts) -> Iterator[Link]:
-    """Ethernet links that are up and have addresses, or are configured with addresses."""
-    for link in host.links:
-        into_namespace = link.kind == "veth" and link.lower_namespace is not None
-        if link.type != ARPHRD_ETHER or not link.flags & IFF_UP or not (is_outward(host, link) or into_namespace):
-            continue
-        master = host.snapshot.links.get(link.master) if link.master is not None else None
-        if link.master is not None and (master is None or master.kind != "vrf"):
-            continue
-        profile = host.profiles.active(link)
-        if has_address(link) or set_up_otherwise(host, link) or (profile is not None and not profile.external):
-            yield link
+def _is_addressed(host: HostFacts, link: Link) -> bool:
+    """An Ethernet link that is up and has addresses, or is configured with addresses."""
+    into_namespace = link.kind == "veth" and link.lower_namespace is not None
+    if link.type != ARPHRD_ETHER or not link.flags & IFF_UP or not (is_outward(host, link) or into_namespace):
+        return False
+    master = host.snapshot.links.get(link.master) if link.master is not None else None
+    if link.master is not None and (master is None or master.kind != "vrf"):
+        return False
+    profile = host.profiles.active(link)
+    return has_address(link) or set_up_otherwise(host, link) or (profile is not None and not profile.external)
 
 
 def _show_command(link: Link) -> str:

@@ -5,7 +5,7 @@ Reads nothing. Kernel: Documentation/networking/segmentation-offloads.rst, inclu
 
 from __future__ import annotations
 
-from nictop.probe.records import Feature, Link
+from nictop.probe.records import Link
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
 from nictop.rules.fixes.persistence import ethtool_fixes
@@ -43,7 +43,7 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
     for link in host.links_where(drivers=DRIVERS_WITH_OFFLOADS_ON):
         if not is_used(link):
             continue
-        off = [short for short in OFFLOAD_OPTIONS if _is_off(link, short)]
+        off = _off_by_request(link)
         if not off:
             continue
         values = [part for short in off for part in (short, "on")]
@@ -59,11 +59,10 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
         )
 
 
-def _is_off(link: Link, short: str) -> bool:
-    """Turned off by request: every changeable feature that ``ethtool -K`` sets by this name is off."""
-    changeable = [one for one in link.ethtool.features or () if one.name in OFFLOAD_FEATURES[short] and not one.fixed]
-    return bool(changeable) and all(_is_off_by_request(one) for one in changeable)
-
-
-def _is_off_by_request(feature: Feature) -> bool:
-    return not feature.active and not feature.wanted
+def _off_by_request(link: Link) -> list[str]:
+    """Names for ``ethtool -K`` of which every changeable feature is off and not wanted."""
+    is_off = {one.name: not one.active and not one.wanted for one in link.ethtool.features or () if not one.fixed}
+    if not any(is_off.values()):
+        return []
+    states = {short: [is_off[name] for name in OFFLOAD_FEATURES[short] if name in is_off] for short in OFFLOAD_OPTIONS}
+    return [short for short, off in states.items() if off and all(off)]

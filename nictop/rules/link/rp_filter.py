@@ -62,6 +62,8 @@ def rp_filter_drops_its_subnet(host: HostFacts) -> Outcomes:
     fib_validate_source.
     """
     for link in nics(host):
+        if not link.subnet_routes:
+            continue
         rp_filter = ipv4_conf(link, host.inventory.settings).rp_filter
         dropped = _dropped_routes(host, link, rp_filter)
         if dropped and rp_filter is not None:

@@ -41,6 +41,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: RFC 5227; RFC 4862; nm-settings-nmcli(5) ipv4.dad-timeout; arping(8) -D.
     """
+    if len(hosts) < 2:
+        return
     seen: dict[str, list[NetworkPlace]] = {}
     rejected: list[NetworkPlace] = []
     for host in hosts:

@@ -78,6 +78,7 @@ def has_own_profile(host: HostFacts, link: Link) -> bool:
     return (active is not None and not is_generated_default(active)) or bool(host.profiles.user_profiles(link))
 
 
+@once_per_host
 def without_profile(host: HostFacts) -> tuple[Link, ...]:
     """NICs that NetworkManager manages and that only generated profiles match."""
     return tuple(

@@ -40,6 +40,8 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: RFC 950; RFC 1122 section 3.3.1.1; ip-address(8).
     """
+    if len(hosts) < 2:
+        return
     by_length: dict[int, list[NetworkPlace]] = {}
     for place in (place for host in hosts for place in outward_addresses(host)):
         network = network_of(place.written)

@@ -159,6 +159,8 @@ def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: systemd/systemd#14744, machine-id(5), systemd.link(5).
     """
+    if len(hosts) < 2:
+        return
     seen: dict[str, list[tuple[HostFacts, Link]]] = {}
     for host in hosts:
         for link in host.links:

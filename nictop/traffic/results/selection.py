@@ -129,7 +129,7 @@ def _is_path(word: str) -> bool:
 
 def _all(directory: Path) -> list[StoredRun]:
     """Oldest first."""
-    return [run for _, run in reversed(stored_runs(directory).runs)]
+    return [run for _, run in reversed(stored_runs(directory).results)]
 
 
 def _counted(result: Sequence[SetUp]) -> str:

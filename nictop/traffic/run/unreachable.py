@@ -106,8 +106,8 @@ def _duplicates(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
             for link in _links_with(log, name, end.there.address):
                 yield Failure(
                     "duplicate",
-                    f"{clean(name)} has {end.there.address}, too, on {clean(link.name)}: who is answered is chance; "
-                    f"give {clean(end.there.host)} or {clean(name)} another address",
+                    f"{clean(name)} has {end.there.address}, too, on {clean(link.name)}: it is random which of the two "
+                    f"is reached; give {clean(end.there.host)} or {clean(name)} another address",
                 )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nictop.traffic.experiment.experiment import ChangeRequired, ExperimentStep, StepStarted
     from nictop.traffic.live.run_view import LiveRun, RunView
     from nictop.traffic.path.result import PathReport
+    from nictop.traffic.path.store import StoredPath
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
     from nictop.traffic.session import RunSession, SessionEvent
@@ -62,6 +63,8 @@ class TrafficController:
         """Name of a field of the form → its text; None: the form was never opened."""
         self.ended: list[FinishedExperiment] = []
         """Experiments since the start, in order."""
+        self.path_tests: list[StoredPath] = []
+        """Path tests of the user since the start."""
         self._clear()
 
     def _clear(self) -> None:

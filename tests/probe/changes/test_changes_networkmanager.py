@@ -286,6 +286,31 @@ def test_difficult_profile_names(hosts: Hosts, name: str) -> None:
         assert (change.step("undo"), state_after_restart(host.manager)) == ("", host.before)
 
 
+def test_settings_of_a_bridge_profile_are_stored_and_restored() -> None:
+    modify = ("nmcli", "con", "mod", "br9")
+
+    def with_bridge(manager: PrivateNetworkManager) -> None:
+        own_profile(manager)
+        addresses = ("ipv4.method", "disabled", "ipv6.method", "disabled")
+        manager.nmcli(
+            "con", "add", "type", "bridge", "ifname", "br9", "con-name", "br9", "bridge.stp", "no", *addresses
+        )
+        manager.nmcli("con", "up", "br9")
+
+    def stored() -> list[str]:
+        return manager.nmcli("-g", "bridge.vlan-filtering,connection.lldp", "con", "show", "br9").split()
+
+    with prepared_networkmanager(Case(with_bridge, ())) as manager:
+        before, settings = read_host_state(manager, NIC), stored()
+        changes = ((*modify, "bridge.vlan-filtering", "yes"), (*modify, "connection.lldp", "enable-rx"))
+        with Change(manager, *changes) as change:
+            assert (change.begin(), change.do()) == ("", "")
+            changed = stored()
+            assert changed != settings and "yes" in changed
+            assert change.step("undo") == ""
+        assert stored() == settings and state_after_restart(manager) == before
+
+
 def test_profiles_without_files_are_restored_over_dbus() -> None:
     """As for ifcfg files: files below /etc are not visible. Secrets are restored as well."""
     secret = ("802-1x.eap", "md5", "802-1x.identity", "me", "802-1x.password", "it's a secret")

@@ -28,6 +28,7 @@ from nictop.report.redaction.addresses import AddressAliases
 from nictop.report.redaction.names import NameAliases
 from nictop.report.redaction.redaction import Redaction, make_redaction, redact
 from nictop.rules import Evidence, HostFacts, diagnose
+from nictop.traffic.path.store import StoredPath
 from nictop.traffic.path.stored import StoredFix, StoredPathTest
 from nictop.traffic.plan.plan import Endpoint
 from tests.support.arbitrary import mutated
@@ -107,9 +108,10 @@ def redacted_report() -> tuple[str, list[str]]:
         path_test=private_path_test(),
     )
     runs = [*experiments(), stored_run(1, "own", redacted)]
-    before = [json.dumps(texts(one)) for one in (*answers, *runs)]
-    redacted_answers, shown, hidden = redact(answers, runs)
-    report = report_of(redacted_answers, shown, wall=WALL, hidden=hidden)
+    path = StoredPath("aaaa", private_path_test(), WALL, "0", label="office-1 since Monday")
+    before = [json.dumps(texts(one)) for one in (*answers, *runs, path)]
+    redacted_answers, shown, path_tests, hidden = redact(answers, runs, [path])
+    report = report_of(redacted_answers, shown, path_tests, wall=WALL, hidden=hidden)
     return unescape(html_page(report)) + markdown_page(report), before
 
 
@@ -315,7 +317,7 @@ def test_hosts_with_arbitrary_text_can_be_redacted_and_shown(seed: int, share: f
     inventory = mutated(snapshot.inventory, Inventory, Random(seed), share)
     links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
     changed = replace(snapshot, inventory=inventory, links=links)
-    redacted_answers, _, hidden = redact([(changed, window)], ())
+    redacted_answers, _, _, hidden = redact([(changed, window)], ())
     assert html_page(report_of(redacted_answers, wall=WALL, hidden=hidden)).endswith("</html>\n")
 
 

@@ -125,7 +125,7 @@ def test_unanswered_without_root_on_the_receiver() -> None:
     direction = healthy("a", "b", replies=replies, sizes=())
     (one,) = found(replace(direction, listener=PathListener(40000, ended=True)))
     assert (one.rule, one.severity, one.host) == ("path_no_answer", "critical", "a")
-    assert one.title == "no answer from 192.0.2.11 (b); whether packets reach it is only visible as root there"
+    assert one.title == "no answer from 192.0.2.11 (b); only root there can see whether packets reach it"
 
 
 @pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])

@@ -413,8 +413,8 @@ async def test_nobody_answers(both: Pair) -> None:
         report = await tested(both)
     found = [(one.rule, one.host, one.title) for one in report.findings]
     assert found == [
-        ("path_no_neighbour", "a", "no MAC address for 198.18.0.2: nobody answers ARP"),
-        ("path_no_neighbour", "b", "no MAC address for 198.18.0.1: nobody answers ARP"),
+        ("path_no_neighbour", "a", "no MAC address for 198.18.0.2: no host answers ARP"),
+        ("path_no_neighbour", "b", "no MAC address for 198.18.0.1: no host answers ARP"),
     ]
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.traffic.path.stored import stored_path_test
+from nictop.traffic.results.files import MAX_LISTED_RESULTS, MAX_RESULT_FILE_BYTES
 from nictop.traffic.results.selection import (
     StoredRun,
     directory,
@@ -27,7 +28,7 @@ from nictop.traffic.results.selection import (
     set_ups,
     stored_runs,
 )
-from nictop.traffic.results.store import MAX_LISTED_RUNS, MAX_RUN_FILE_BYTES, encode_run
+from nictop.traffic.results.store import encode_run
 from tests.support.namespaces import ROOT
 from tests.traffic.runs import BLACK_HOLE, path_test, result
 
@@ -235,7 +236,7 @@ def test_fields_of_later_versions_are_ignored() -> None:
 def test_special_files_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     with open(tmp_path / "huge.json", "wb") as file:
-        file.truncate(MAX_RUN_FILE_BYTES + 1)
+        file.truncate(MAX_RESULT_FILE_BYTES + 1)
     (tmp_path / "loop.json").symlink_to("loop.json")
     for name, why in (
         ("pipe.json", "not a regular file"),
@@ -256,17 +257,17 @@ def test_list_is_newest_first_and_reports_other_files(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a result")
     os.mkfifo(tmp_path / "pipe.json")
     found = stored_runs(tmp_path)
-    assert [run.number for _, run in found.runs] == [3, 2, 1]
+    assert [run.number for _, run in found.results] == [3, 2, 1]
     assert {path.name for path, _ in found.unreadable} == {"x\x1b[31m.json", "pipe.json"}
     assert all(sentence.isprintable() for _, sentence in found.unreadable) and found.left_out == 0
 
 
 def test_list_is_limited(tmp_path: Path) -> None:
-    for number in range(MAX_LISTED_RUNS + 5):
+    for number in range(MAX_LISTED_RESULTS + 5):
         (tmp_path / f"{number:05}.json").write_bytes(b"{}")
     found = stored_runs(tmp_path)
-    assert (len(found.runs), len(found.unreadable), found.left_out) == (0, MAX_LISTED_RUNS, 5)
-    assert found.unreadable[0][0].name == f"{MAX_LISTED_RUNS + 4:05}.json"
+    assert (len(found.results), len(found.unreadable), found.left_out) == (0, MAX_LISTED_RESULTS, 5)
+    assert found.unreadable[0][0].name == f"{MAX_LISTED_RESULTS + 4:05}.json"
 
 
 # --------------------------------------------------------------------------------------------------- which are meant

@@ -52,6 +52,22 @@ SHOTS = {
     "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("4",), UNICODE),
     "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), UNICODE),
     "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), UNICODE),
+    "bond-120x36": ((120, 36), "bond/lacp_port_is_not_in_use", ("down", "down", "down"), UNICODE),
+    "bond-80x24": ((80, 24), "bond/lacp_port_is_not_in_use", ("down", "down"), UNICODE),
+    "bridge-120x36": ((120, 36), "bridge/vlan_is_not_on_the_uplink", (), UNICODE),
+    "bridge-80x24": ((80, 24), "bridge/vlan_is_not_on_the_uplink", ("enter", "pagedown"), UNICODE),
+    "switch-port-120x36": (
+        (120, 36),
+        "path/vlan_is_not_on_the_switch_port",
+        ("tab", "pagedown", *["down"] * 6),
+        UNICODE,
+    ),
+    "switch-port-80x24": (
+        (80, 24),
+        "path/vlan_is_not_on_the_switch_port",
+        ("enter", *["pagedown"] * 2, *["down"] * 6),
+        UNICODE,
+    ),
     "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), UNICODE),
 }
 

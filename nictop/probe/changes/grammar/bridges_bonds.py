@@ -23,6 +23,7 @@ BOND_NUMBERS = {"miimon": 60_000, "min_links": 1024}
 """Option → largest value."""
 BOND_PORTS = ("primary", "active_slave")
 """Options whose value is a port."""
+BOND_OPTIONS = (*BOND_NUMBERS, *BOND_PORTS, "xmit_hash_policy")
 BONDING_PRIMARY_PATH = re.compile(r"/sys/class/net/([^/]+)/bonding/primary")
 """An empty text removes the primary, for which ip(8) has no word."""
 
@@ -87,5 +88,4 @@ def bond_value(key: str, value: str) -> str:
         return value
     if key in BOND_NUMBERS:
         return integer(value, BOND_NUMBERS[key], key)
-    names = ", ".join((*BOND_NUMBERS, *BOND_PORTS, "xmit_hash_policy"))
-    raise ValueError(f"ip link set type bond: only {names} with valid values are allowed")
+    raise ValueError(f"bond: only {', '.join(BOND_OPTIONS)} with valid values are allowed")

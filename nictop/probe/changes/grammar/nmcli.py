@@ -1,18 +1,21 @@
 """Parse the words of nmcli into an `Operation`, or reject them with a sentence (ValueError). Pure.
 
-Allowed are the properties of profiles that select a link or set addresses, routes, MTU, ethtool and SR-IOV; adding an
-Ethernet profile; activating a profile; and reapplying one to its device. See nmcli(1) and nm-settings-nmcli(5).
+Allowed are the properties of profiles that select a link or set addresses, routes, MTU, ethtool, SR-IOV, LLDP, VLANs
+of bridges and bond options other than the mode; adding an Ethernet profile; activating a profile; and reapplying one to
+its device. See nmcli(1) and nm-settings-nmcli(5).
 """
 
 from __future__ import annotations
 
 import re
 
+from nictop.probe.changes.grammar.bridges_bonds import BOND_OPTIONS, bond_value
 from nictop.probe.changes.grammar.operation import Operation, link_name
 
 PROFILE_PROPERTY = re.compile(
     r"[+-]?(?:connection\.(?:id|interface-name|autoconnect|autoconnect-priority)"
     r"|ipv[46]\.(?:method|addresses|gateway|dns|never-default|route-metric|may-fail)"
+    r"|connection\.lldp|bridge\.vlan-filtering|bridge-port\.vlans|bond\.options"
     r"|802-3-ethernet\.(?:mtu|mac-address)"
     r"|(?:ethtool|sriov)\.[a-z0-9]+(?:-[a-z0-9]+){0,8})",
     re.ASCII,
@@ -95,7 +98,21 @@ def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
     for name in words[::2]:
         if not PROFILE_PROPERTY.fullmatch(name):
             raise ValueError(f"nictop does not set {name!r}")
-    return tuple(zip(words[::2], words[1::2]))
+    found = tuple(zip(words[::2], words[1::2]))
+    for name, value in found:
+        if name.endswith("bond.options"):
+            check_bond_option(name, value)
+    return found
+
+
+def check_bond_option(name: str, value: str) -> None:
+    """``+bond.options KEY=VALUE`` or ``-bond.options KEY`` of an option that a bond takes while it is up: another mode
+    would need all ports to be activated again. Raises ValueError."""
+    key, equals, setting = value.partition("=")
+    if name[0] not in "+-" or bool(equals) != (name[0] == "+") or key not in BOND_OPTIONS:
+        raise ValueError(f"bond.options: only one of {', '.join(BOND_OPTIONS)} can be added or removed")
+    if equals:
+        bond_value(key, setting)
 
 
 def flattened(settings: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

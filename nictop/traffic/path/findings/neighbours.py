@@ -2,92 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.traffic.path.findings.way import Way, path_finding
 
+Owners = Mapping[str, Sequence[tuple[str, str]]]
+"""MAC address that answers → (host, NIC) of both ends that have it; (): another machine."""
+
 
 def neighbour_findings(way: Way) -> Iterator[Finding]:
     """More than one MAC address, or that of another NIC, answers for the address."""
-    test, link = way.test, way.link
-    path = test.path
+    test, link, path = way.test, way.link, way.test.path
     if link is None or path is None:
         return
     macs = test.macs if test.macs is not None else (path.neighbour_address,) if path.neighbour_address else ()
     owners = {mac: _owners(way, mac) for mac in macs if mac is not None}
-    evidence = tuple(
+    is_peers = {mac: any(host == way.receiver.host for host, _ in found) for mac, found in owners.items()}
+    if len(owners) > 1 and not (way.gateway is None and all(is_peers.values())):
+        yield _several_hosts(way, link, owners)
+    elif not way.receiver.mac or way.gateway is not None or path.ifindex != way.sender.ifindex:
+        return
+    elif owners and all(is_peers.values()) and tuple(owners) != (way.receiver.mac,):
+        yield _other_nics(way, owners)
+    elif any(found and not is_peers[mac] for mac, found in owners.items()):
+        yield _other_host(way, link, owners)
+
+
+def _several_hosts(way: Way, link: Link, owners: Owners) -> Finding:
+    address = _resolved(way)
+    return path_finding(
+        "path_duplicate_address",
+        "critical",
+        way.host,
+        link,
+        f"duplicate address {address}: {len(owners)} MAC addresses answer",
+        evidence=_evidence(way, owners),
+        why="It is random which host receives the packets, and it changes when the neighbour entry expires. "
+        "Connections hang or are reset.",
+        fixes=(
+            Fix(
+                "peer",
+                "Give one of them another address",
+                (),
+                note="Find the other host: the port of its MAC address is in the forwarding table of the bridge "
+                "or switch (bridge fdb show).",
+            ),
+            Fix(
+                "here",
+                "Show the MAC address in use, then resolve it again",
+                (
+                    command("ip", "neighbour", "show", "to", address),
+                    command("ip", "neighbour", "flush", "to", address, "dev", link.name),
+                ),
+                persistent=None,
+            ),
+        ),
+    )
+
+
+def _other_nics(way: Way, owners: Owners) -> Finding:
+    fixes: tuple[Fix, ...] = ()
+    if ":" not in way.receiver.address:
+        fixes = (
+            *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_ignore", 1),
+            *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_announce", 2),
+        )
+    return path_finding(
+        "path_arp_flux",
+        "warning",
+        way.peer,
+        way.peer.snapshot.links.get(way.receiver.ifindex or 0),
+        f"ARP flux: {way.receiver.address} is answered by other NICs of this host",
+        evidence=_evidence(way, owners),
+        why="Packets for this address come in by a NIC that does not have it: the wrong NIC carries the traffic, "
+        "and rp_filter may drop it.",
+        fixes=fixes,
+    )
+
+
+def _other_host(way: Way, link: Link, owners: Owners) -> Finding:
+    return path_finding(
+        "path_duplicate_address",
+        "critical",
+        way.host,
+        link,
+        f"{_resolved(way)} of {way.receiver.host} is answered by another host",
+        evidence=_evidence(way, owners),
+        why=f"Packets for {way.receiver.host} go to another host: both have the address, or the other one answers "
+        "for it (proxy ARP).",
+        fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
+    )
+
+
+def _resolved(way: Way) -> str:
+    """The address that was asked for: that of the gateway, if there is one."""
+    return way.test.resolved or way.receiver.address
+
+
+def _evidence(way: Way, owners: Owners) -> tuple[Evidence, ...]:
+    return tuple(
         Evidence(
-            f"{test.resolved or way.receiver.address} answered by",
+            f"{_resolved(way)} answered by",
             f"{mac} ({', '.join(f'{host} {name}' for host, name in found) or 'not a watched NIC'})",
             "ARP" if ":" not in way.receiver.address else "neighbour discovery",
         )
         for mac, found in owners.items()
     )
-    is_peers = {mac: any(host == way.receiver.host for host, _ in found) for mac, found in owners.items()}
-    address = test.resolved or way.receiver.address
-    if len(owners) > 1 and not (way.gateway is None and all(is_peers.values())):
-        yield path_finding(
-            "path_duplicate_address",
-            "critical",
-            way.host,
-            link,
-            f"duplicate address {address}: {len(owners)} MAC addresses answer",
-            evidence=evidence,
-            why="Which host receives the packets is chance, and changes when the neighbour entry expires. Connections "
-            "hang or are reset.",
-            fixes=(
-                Fix(
-                    "peer",
-                    "Give one of them another address",
-                    (),
-                    note="Find the other host: the port of its MAC address is in the forwarding table of the bridge "
-                    "or switch (bridge fdb show).",
-                ),
-                Fix(
-                    "here",
-                    "Show who is used now, and ask again afterwards",
-                    (
-                        command("ip", "neighbour", "show", "to", address),
-                        command("ip", "neighbour", "flush", "to", address, "dev", link.name),
-                    ),
-                    persistent=None,
-                ),
-            ),
-        )
-    elif not way.receiver.mac or way.gateway is not None or path.ifindex != way.sender.ifindex:
-        return
-    elif owners and all(is_peers.values()) and tuple(owners) != (way.receiver.mac,):
-        yield path_finding(
-            "path_arp_flux",
-            "warning",
-            way.peer,
-            way.peer.snapshot.links.get(way.receiver.ifindex or 0),
-            f"ARP flux: {way.receiver.address} is answered by other NICs of this host",
-            evidence=evidence,
-            why="Packets for this address come in by a NIC that does not have it: the wrong NIC carries the traffic, "
-            "and rp_filter may drop it.",
-            fixes=(
-                *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_ignore", 1),
-                *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_announce", 2),
-            )
-            if ":" not in way.receiver.address
-            else (),
-        )
-    elif any(found and not is_peers[mac] for mac, found in owners.items()):
-        yield path_finding(
-            "path_duplicate_address",
-            "critical",
-            way.host,
-            link,
-            f"{address} of {way.receiver.host} is answered by another host",
-            evidence=evidence,
-            why=f"Packets for {way.receiver.host} go to another host: both have the address, or the other one answers "
-            "for it (proxy ARP).",
-            fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
-        )
 
 
 def _owners(way: Way, mac: str) -> list[tuple[str, str]]:

@@ -128,7 +128,7 @@ def _write(path: str, text: str) -> str:
 
 
 def report_now(nictop: Nictop) -> Report:
-    """The state of every host now, or why it is not known; the runs of live hosts."""
+    """The state of every host now, or why it is not known; the runs and path tests of live hosts."""
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
@@ -141,7 +141,7 @@ def report_now(nictop: Nictop) -> Report:
     runs = [run for ended in nictop.traffic.ended for run in ended.results]
     if nictop.traffic.running:
         runs += nictop.traffic.results
-    return report_of(answers, runs, wall=nictop.here().wall)
+    return report_of(answers, runs, nictop.traffic.path_tests, wall=nictop.here().wall)
 
 
 async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:

@@ -11,13 +11,15 @@
 │ [ Again ]  [ Copy ]  [▸Close ]                                 │
 ╰ Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll ──────────────╯
 
-The test ends with the dialog.
+The test ends with the dialog. Its result is saved, and part of a report that is written later.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from nictop.errors import NictopError
 from nictop.report.path import path_text
 from nictop.tui.screens.dialogs.report import ReportDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -71,6 +73,7 @@ class PathTestScreen(PathReportScreen):
     async def _test(self) -> None:
         from nictop.traffic.path.result import PathRequest
         from nictop.traffic.path.session import PathSession
+        from nictop.traffic.path.store import save_path, stored_path
 
         client, server = self._pair.client, self._pair.server
         request = PathRequest(
@@ -80,7 +83,13 @@ class PathTestScreen(PathReportScreen):
             server_address=server.address.partition("%")[0],
         )
         sessions = [one for one in self.nictop.hosts.sessions if one.name in (client.host, server.host)]
-        self._report = await PathSession(request, sessions).run(self.show_progress)
+        report = await PathSession(request, sessions).run(self.show_progress)
+        self._report, path = report, stored_path(report)
+        self.nictop.traffic.path_tests.append(path)
+        try:
+            await asyncio.to_thread(save_path, path)
+        except NictopError as error:
+            self.nictop.notify(error.message, "Path test not saved")
 
     def show_buttons(self, row: ButtonRow) -> None:
         if self._in_progress:

@@ -101,7 +101,7 @@ class ResultsScreen(FramedScreen):
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
         said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []
-        self._show([run for _, run in found.runs], said, "No results yet. Press 6 to run a test.")
+        self._show([run for _, run in found.results], said, "No results yet. Press 6 to run a test.")
 
     async def _read_recorded(self, replay: Replay) -> None:
         """All tests of the recording, whatever time of it is shown."""

@@ -24,6 +24,7 @@ from nictop.model.columns.devices import (
     row_rates,
     visible_columns,
 )
+from nictop.model.devices.bonds import port_text
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
@@ -447,14 +448,17 @@ class DeviceTable(ChoiceView):
         return tuple(spans)
 
     def _title_spans(self, row: Row, title: str, cells: int, snapshot: Snapshot) -> list[Span]:
-        """With the bond or team of a port, and its state there, if there is room: ``eno1  bond0 active``."""
+        """With the bond or team of a port, and its state there, if there is room: ``eno1  bond0 active``; else of a
+        port that is not used the state alone: ``eno1  unused``."""
         master = snapshot.links.get(row.link.master or 0) if row.link is not None else None
         if row.link is not None and master is not None and master.kind in AGGREGATE_KINDS:
-            text, is_usable = master_text(row.link, snapshot)
-            text, room = clean(self.glyphs.encode(text)), cells - cells_of(clean(title)) - 2
-            if cells_of(text) <= room:
-                style = "dim" if is_usable else "warn"
-                return [(f"{clean(title)}  ", TITLE_STYLES[row.kind]), (fit(text, room), style)]
+            whole, is_usable = master_text(row.link, snapshot)
+            room = cells - cells_of(clean(title)) - 2
+            for text in (whole,) if is_usable else (whole, port_text(row.link, master)[0].rpartition(" ")[2]):
+                shown = clean(self.glyphs.encode(text))
+                if cells_of(shown) <= room:
+                    style = "dim" if is_usable else "warn"
+                    return [(f"{clean(title)}  ", TITLE_STYLES[row.kind]), (fit(shown, room), style)]
         return [(fit(title, cells), TITLE_STYLES[row.kind])]
 
     def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> tuple[Column[DeviceRow], str, Tone]:

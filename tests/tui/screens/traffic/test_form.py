@@ -85,7 +85,7 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         assert "received by b" in runs.run_text()
         assert "verified" in runs.run_text()
         assert title(runs).startswith(" a:nictopt → b:nictopt")
-        assert [one.identity for _, one in stored_runs(results_directory).runs] == [kept.identity]
+        assert [one.identity for _, one in stored_runs(results_directory).results] == [kept.identity]
         assert runs.generators() == []
 
 
@@ -103,7 +103,7 @@ async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(results_dire
         assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
-        ((_, kept),) = stored_runs(results_directory).runs
+        ((_, kept),) = stored_runs(results_directory).results
         assert kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
         await runs.press("escape")
         assert isinstance(runs.app.screen, TrafficScreen)
@@ -204,7 +204,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(results_directory: Path) ->
         (notice,) = [one.message for one in runs.app._notifications]
         assert notice.startswith("Test finished: ") and notice.endswith("b/s (6)")
         assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
-        assert len(stored_runs(results_directory).runs) == 1
+        assert len(stored_runs(results_directory).results) == 1
 
 
 @real
@@ -902,8 +902,8 @@ async def test_results_open_on_the_newest(results_directory: Path) -> None:
         table = await open_kept(screen)
         await screen.press("end", "enter", "escape")
         assert table.chosen is not None and table.chosen.name == "older"
-        (path,) = [path for path, _ in stored_runs(results_directory).runs]
-        run = stored_runs(results_directory).runs[0][1]
+        (path,) = [path for path, _ in stored_runs(results_directory).results]
+        run = stored_runs(results_directory).results[0][1]
         newer = replace(run, identity="b2b2b2b2b200", experiment="b2b2b2b2b2", label="newer", written=run.written + 600)
         save_run(newer, path.parent)
         await screen.press("1", "7")
@@ -934,7 +934,7 @@ async def test_a_kept_run_is_drawn_as_it_was(results_directory: Path) -> None:
 
 async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(results_directory: Path) -> None:
     write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
-    (known,) = [path for path, _ in stored_runs(results_directory).runs]
+    (known,) = [path for path, _ in stored_runs(results_directory).results]
     (known.parent / f"x{known.name[1:]}").write_text("{")
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))

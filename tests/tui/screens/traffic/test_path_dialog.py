@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.traffic.path.store import StoredPaths, stored_paths
+from nictop.tui.screens.live.files import report_now
 from nictop.tui.screens.traffic.path_test import PathReportScreen, PathTestScreen
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.overview_table import OverviewTable
@@ -14,6 +18,11 @@ from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import WIRE
 
 pytestmark = pytest.mark.skipif(why_no_namespaces() is not None, reason=why_no_namespaces() or "")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 async def open_path_test(screen: ScreenWithTraffic) -> None:
@@ -41,6 +50,9 @@ async def test_result_and_again(glyphs: Glyphs) -> None:
         await screen.press("left", "left", "enter")
         text = await until_tested(screen)
         assert "MTU black hole to b" in text and "ip link set dev" in text
+        newest = [path for _, path in stored_paths().results]
+        assert [len(one.test.findings) for one in newest] == [1, 0] and newest[::-1] == screen.nictop.traffic.path_tests
+        assert report_now(screen.nictop).path_tests == tuple(newest[::-1])
         await screen.press("escape")
         assert not isinstance(screen.app.screen, PathTestScreen)
 
@@ -50,6 +62,7 @@ async def test_closed_while_it_runs() -> None:
         await open_path_test(screen)
         await screen.press("escape")
         assert not isinstance(screen.app.screen, PathTestScreen)
+        assert stored_paths() == StoredPaths() and screen.nictop.traffic.path_tests == []
         for space in screen.spaces.values():
             await screen.until(lambda space=space: space.run(["ss", "-Hanutw"]) == "")  # type: ignore[misc]
 
