@@ -114,7 +114,7 @@ async def test_screens_are_as_they_were_left() -> None:
         await two(screen, hosts)
         await screen.press("down", "5", "slash", *"ens224", "enter")
         before = screen.app.screen
-        await screen.press("6", "e", "down", "down", *"77", "escape")
+        await screen.press("6", "e", "down", "down", "down", *"77", "escape")
         assert isinstance(screen.app.screen, TrafficScreen), "one step back: from the field"
         await screen.press("5")
         assert screen.app.screen is before
