@@ -51,6 +51,8 @@ class Host:
         manager = self.manager
         if manager.daemon is None or guards_in(manager.namespace):
             return False
+        if manager.device_state(NIC) < NM_DEVICE_STATE_PREPARE:
+            return False
         return (read_managed_state(manager), kernel_settings(manager)) == (self.before, self.settings)
 
     def close(self) -> None:
