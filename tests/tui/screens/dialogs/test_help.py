@@ -15,7 +15,7 @@ from tests.support.captured import captured_lines
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 
 UNITS = {"", "bytes", "packets", "packets/s", "b/s", "1/s", "%", "ms", "cores per Gb/s"}
-UNITS |= {"b/s or transactions/s", "cores per Gb/s, of rr and crr CPU time per transaction"}
+UNITS |= {"b/s, transactions/s or latency", "cores per Gb/s, of rr and crr CPU time per transaction"}
 
 
 @pytest.fixture(autouse=True)

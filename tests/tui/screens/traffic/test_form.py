@@ -586,7 +586,7 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         form.set_word("bitrate", "fast")  # of no concern to the others
         await screen.press("right")
         common = ["runs", "vary", "label"]
-        assert fields_drawn(screen) == ["test", "protocol", "seconds", "connections", "size", *common]
+        assert fields_drawn(screen) == ["test", "protocol", "seconds", "connections", "size", "request rate", *common]
         assert "= nictop traffic" in "\n".join(screen.drawn()) and "--test rr" in "\n".join(screen.drawn())
         await screen.press("right")
         assert fields_drawn(screen) == ["test", "seconds", "connections", "size", "files", *common]
@@ -596,7 +596,18 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         drawn = " ".join(row.strip(" │") for row in screen.drawn())
         assert "--test crr --size 4K --time 10 --files 1000" in drawn and "at most: it ends after the files" in drawn
         await screen.press("right")
-        assert "rate" in fields_drawn(screen) and "files" not in fields_drawn(screen)
+        bulk = ["test", "direction", "protocol", "seconds", "streams", "block size"]
+        assert fields_drawn(screen) == [*bulk, "size", "request rate", "rate", *common]
+        form.set_word("bitrate", "50M")
+        form.set_word("rate", "300")
+        await screen.settle()
+        drawn = " ".join(row.strip(" │") for row in screen.drawn())
+        assert (
+            "--test loaded" in drawn and "--rate 300" in drawn and "--bitrate 50M" in drawn and "--files" not in drawn
+        )
+        form.set_word("bitrate", "fast")
+        await screen.press("right")
+        assert fields_drawn(screen) == [*bulk, "rate", *common]
         assert "not a rate" in "\n".join(screen.drawn())
 
 
@@ -607,6 +618,8 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         ("rr", "size", "big", '"big" is not a size'),
         ("rr", "streams", "0", "connections must be 1 to 128, not 0"),
         ("crr", "files", "0", "files must be 1 to 1000000, not 0"),
+        ("rr", "rate", "0", "request rate must be 1"),
+        ("loaded", "rate", "2M", "not an integer"),
         ("rr", "vary", "bitrate=1G,2G", "rate is an option of the bulk test"),
         ("crr", "vary", "direction=forward,reverse", "reverse and bidirectional are options"),
     ],
