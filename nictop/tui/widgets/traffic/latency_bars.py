@@ -11,8 +11,9 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.runs.histogram import GAP_CELLS, LATENCY_CELLS, histogram_rows
 from nictop.traffic.live.run_view import RunView
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.traffic.legend import cut
+from nictop.tui.widgets.traffic.queue_bars import RunLines
 
 
 def draw_latency_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
@@ -32,27 +33,11 @@ def draw_latency_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyph
     return [cut(line, width) for line in lines]
 
 
-class LatencyBars(LineView):
+class LatencyBars(RunLines):
     """`draw_latency_bars` of a run."""
 
-    can_focus = False
+    def shown_of(self, run_view: RunView) -> tuple[object, ...]:
+        return run_view.latency, run_view.loaded_since
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._run_view: RunView | None = None
-        self._drawn_of: tuple[object, ...] | None = None
-
-    def show(self, run_view: RunView | None) -> None:
-        self._run_view = run_view
-        self._draw()
-
-    def on_resize(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        cells, run_view = (self.size.width, self.size.height), self._run_view
-        of = (cells, run_view.latency) if run_view is not None else None
-        if of is not None and of == self._drawn_of:
-            return
-        self._drawn_of = of
-        self.show_lines(draw_latency_bars(run_view, *cells, glyphs=self.glyphs) if run_view is not None else [])
+    def draw(self, run_view: RunView, width: int, rows: int) -> list[SpanLine]:
+        return draw_latency_bars(run_view, width, rows, glyphs=self.glyphs)

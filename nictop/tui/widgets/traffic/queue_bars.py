@@ -87,15 +87,23 @@ def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> Span
     )
 
 
-class RunQueues(LineView):
-    """`draw_queue_bars` of a run."""
+class RunLines(LineView):
+    """Lines about a run, drawn again when what they show has changed."""
 
     can_focus = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._run_view: RunView | None = None
-        self._drawn_of: tuple[object, ...] | None = None
+        self._drawn_of: tuple[object, ...] = ()
+
+    def shown_of(self, run_view: RunView) -> tuple[object, ...]:
+        """What the lines of the run depend on, besides their size."""
+        raise NotImplementedError
+
+    def draw(self, run_view: RunView, width: int, rows: int) -> list[SpanLine]:
+        """At most `rows` lines, none wider than `width`."""
+        raise NotImplementedError
 
     def show(self, run_view: RunView | None) -> None:
         self._run_view = run_view
@@ -105,10 +113,18 @@ class RunQueues(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        cells, run_view = (self.size.width, self.size.height), self._run_view
-        hosts = run_view.hosts if run_view is not None else ()
-        of = (cells, run_view is None, *((one.host, one.queues, one.carrying) for one in hosts))
-        if of == self._drawn_of:
-            return
-        self._drawn_of = of
-        self.show_lines(draw_queue_bars(run_view, *cells, glyphs=self.glyphs) if run_view is not None else [])
+        run_view = self._run_view
+        of = (self.size, *(self.shown_of(run_view) if run_view is not None else ()))
+        if of != self._drawn_of:
+            self._drawn_of = of
+            self.show_lines(self.draw(run_view, *self.size) if run_view is not None else [])
+
+
+class RunQueues(RunLines):
+    """`draw_queue_bars` of a run."""
+
+    def shown_of(self, run_view: RunView) -> tuple[object, ...]:
+        return tuple((one.host, one.queues, one.carrying) for one in run_view.hosts)
+
+    def draw(self, run_view: RunView, width: int, rows: int) -> list[SpanLine]:
+        return draw_queue_bars(run_view, width, rows, glyphs=self.glyphs)
