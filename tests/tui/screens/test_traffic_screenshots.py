@@ -15,7 +15,7 @@ from nictop.probe.traffic.builtin.latency_buckets import bucket_of
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.generators.latency import LatencyHistogram, merged
+from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary, merged
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import StoredRun, save_run
 from nictop.traffic.results.transactions import TransactionFigures, TransactionPoint
@@ -24,6 +24,7 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
+from tests.traffic.analysis.test_loaded import SOCKETS, loaded
 from tests.traffic.plans import tools
 from tests.traffic.runs import flow, load, result
 from tests.tui.screens.test_screenshots import compare, without_ids
@@ -140,11 +141,35 @@ def measured_latency() -> Result:
     )
 
 
+def measured_under_load() -> Result:
+    """Ten seconds idle, two in which the bulk flow rises, ten under load: a full queue in front of 100 Mb/s."""
+    made, begun = measured(0.0941, 0.9), 10.5
+    points, arrived = [], []
+    for number in range(1, 46):
+        end = number / 2
+        median = 310e-6 if end <= begun else 48e-3 * min(1.0, (end - begun) / 1.5)
+        spread = 1 + 0.1 * math.sin(2.3 * number)
+        summary = LatencySummary(100, median / 2, median, median, 1.1 * median * spread, 1.3 * median * spread, None)
+        points.append(TransactionPoint(end, 0.5, 0, replace(summary, maximum=1.5 * median * spread)))
+        if end > begun:
+            arrived.append(IntervalPoint(end, Interval(end - 0.5, end, 94.1e6, sends=False)))
+    return loaded(
+        plan=replace(made.plan, test="loaded", time=10),
+        flows=(flow(0.0941, sender="vm1", receiver="vm2", points=tuple(arrived)),),
+        sockets=(replace(SOCKETS, host="vm1"),),
+        hosts=made.hosts,
+        proof=made.proof,
+        facts=made.facts,
+        bottleneck="qdisc tbf rate 100Mbit of ens224 on vm1: sends at most 100 Mb/s, headers included",
+        points=tuple(points),
+    )
+
+
 @pytest.fixture
-def stored_latency(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One run."""
+def stored_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """One run, with the result that the parameter makes."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    run = StoredRun("5d0c77aa01", "5d0c77aa", measured_latency(), 1_790_000_000.0, "0")
+    run = StoredRun("5d0c77aa01", "5d0c77aa", request.param(), 1_790_000_000.0, "0")
     save_run(run, tmp_path / "nictop" / "runs")
 
 
@@ -181,7 +206,22 @@ async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.usefixtures("stored_latency")
+@pytest.mark.parametrize("stored_run", [measured_under_load], indirect=True, ids=[""])
+@pytest.mark.usefixtures("stored_run")
+async def test_a_loaded_run_looks_like_its_picture(name: str) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("7")
+        await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
+        await screen.press("enter")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
+        await screen.settle()
+        compare(f"traffic-loaded-{name}", picture(screen))
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("stored_run", [measured_latency], indirect=True, ids=[""])
+@pytest.mark.usefixtures("stored_run")
 async def test_a_latency_run_looks_like_its_pictures(name: str) -> None:
     """On a narrow screen the histogram takes the place of the chart."""
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):

@@ -40,9 +40,9 @@ from nictop.tui.widgets.traffic.latency_drawing import draw_bands, latency_colum
 from nictop.tui.widgets.traffic.legend import (
     CEILING_STYLE,
     CPU_STYLE,
-    FLOW_STYLES,
     draw_ceiling_text,
     draw_legend,
+    flow_style,
     shown,
 )
 from nictop.tui.widgets.traffic.viewport import (
@@ -62,6 +62,10 @@ MIN_AXIS_CELLS, MIN_BOTH_AXES_CELLS = 40, 56
 """Cells from which on there is room for them."""
 MIN_PLOT_ROWS = 2
 """Rows of the plot of each direction, and of latency above it, with fewer of which there are fewer plots."""
+MIN_NAMED_ROWS = 5
+"""Rows of latency and goodput from which on the goodput has its name above."""
+LATENCY_SHARE = 1.5
+"""Rows of the latency / rows of each flow below."""
 MIN_LINE_ROWS = 3
 """Rows of a plot from which on the line rate leaves something of the area to be seen."""
 MIN_LATENCY_ROWS = 6
@@ -110,10 +114,13 @@ def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     each = MIN_PLOT_ROWS * (1 + bands)
     count = flows if rows >= each * flows else min(flows, 1) if rows >= each or not bands else 0
     plots, row = [], heads
-    # half of the rows for the latency, the rest for the flows
-    shares = [count or 1] * bands + [1] * (count or 1 - bands)
+    # more than half of the rows for the latency, the rest for the flows, with their name between
+    gap = int(bool(bands and count) and rows >= MIN_NAMED_ROWS)
+    rows -= gap
+    shares = [LATENCY_SHARE * (count or 1)] * bands + [1.0] * (count or 1 - bands)
     for number in range(len(shares)):
-        end = heads + round(rows * sum(shares[: number + 1]) / sum(shares))
+        end = heads + round(rows * sum(shares[: number + 1]) / sum(shares)) + gap * (number > 0)
+        row += gap * (number == 1)
         plots.append((row, end - row))
         row = end
     latency = plots.pop(0) if bands else None
@@ -199,7 +206,7 @@ class Drawing:
     def draw_plot(self, number: int, values: Sequence[float | None]) -> None:
         """The area of one direction, the line rate across it, and the axis at its left."""
         box = self.layout.box(self.layout.plots[number])
-        own = FLOW_STYLES[number % len(FLOW_STYLES)]
+        own = flow_style(self.run_view, number)
         draw_area(self.canvas, values, box, self.scale.top, self._styles(own), glyphs=self.glyphs)
         if self.scale.ceiling is not None and box.rows >= MIN_LINE_ROWS:
             self._draw_ceiling(self.scale.ceiling / self.scale.top, box)
@@ -209,6 +216,9 @@ class Drawing:
                 label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
                 row = _row_of(value / self.scale.top, box)
                 self.canvas.write(0, row, label + self.glyphs.left_tick, "dim")
+            latency = self.layout.latency
+            if number == 0 and latency is not None and box.top > sum(latency):
+                self.canvas.write(box.left + 1, box.top - 1, "goodput", "title")
             # the unit above the plots is that of the latency
             if self.layout.latency is not None and box.rows > 1 and self.canvas.at(box.left - 2, box.top + 1) == " ":
                 self.canvas.write(0, box.top + 1, f"{self.scale.unit:>{box.left - 1}}"[: box.left - 1], "dim")

@@ -50,11 +50,11 @@ def draw_legend(
         ((), 1, 1),
         ((), 2, 2),
     ):
-        rates = _flows(values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
+        rates = _flows(run_view, values.flows, shown_peaks, flow_shortness, glyphs, is_mean=is_mean)
         if run_view.plan.has_requests:  # at the right of the title is the rate, too, but not that at the cursor
             brief = view.cursor is None and cpu_shortness > 0
             rates = latency_legend(run_view, view.cursor, glyphs, brief=brief)
-            rates += _flows(values.flows, (), 2, glyphs, is_mean=False)
+            rates += _flows(run_view, values.flows, (), 2, glyphs, is_mean=False)
         spans = [*lead, *rates, *_cpu(run_view, view, values, cpu_shortness)]
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
@@ -63,14 +63,25 @@ def draw_legend(
     return cut(tuple(spans), width)
 
 
+def flow_style(run_view: RunView, number: int) -> str:
+    """Of a direction; beside latencies, whose style is the first one, of the others."""
+    return FLOW_STYLES[(number + run_view.plan.has_requests) % len(FLOW_STYLES)]
+
+
 def _flows(
-    flows: Sequence[FlowSample], peaks: Sequence[float], shortness: int, glyphs: Glyphs, *, is_mean: bool
+    run_view: RunView,
+    flows: Sequence[FlowSample],
+    peaks: Sequence[float],
+    shortness: int,
+    glyphs: Glyphs,
+    *,
+    is_mean: bool,
 ) -> list[Span]:
     spans: list[Span] = []
     for number, one in enumerate(flows):
         mark = glyphs.flow if len(flows) == 1 else glyphs.upper_flow if number == 0 else glyphs.lower_flow
         rate = units.bits_per_second(one.arrival.bits_per_second if one.arrival is not None else None)
-        spans.append((f" {mark} ", FLOW_STYLES[number % len(FLOW_STYLES)]))
+        spans.append((f" {mark} ", flow_style(run_view, number)))
         if shortness == 0:
             spans.append((f"{one.flow.label} ", ""))
         elif shortness == 1 and len(flows) > 1:

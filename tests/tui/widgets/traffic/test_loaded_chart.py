@@ -52,7 +52,7 @@ def test_latency_is_above_goodput_and_both_phases_have_their_names() -> None:
     assert view.loaded_since == BEGUN
     lines = text(draw_run(view, View(), 118, 20))
     layout = layout_of(view, 118, 20)
-    assert layout.latency is not None and len(layout.plots) == 1 and layout.plots[0][0] == sum(layout.latency)
+    assert layout.latency is not None and len(layout.plots) == 1 and layout.plots[0][0] == sum(layout.latency) + 1
     top, rows = layout.latency
     border = lines[top].index("loaded") - 2
     assert lines[top][border] == "│" and "idle" in lines[top][:border]
@@ -61,6 +61,7 @@ def test_latency_is_above_goodput_and_both_phases_have_their_names() -> None:
     assert foot.index("10") <= border <= foot.index("12")
     idle, busy = ([line[column] for line in lines[top : top + rows]] for column in (border // 2, border + 20))
     assert sum(one != " " for one in idle) < sum(one != " " for one in busy), "loaded latency is higher"
+    assert "goodput" in lines[sum(layout.latency)]
     goodput = lines[layout.plots[0][0] : sum(layout.plots[0])]
     assert all(line[border // 2] == " " for line in goodput) and any("█" in line[border:] for line in goodput)
     assert any(line.strip().startswith("Mb/s") for line in goodput)
