@@ -52,6 +52,7 @@ _ERROR_TEXTS: tuple[tuple[str, Kind], ...] = (
     ("control socket has closed", "control_message"),
     ("control message", "control_message"),
     ("the client has unexpectedly closed", "control_message"),
+    ("the server closed the connection", "interrupted"),
     ("the client has terminated", "interrupted"),
     ("the server has terminated", "interrupted"),
     ("interrupt", "interrupted"),

@@ -759,7 +759,7 @@ def test_nothing_outlives_the_probes_during_a_run(
         next_line(server, "listening")
         client.send(client_request(name, "-P", "4", "-t", "20", sockets=True, interval=0.1))
         next_line(client, "sockets")
-        assert len(marked_processes(mark)) >= 4
+        wait_until(lambda: len(marked_processes(mark)) >= 4)
         for probe in (client, server) if variant == "client-first" else (server, client):
             ENDS[stage](probe)
             probe.process.wait(TEST_TIMEOUT)
