@@ -98,8 +98,8 @@ def _duplicates(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
         for link in _links_with(log, end.here.host, end.there.address):
             yield Failure(
                 "duplicate",
-                f"{end.there.address} is an address of {one}, on {clean(link.name)}, and of {other}: packets to it do not "
-                f"leave {one}; give one of them another address",
+                f"{end.there.address} is an address of {one}, on {clean(link.name)}, and of {other}: packets to it do "
+                f"not leave {one}; give one of them another address",
             )
     for name in sorted(set(log.hosts) - {end.here.host for end in ends}):
         for end in ends:
@@ -145,8 +145,7 @@ def _arp_off(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
         ):
             yield Failure(
                 "no_neighbour",
-                f"ARP is off on {clean(link.name)} of {clean(end.here.host)}: it sends no ARP requests and no "
-                "replies",
+                f"ARP is off on {clean(link.name)} of {clean(end.here.host)}: it sends no ARP requests and no replies",
                 (str(command("ip", "link", "set", "dev", link.name, "arp", "on")),),
                 end.here.host,
             )

@@ -64,8 +64,8 @@ def _no_neighbour(way: Way, state: str) -> Finding:
         way.link,
         f"no MAC address for {wanted}: no host answers {'neighbour discovery' if _family(way) == '-6' else 'ARP'}",
         evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(way)),
-        why="The two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, or the other "
-        "NIC is down.",
+        why="The two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, or the "
+        "other NIC is down.",
         fixes=(
             Fix(
                 "here",
