@@ -49,7 +49,7 @@ from tests.traffic.runs import BLACK_HOLE, FACTS, flow, load, path_test, result
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 ASKED = Experiment("experiment", (), "sweep", "length", label="first", notes=("built-in generator used",))
-VLAN_FAILED = PathProof("failed", "b: ens5 carried 0 B of it; ens4 (other) carried 5.82 GiB")
+VLAN_FAILED = PathProof("failed", "b: ens5 carried only 0 B; ens4 (other) carried 5.82 GiB")
 
 
 def stored(made: Result, number: int = 1, **more: object) -> StoredRun:
