@@ -28,8 +28,8 @@ EXAMPLES = """\
 HOST is [label=][user@]host[:port], local (this host) or a name from
 ~/.ssh/config or ~/.config/nictop/config.toml. Default: this host.
 A host over SSH needs Python 3.6 or newer; nothing is installed there.
-An ESXi host is read with esxcli and net-stats; experimental: from captures,
-not run on a real ESXi here.
+An ESXi host is read with esxcli and net-stats (experimental: not tested on a
+real ESXi host).
 
 examples:
   nictop                               this host

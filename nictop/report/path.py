@@ -354,7 +354,7 @@ def _size_text(size: PathSize) -> str:
     text = f"{size.largest} bytes ({{}}, DF set)"
     if size.largest is not None and size.largest < size.limit:
         if size.too_big is None:
-            text += '; larger packets vanish, no ICMP "fragmentation needed"'
+            text += '; larger packets are lost, no ICMP "fragmentation needed"'
         else:
             mtu = f" (MTU {size.too_big.mtu})" if size.too_big.mtu is not None else ""
             text += f'; ICMP "fragmentation needed" from {clean(size.too_big.source)}{mtu}'

@@ -41,11 +41,11 @@ class Tab(NamedTuple):
 
 TABS = (
     Tab("devices", "Devices", "Dev"),
-    Tab("queues", "Queues", "Que", "queues of the chosen NIC"),
-    Tab("cpus", "CPUs", "CPU", "interrupts of the chosen NIC, all CPUs, network threads"),
+    Tab("queues", "Queues", "Que", "queues of the selected NIC"),
+    Tab("cpus", "CPUs", "CPU", "interrupts of the selected NIC, all CPUs, network threads"),
     Tab("findings", "Findings", "Find"),
     Tab("hosts", "Hosts", "Host", "all hosts and their interfaces"),
-    Tab("traffic", "Traffic", "Traf", "the test that runs, or the form for one"),
+    Tab("traffic", "Traffic", "Traf", "running test, or the form to start one"),
     Tab("results", "Results", "Res", "saved tests"),
 )
 """In their order: the first one has the key 1."""
@@ -55,28 +55,28 @@ KEYS: dict[str, Key] = {
         tab.name: Key(str(number), f"view {tab.label}: {tab.content}".removesuffix(": "))
         for number, tab in enumerate(TABS, 1)
     },
-    "host-previous": Key("left_square_bracket,less_than_sign", "previous host; on a result: previous run"),
-    "host-next": Key("right_square_bracket,greater_than_sign", "next host; on a result: next run"),
+    "host-previous": Key("left_square_bracket,less_than_sign", "previous host; in a result: previous run"),
+    "host-next": Key("right_square_bracket,greater_than_sign", "next host; in a result: next run"),
     "pane": Key("tab", "next pane (shift+tab: previous)"),
     "up": Key("up,k", "up"),
     "down": Key("down,j", "down"),
-    "left": Key("left,h", "left; previous interface, fix or choice; timeline: one reading back"),
-    "right": Key("right,l", "right; next interface, fix or choice; timeline: one reading on"),
+    "left": Key("left,h", "left; previous interface, fix or choice; timeline: previous reading"),
+    "right": Key("right,l", "right; next interface, fix or choice; timeline: next reading"),
     "page-up": Key("pageup", "page up; timeline: 60 s back"),
-    "page-down": Key("pagedown", "page down; timeline: 60 s on"),
+    "page-down": Key("pagedown", "page down; timeline: 60 s forward"),
     "home": Key("home", "first line; timeline: beginning"),
     "end": Key("end", "last line; timeline: end"),
-    "open": Key("enter", "open; main action of the screen: start or stop a test; timeline: go (jump) to a time"),
-    "back": Key("escape", "one step back; from the top of a view to Devices"),
+    "open": Key("enter", "open; main action of the screen: start or stop a test; timeline: go to a time"),
+    "back": Key("escape", "go back; from a view to Devices"),
     "filter": Key("slash", "filter the list"),
     "sort": Key("s", "sort by the next column (S: reverse)"),
-    "pause": Key("space", "pause the display, or resume; a recording: pause, or play"),
+    "pause": Key("space", "pause or resume the display; a recording: pause or play"),
     "help": Key("question_mark", "help of this screen"),
     "palette": Key("colon,ctrl+p", "command palette: all actions, views, hosts and interfaces"),
     "copy": Key("y", "copy the command, or what is shown"),
-    "edit": Key("e", "set up the chosen interface; Hosts: add, remove, reconnect; Traffic: to the form"),
-    "fix": Key("f", "apply the fix of the finding; the change that is not confirmed yet"),
-    "next": Key("n", "next finding or run; a recording: next finding or run in time (N: previous)"),
+    "edit": Key("e", "set up the selected interface; Hosts: add, remove, reconnect; Traffic: open the form"),
+    "fix": Key("f", "apply the fix of the finding; open the unconfirmed change"),
+    "next": Key("n", "next finding or test; a recording: next in time (N: previous)"),
     "faster": Key("plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
     "record": Key("r", "menu: start or stop a recording, write a report"),
@@ -101,7 +101,7 @@ KEY_GROUPS = {
 VARIANTS: dict[str, Key] = {
     "pane-previous": Key("shift+tab", "previous pane"),
     "sort-reverse": Key("S", "reverse the order"),
-    "next-previous": Key("N", "previous finding or run"),
+    "next-previous": Key("N", "previous finding or test"),
     "interrupt": Key("ctrl+c", "quit"),
     "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
 }
@@ -208,8 +208,8 @@ FRAME_KEYS: list[BindingType] = [
     *(_hide(tab.name, f"app.view('{tab.name}')", f"View {tab.label}") for tab in TABS),
     _hide("host-previous", "host(-1)", "Previous host"),
     _hide("host-next", "host(1)", "Next host"),
-    _hide("next", "next(1)", "Next finding or run"),
-    _hide("next-previous", "next(-1)", "Previous finding or run"),
+    _hide("next", "next(1)", "Next finding or test"),
+    _hide("next-previous", "next(-1)", "Previous finding or test"),
     _hide("pane", "app.focus_next", "Next pane", priority=True),
     _hide("pane-previous", "app.focus_previous", "Previous pane", priority=True),
     _bind("record", "app.record", "Record/report", "menu: start or stop a recording, write a report"),
@@ -232,7 +232,7 @@ LIST_KEYS: list[BindingType] = [
 """Any list with a cursor."""
 
 FILTER_KEYS: list[BindingType] = [
-    _bind("open", "submit", "Keep", "keep the filter, and go to the list"),
+    _bind("open", "submit", "Keep", "keep the filter and go to the list"),
     _bind("back", "end_filter", "Clear", "clear the filter"),
 ]
 """The line of a filter, while it is typed."""
@@ -251,8 +251,8 @@ LINK_PANEL_KEYS: list[BindingType] = [
 ]
 
 OVERVIEW_KEYS: list[BindingType] = [
-    _bind("left", "scroll_columns(-1)", "Columns", "columns at the left", display="←→"),
-    _hide("right", "scroll_columns(1)", "Columns at the right"),
+    _bind("left", "scroll_columns(-1)", "Columns", "scroll columns to the left", display="←→"),
+    _hide("right", "scroll_columns(1)", "Scroll columns to the right"),
 ]
 """The interfaces of all hosts."""
 
@@ -262,28 +262,28 @@ FINDINGS_KEYS: list[BindingType] = [
 ]
 
 TIMELINE_KEYS: list[BindingType] = [
-    _bind("open", "go", "Go to time", "go (jump) to a time"),
+    _bind("open", "go", "Go to time", "go to a time"),
     _bind("left", "reading(-1)", "Reading", "previous reading", display="←→"),
     _hide("right", "reading(1)", "Next reading"),
     _bind("page-up", "skip(-60)", "60 s", "60 s back", display="PgUp/PgDn"),
-    _hide("page-down", "skip(60)", "60 s on"),
+    _hide("page-down", "skip(60)", "60 s forward"),
     _hide("home", "edge(-1)", "Beginning"),
-    _hide("end", "edge(1)", "End, and what is added to it"),
+    _hide("end", "edge(1)", "End; follow new data"),
 ]
 """The timeline of a recording."""
 
 # ------------------------------------------------------------------------------------------- hosts and their devices
 
 LIVE_KEYS: list[BindingType] = [
-    _bind("open", "open", "Open", "the chosen interface or finding on the whole screen"),
-    _bind("open", "connections", "Connections", "the connections of the interface: who uses it"),
+    _bind("open", "open", "Open", "the selected interface or finding on the whole screen"),
+    _bind("open", "connections", "Connections", "connections of the interface: who uses it"),
     _bind("left", "step_nic(-1)", "Interface", "previous interface", display="←→"),
     _hide("right", "step_nic(1)", "Next interface"),
-    _bind("copy", "copy", "Copy fix", "copy the fix that is shown, or that of the interface's worst finding"),
+    _bind("copy", "copy", "Copy fix", "copy the fix shown, or that of the worst finding of the interface"),
     _bind("fix", "fix", "Apply fix", "apply that fix, with automatic rollback"),
-    _bind("edit", "set_up", "Set up", "set up the chosen interface: IP address, queues, VFs, IRQ affinity"),
+    _bind("edit", "set_up", "Set up", "set up the selected interface: IP address, queues, VFs, IRQ affinity"),
     _bind("filter", "filter", "Filter", "filter the list", priority=True),
-    _bind("back", "back", "Back", "one step back; from the top of a view to Devices"),
+    _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
     _hide("sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"),
@@ -296,13 +296,13 @@ LIVE_KEYS: list[BindingType] = [
 """The live screen; `LiveScreen.check_action` decides when each is offered."""
 
 HOSTS_KEYS: list[BindingType] = [
-    _bind("open", "open", "Show", "its devices; of an interface: among the devices of its host"),
+    _bind("open", "open", "Show", "host: its devices; interface: in the devices of its host"),
     _bind("edit", "edit", "Edit", "menu: add a host, remove this one, reconnect"),
     _bind("back", "back", "Back", "end the filter or the input; back to Devices"),
     _bind("filter", "filter", "Filter", "filter the interfaces", priority=True),
     _bind("sort", "sort(1)", "Sort", "sort the interfaces by the next column"),
     _hide("sort-reverse", "reverse", "Reverse the order"),
-    _bind("options", "options", "View", "with or without virtual interfaces"),
+    _bind("options", "options", "View", "show or hide virtual interfaces"),
     _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
@@ -313,18 +313,18 @@ HOSTS_KEYS: list[BindingType] = [
 TRAFFIC_KEYS: list[BindingType] = [
     _bind("open", "start", "Start", "start the test"),
     _bind("back", "back", "Back", "end the filter; from the form to the list; back to Devices"),
-    _bind("edit", "edit", "Options", "to the form"),
+    _bind("edit", "edit", "Options", "edit the options in the form"),
     _bind("options", "options", "View", "all options or the common ones; self-test"),
     _bind("filter", "filter", "Filter", "filter the pairs", priority=True),
 ]
 
 RUN_PAGE_KEYS: list[BindingType] = [
-    _bind("options", "options", "View", "latency histogram; bars of all variants; whose CPU is drawn"),
+    _bind("options", "options", "View", "latency histogram; bars of all variants; host of the CPU chart"),
     _bind("copy", "copy", "Copy", "copy the result as text"),
-    _hide("edit", "app.show_form", "Form", "to the form for a test"),
+    _hide("edit", "app.show_form", "Form", "open the form for a test"),
     _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),
     _hide("right", "cursor(1)", "Cursor to the right"),
-    _hide("end", "newest", "Newest values", "no cursor: the newest values"),
+    _hide("end", "newest", "Newest values", "remove the cursor, show the newest values"),
     _hide("faster", "speed(1)", "Zoom in"),
     _hide("slower", "speed(-1)", "Zoom out"),
 ]
@@ -338,8 +338,8 @@ RUN_KEYS: list[BindingType] = [
 ]
 
 RESULTS_KEYS: list[BindingType] = [
-    _bind("open", "open", "Open", "the result"),
-    _bind("mark", "mark", "Mark A/B", "mark as A, then another one as B; both are compared"),
+    _bind("open", "open", "Open", "open the result"),
+    _bind("mark", "mark", "Mark A/B", "mark a result as A, another one as B, and compare them"),
     _bind("options", "swap", "Swap A/B", "swap A and B"),
     _bind("filter", "filter", "Filter", "filter the results", priority=True),
     _bind("back", "back", "Back", "end the filter; back to Devices"),

@@ -89,7 +89,7 @@ ALWAYS = (
         "on the open interface",
     ),
     GeneralCommand(
-        "Queues: Show or fold idle queues", "options", "queues without packets", LiveScreen.action_options, "queues"
+        "Queues: Show or hide idle queues", "options", "queues without packets", LiveScreen.action_options, "queues"
     ),
     GeneralCommand(
         "CPUs: Show or hide all interrupts", "options", "all of /proc/interrupts", LiveScreen.action_options, "cpus"
@@ -104,12 +104,16 @@ ALWAYS = (
     GeneralCommand(
         "Findings: Show or hide resolved findings",
         "options",
-        "those of before, with the time",
+        "findings that are no longer present, with their time",
         LiveScreen.toggle_resolved,
         "findings",
     ),
     GeneralCommand(
-        "Hosts: Show or hide virtual interfaces", "options", "of all hosts", HostsScreen.action_options, "hosts"
+        "Hosts: Show or hide virtual interfaces",
+        "options",
+        "virtual interfaces of all hosts",
+        HostsScreen.action_options,
+        "hosts",
     ),
     GeneralCommand("Hosts: Filter", "filter", "filter the interfaces of all hosts", HostsScreen.action_filter, "hosts"),
     GeneralCommand(
@@ -131,9 +135,11 @@ IN_RECORDING = (
     GeneralCommand("Recording: Play or pause", "pause", "the playback", FramedScreen.action_pause),
     GeneralCommand("Recording: Faster", "faster", "playback speed", partial(FramedScreen.action_speed, step=1)),
     GeneralCommand("Recording: Slower", "slower", "playback speed", partial(FramedScreen.action_speed, step=-1)),
-    GeneralCommand("Recording: Next finding or run", "next", "next in time", partial(FramedScreen.action_next, step=1)),
     GeneralCommand(
-        "Recording: Previous finding or run",
+        "Recording: Next finding or test", "next", "next in time", partial(FramedScreen.action_next, step=1)
+    ),
+    GeneralCommand(
+        "Recording: Previous finding or test",
         "next-previous",
         "previous in time",
         partial(FramedScreen.action_next, step=-1),
@@ -141,7 +147,7 @@ IN_RECORDING = (
 )
 LIVE = (
     GeneralCommand(
-        "Hosts: Add, remove or reconnect", "edit", "change the list of hosts", HostsScreen.action_edit, "hosts"
+        "Hosts: Add, remove or reconnect host", "edit", "change the list of hosts", HostsScreen.action_edit, "hosts"
     ),
     GeneralCommand("Display: Pause or resume", "pause", "data collection continues", FramedScreen.action_pause),
     GeneralCommand(
@@ -165,13 +171,13 @@ LIVE = (
     GeneralCommand(
         "Devices: Show why packets are dropped",
         "options",
-        "drop reasons of the kernel for 10 s, as root",
+        "drop reasons of the kernel, for 10 s; needs root",
         LiveScreen.show_drops,
     ),
     GeneralCommand(
         "Devices: Listen for LLDP",
         "options",
-        "find the switch ports: up to 35 s, needs root on the host, sends nothing",
+        "find the switch ports; up to 35 s, needs root on the host, sends nothing",
         LiveScreen.listen_for_lldp,
         "devices",
     ),
@@ -199,7 +205,7 @@ WITHOUT_TEST = (
     GeneralCommand(
         "Traffic: Start self-test",
         "options",
-        "test the generator on this machine alone",
+        "test the generator on this machine, without other hosts",
         TrafficScreen.start_self_test,
         "traffic",
     ),
@@ -319,9 +325,7 @@ def _hosts(screen: FramedScreen) -> Iterator[PaletteEntry]:
     for host in hosts.sessions:
         for ifindex, link in host.snapshot.links.items():
             open_link = partial(screen.opener.open_link, host.name, ifindex)
-            yield PaletteEntry(
-                f"Interface: Show {link.name} on {host.name}", "among the devices of its host", open_link
-            )
+            yield PaletteEntry(f"Interface: Show {link.name} on {host.name}", "in the devices of its host", open_link)
 
 
 class Palette(WithGlyphs, CommandPalette):

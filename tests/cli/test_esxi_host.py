@@ -44,7 +44,7 @@ def test_show(esxi: EsxiHost, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("esx1 · ESXi host (experimental) · 8 CPUs · VMkernel 7.0.3 · rates over")
     text = " ".join(done.stdout.split())
-    assert "experimental: from captures, not run on a real ESXi here" in text
+    assert "experimental: not tested on a real ESXi host" in text
     assert "VF 1 3b:02.1 db1" in text and "Assigned to VM db1" in text
     assert "Attributes MAC unknown · VLAN unknown · spoof check unknown" in text
     assert "Counters not read: no VM has it" in text

@@ -49,7 +49,7 @@ from tests.traffic.runs import BLACK_HOLE, FACTS, flow, load, path_test, result
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 ASKED = Experiment("experiment", (), "sweep", "length", label="first", notes=("built-in generator used",))
-VLAN_FAILED = PathProof("failed", "b: ens5 carried 0 B of it; ens4 (other) carried 5.82 GiB")
+VLAN_FAILED = PathProof("failed", "b: ens5 carried only 0 B; ens4 (other) carried 5.82 GiB")
 
 
 def stored(made: Result, number: int = 1, **more: object) -> StoredRun:
@@ -209,15 +209,15 @@ def test_text_with_a_path_test() -> None:
     """What it measured, what it found, and at the end the findings with their commands."""
     made = result(path_test=path_test(BLACK_HOLE, largest=1400))
     lines = run_text(made, 80).splitlines()
-    at = lines.index("path test    warning: a ens4: MTU black hole to b: packets above 1400 bytes")
+    at = lines.index("path test    warning: a ens4: MTU black hole to b: packets above 1400 bytes are")
     assert lines[at + 1 : at + 5] == [
-        "             vanish (MTU of this NIC: 1500)",
+        "             lost (MTU of this NIC: 1500)",
         "path test    a → b: RTT median 200 µs; largest packet 1400 of 1500 bytes",
         "             b → a: not tested: b: no answer",
         "path         verified: a: ens4 carried it; b: ens5 carried it",
     ]
-    assert "▲ not ranked path test: MTU black hole to b: packets above 1400 bytes vanish" in "\n".join(lines)
-    last = lines[lines.index("▲ warning a ens4: MTU black hole to b: packets above 1400 bytes vanish (MTU of") :]
+    assert "▲ not ranked path test: MTU black hole to b: packets above 1400 bytes are lost" in "\n".join(lines)
+    last = lines[lines.index("▲ warning a ens4: MTU black hole to b: packets above 1400 bytes are lost (MTU of") :]
     assert "             ip link set dev ens4 mtu 1400" in last and last[-1] == "  rule     path_mtu_black_hole"
     markdown = experiment_markdown([stored(made)])
     assert (

@@ -22,7 +22,7 @@ def table() -> str:
     rows = [
         f"| `{one.sample}` | {', '.join(one.labels)} | {one.help} | {one.source} |\n" for one in METRICS
     ]  # sample names, which are used in queries
-    return "| metric | labels | what it says | source |\n|---|---|---|---|\n" + "".join(rows)
+    return "| metric | labels | description | source |\n|---|---|---|---|\n" + "".join(rows)
 
 
 def test_the_page_lists_every_metric() -> None:

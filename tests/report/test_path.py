@@ -65,7 +65,7 @@ def test_text() -> None:
         "  UDP       port 5201: prohibited by 192.0.2.254 (ICMP administratively",
         "            prohibited)",
         "  TCP       port 5201: connected in 400 µs",
-        '  largest   1400 bytes (ICMP, DF set); larger packets vanish, no ICMP',
+        '  largest   1400 bytes (ICMP, DF set); larger packets are lost, no ICMP',
         '            "fragmentation needed"',
         "",
         "vm2 → vm1",
@@ -94,7 +94,7 @@ def test_text() -> None:
         ({"sizes": (PathSize("udp", 1500, 1400, IcmpError(3, 4, "192.0.2.254", 1400)),)},
          '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from 192.0.2.254 (MTU 1400)'),
         ({"sizes": (PathSize("udp", 9000, 4000, complete=False),)},
-         '  largest   4000 bytes (UDP, DF set); larger packets vanish, no ICMP "fragmentation needed"; search not '
+         '  largest   4000 bytes (UDP, DF set); larger packets are lost, no ICMP "fragmentation needed"; search not '
          "finished"),
         ({"sizes": ()}, "  largest   not tested: nothing is answered"),
     ],

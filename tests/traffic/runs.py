@@ -52,7 +52,7 @@ BLACK_HOLE = StoredFinding(
     "warning",
     "a",
     "ens4",
-    "MTU black hole to b: packets above 1400 bytes vanish (MTU of this NIC: 1500)",
+    "MTU black hole to b: packets above 1400 bytes are lost (MTU of this NIC: 1500)",
     (Evidence("largest packet to b", "1400 of 1500 bytes", "UDP with DF"),),
     "Small packets pass: ping and SSH work, large transfers hang.",
     (StoredFix("here", "Set MTU 1400 on ens4", ("ip link set dev ens4 mtu 1400",), persistent=False),),

@@ -178,7 +178,7 @@ async def test_address_of_both_hosts(both: Pair) -> None:
         both.client.run(["ip", "address", "del", "198.18.0.2/32", "dev", name])
     assert await wait_for_link(both, "a", lambda one: all(two.address != "198.18.0.2" for two in one.addresses))
     assert (found.kind, found.commands) == ("duplicate", ())
-    assert found.sentence.startswith(f"a has 198.18.0.2 itself, on {name}, as b has")
+    assert found.sentence.startswith(f"198.18.0.2 is an address of a, on {name}, and of b: ")
 
 
 @pytest.mark.parametrize("host", ["a", "b"])

@@ -97,7 +97,7 @@ async def test_strict_reverse_path_filtering(both: Pair) -> None:
         found = await failure_between(both, 4)
         assert (found.kind, found.host) == ("filtered", "b"), found
         assert found.sentence.startswith(
-            f"b drops what 198.18.0.1 sends: rp_filter is 1 (strict) on {WIRE}, and the route back leaves by {VETH2}"
+            f"b drops packets from 198.18.0.1: rp_filter is 1 (strict) on {WIRE}, and the route back uses {VETH2};"
         )
         (command,) = found.commands
         both.server.run(shlex.split(command))

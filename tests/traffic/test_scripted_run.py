@@ -162,7 +162,7 @@ async def test_run_whose_path_test_shows_a_black_hole_is_not_ranked() -> None:
     result, _ = await complete_run(client, server)
     assert result.failure is None and result.path_test is not None
     (finding,) = result.path_test.findings
-    why = "path test: MTU black hole to b: packets above 1400 bytes vanish (MTU of this NIC: 1500)"
+    why = "path test: MTU black hole to b: packets above 1400 bytes are lost (MTU of this NIC: 1500)"
     assert finding.rule == "path_mtu_black_hole" and why in result.why_not_ranked
 
 

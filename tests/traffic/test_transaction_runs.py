@@ -125,7 +125,7 @@ async def test_generator_alone_is_measured_once(module_pair: Pair) -> None:
     for _ in range(2):
         _, events = await events_of(Run(plan, module_pair.hosts))
         stages.append([event.sentence for event in events if isinstance(event, Stage)])
-    measured = [f"measuring the generator alone on {host} (loopback)" for host in ("b", "a")]
+    measured = [f"measuring latency of the generator on {host} (loopback)" for host in ("b", "a")]
     assert stages[0][1:3] == measured and not set(measured) & set(stages[1])
 
 

@@ -17,8 +17,9 @@ To use it:
            (a directory of $fpath, before compinit)
   fish   nictop completion fish > ~/.config/fish/completions/nictop.fish
 
-The Debian package has all three. hosts and results print the words that the
-scripts offer: hosts of ~/.ssh/config and config.toml, saved results.
+The Debian package contains all three scripts. They call nictop completion hosts
+(hosts of ~/.ssh/config and config.toml) and nictop completion results (saved
+results).
 """
 
 

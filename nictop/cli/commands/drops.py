@@ -24,7 +24,7 @@ examples:
   nictop drops vm1 vm2 --sudo --seconds 30
 
 Uses the drop monitor of the kernel (generic netlink NET_DM, as dropwatch does)
-while it runs; the kernel may load its module drop_monitor for it, which stays.
+while it runs. The kernel may load its module drop_monitor, which stays loaded.
 
 Exit codes: 0 monitored, 2 usage error, 3 host unreachable, 4 a host could not
 be monitored: no root, not offered by its kernel, or used by another program.
@@ -34,8 +34,8 @@ be monitored: no root, not offered by its kernel, or used by another program.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
-        "Why packets are dropped: the kernel's drop reasons by NIC and function, what they\n"
-        "mean, the findings that explain them and what to look at next. Needs root."
+        "Why packets are dropped: the kernel's drop reasons by NIC and function, their\n"
+        "meaning, findings that explain them, commands for further diagnosis. Needs root."
     )
     parser.epilog = EPILOG
     add_hosts(parser)

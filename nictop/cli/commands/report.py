@@ -32,8 +32,8 @@ FILE_SUFFIXES = {"html": "html", "markdown": "md"}
 EPILOG = """\
 RECORDING is a file made by nictop record. RUN is a saved result: its id (at
 least four characters), its file or its label (nictop traffic --list, nictop
-path --list). Any other argument is a host. FILE is created with mode 0600 and not overwritten without
---force; - is stdout.
+path --list). Any other argument is a host. FILE is created with mode 0600 and
+not overwritten without --force; - is stdout.
 
 examples:
   nictop report vm1 vm2 -o ticket.html

@@ -85,7 +85,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         choices=get_args(TestKind),
         default="bulk",
         help="bulk (default): full speed; rr: request and response; crr: connect, request, response, close; "
-        "loaded: rr idle, then beside a bulk flow",
+        "loaded: rr idle, then during a bulk flow",
     )
     group.add_argument(
         "--size",
@@ -98,7 +98,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         help="rr, loaded: N requests/s on schedule, latency from the scheduled time (loaded: default 200)",
     )
     group.add_argument(
-        "--files", metavar="N", help="crr: ends after N transactions, like N small files (at most --time, default 60)"
+        "--files", metavar="N", help="crr: end after N transactions, as for N small files (at most --time, default 60)"
     )
     way = group.add_mutually_exclusive_group()
     way.add_argument("--reverse", action="store_true", help="the server sends, the client receives")
@@ -130,7 +130,7 @@ def _add_variants(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--repeat", metavar="N", help="runs per variant (default 1; 5 recommended)")
     group.add_argument("--rest", metavar="SECONDS", help="pause between runs (default 2)")
     group.add_argument("--sweep", metavar="WHAT=V,V,...", help=f"one variant per value; WHAT: {', '.join(VARIABLES)}")
-    group.add_argument("--compare", metavar="WHAT=A,B", help="A and B in turns, with a verdict")
+    group.add_argument("--compare", metavar="WHAT=A,B", help="A and B alternately, with a verdict")
     group.add_argument(
         "--between",
         default="",

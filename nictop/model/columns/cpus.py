@@ -111,7 +111,7 @@ COLUMNS: tuple[Column[CpuRow], ...] = (
     Column("guest", "guest", "%", 5, 10, "right", _time("guest"),
         source="virtual machines on this host (/proc/stat guest + guest_nice)"),
     Column("interrupts", "IRQ/s", "1/s", 6, 3, "right", _rate(lambda row: row.interrupts),
-        source="interrupts of the chosen NIC on this CPU (/proc/interrupts; sysfs per_cpu_count)"),
+        source="interrupts of the selected NIC on this CPU (/proc/interrupts; sysfs per_cpu_count)"),
     Column("packets", "net pkt/s", "packets/s", 9, 4, "right", _softnet("processed"),
         source="packets processed (/proc/net/softnet_stat column 1)"),
     Column("squeezed", "sqz", "1/s", 6, 8, "right", _softnet("time_squeeze", "warn"),

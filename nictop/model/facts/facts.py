@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
 
 
-EXPERIMENTAL_ESXI = "experimental: from captures, not run on a real ESXi here"
+EXPERIMENTAL_ESXI = "experimental: not tested on a real ESXi host"
 
 
 def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:

@@ -235,7 +235,7 @@ def under_load_text(result: Result) -> str:
     if None not in ends:
         text += f"; p99 {units.duration(ends[0])} idle, {units.duration(ends[1])} loaded"
     if figures.floor is not None and idle <= NEAR_FLOOR * figures.floor:
-        text += f"; idle is limited by the generator, which needs {units.duration(figures.floor)}"
+        text += f"; idle is limited by the generator ({units.duration(figures.floor)} over loopback)"
     return text
 
 
@@ -265,10 +265,10 @@ def _floors(result: Result) -> Iterator[ResultSentence]:
     for one in figures.floors:
         where = clean(one.host)
         if one.latency is None:
-            yield ResultSentence("floor", f"{where}: not measured alone ({clean(one.problem)})")
+            yield ResultSentence("floor", f"{where}: not measured over loopback ({clean(one.problem)})")
             continue
         connect = f", connect {units.duration(one.connect.p50)}" if one.connect is not None else ""
-        text = f"{where}: alone over loopback p50 {units.duration(one.latency.p50)}{connect}"
+        text = f"{where}: over loopback p50 {units.duration(one.latency.p50)}{connect}"
         yield ResultSentence("floor", f"{text}, {units.per_second(one.rate)}")
     for sockets in result.sockets:
         if sockets.rtt is not None and not result.plan.has_bulk:

@@ -177,7 +177,7 @@ def _send_lacpdus(link: Link) -> Fix:
         (down, set_option(link, "lacp_active", "on"), up),
         persistent=False,
         undo=(down, set_option(link, "lacp_active", "off"), up),
-        note="If both ends only answer, LACP does not start. The bond loses its routes while it is down.",
+        note="If both ends are passive, LACP does not start. The bond loses its routes while it is down.",
     )
 
 

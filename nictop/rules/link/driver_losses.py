@@ -23,7 +23,7 @@ SOURCES = ("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", 
 
 @host_rule("link and path", "warning", yields_to=("transmit_queue_timed_out",), uses=SOURCES)
 def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
-    """The driver resets the NIC again and again: each time all queued packets are lost.
+    """The driver resets the NIC repeatedly: each time all queued packets are lost.
 
     nictop reads the counters of resets and transmit timeouts of the driver: ena (wd_expired, tx_timeout), gve
     (reset_cnt, tx_timeouts), mlx5 (tx_recover, rx_recover), ice, i40e, ixgbe, ixgbevf (tx_timeout). Warning: they rise
@@ -127,13 +127,13 @@ def flow_table_drops_packets(host: HostFacts) -> Outcomes:
                 _evidence(link, counter),
                 Evidence("received", units.packets_per_second(received), "RTM_GETSTATS"),
             ),
-            why="The NIC discards frames for addresses and VLANs that it was not told to receive.",
+            why="The NIC discards frames for addresses and VLANs that are not configured on it.",
             fixes=(
                 Fix(
                     "here",
                     "Capture such frames",
                     (command("tcpdump", "-eni", link.name, "-c", "100", *others),),
-                    note="tcpdump makes the NIC receive all frames meanwhile.",
+                    note="While tcpdump runs, the NIC receives all frames.",
                 ),
             ),
         )

@@ -58,7 +58,7 @@ def _effect(link: Link) -> tuple[Severity, str, str] | None:
         return (
             "critical",
             "txqueuelen 0: drops every packet that it should send",
-            "Nothing reaches the virtual machine or program behind this link; what it sends arrives.",
+            "No packet reaches the virtual machine or program behind this link; packets from it pass.",
         )
     if link.qdisc == "pfifo_fast":
         return (

@@ -141,7 +141,7 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
     "Hyper-V", "warning", uses=("ethtool.driver", "messages"), messages_if=lambda host: bool(synthetic_links(host))
 )
 def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
-    """The VF of a Hyper-V NIC is taken away again and again: each time, traffic moves to the slow synthetic path.
+    """The VF of a Hyper-V NIC is removed repeatedly: each time, traffic moves to the slow synthetic path.
 
     nictop counts "Data path switched from VF" in the kernel messages of the last hour: three or more. The probe keeps
     the newest 200 messages, so that there may have been more. Azure removes a VF for servicing of the host; that is
@@ -169,7 +169,7 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"its VF was taken away {len(messages)} times in the last hour",
+            f"its VF was removed {len(messages)} times in the last hour",
             evidence=(
                 Evidence("kernel message", messages[-1].text, "/dev/kmsg"),
                 Evidence("last one", f"{ago} ago", "/dev/kmsg"),

@@ -437,7 +437,7 @@ def _setups(log: RunLog, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetu
 
 def _notes(result: Result) -> tuple[str, ...]:
     ends = result.proof.hosts if result.proof is not None else ()
-    found = [f"{one.sentence}: more than this test: other traffic" for one in ends if one.foreign]
+    found = [f"{one.sentence}: includes other traffic than this test" for one in ends if one.foreign]
     if result.stopped is not None:  # packets in flight when it was stopped are in no interval
         found = [f"stopped after {result.stopped:.1f} of {result.plan.span} s"]
     if is_above_ceiling(result):

@@ -206,12 +206,12 @@ def _verdict(snapshot: Snapshot, chosen: Link, carried: Sequence[Carried], expec
         by = (
             f"{actual.name} ({actual.role}) carried {_bytes_text(actual)}"
             if actual is not None
-            else "the carrier is unknown"
+            else "not known which NIC carried the rest"
         )
         path: NetworkPath = "loopback" if actual is not None and actual.role == "loopback" else "other"
         reason = _wrong_path_cause(snapshot, actual, expected) if path == "other" and actual is not None else ""
         return HostProof(
-            host, "failed", path, f"{where}: {name} carried {_bytes_text(own)} of it; {by}{reason}", carriers
+            host, "failed", path, f"{where}: {name} carried only {_bytes_text(own)}; {by}{reason}", carriers
         )
     path, more = _path(snapshot, chosen, others, expected)
     return HostProof(host, "proven", path, f"{where}: {name} carried {_bytes_text(own)}{more}", carriers)
@@ -223,12 +223,12 @@ def _wrong_path_cause(snapshot: Snapshot, actual: Carried, expected: tuple[float
     (Documentation/networking/ip-sysctl.rst). What it sends depends on its routes."""
     received, sent = expected
     if sent > received:
-        return f"; its routes lead there (ip route get, on {clean(snapshot.host)})"
+        return f"; the route uses that NIC (ip route get, on {clean(snapshot.host)})"
     sysctl = snapshot.inventory.settings.sysctl if snapshot.inventory is not None else {}
     if sysctl.get("net.ipv4.conf.all.arp_ignore") == 0 and not sysctl.get(f"net.ipv4.conf.{actual.name}.arp_ignore"):
         return (
-            f"; the other end may have its MAC, since {clean(snapshot.host)} answers ARP for all of its addresses on "
-            "every NIC of one network (sysctl -w net.ipv4.conf.all.arp_ignore=1)"
+            f"; the other end may use its MAC address, since {clean(snapshot.host)} answers ARP for all of its "
+            "addresses on every NIC of one network (sysctl -w net.ipv4.conf.all.arp_ignore=1)"
         )
     return ""
 
@@ -249,8 +249,8 @@ def _path(
     functions = [one for one in others if one.role == "virtual function"]
     if is_virtual_function(chosen, {one.address: one for one in snapshot.pci}):
         if physical is not None and share(physical, expected) >= CARRIED_SHARE:
-            return "virtual function", f", a virtual function; {physical.name} counts what its functions carry"
-        return "virtual function", ", a virtual function, its physical function did not"
+            return "virtual function", f", a virtual function; {physical.name} also counts traffic of its VFs"
+        return "virtual function", ", a virtual function, not counted by its physical function"
     if functions:
         return "physical", f"; its virtual function {functions[0].name} carried {_bytes_text(functions[0])} too"
     if chosen.bus is None:

@@ -175,7 +175,7 @@ def _generator(figures: TransactionFigures) -> str:
     if not figures.limited_by_generator:
         return ""
     median, floor = units.duration(figures.latency.summary().p50), units.duration(figures.floor)
-    return f"limited by the generator: median latency {median}, of which the generator alone needs {floor}"
+    return f"limited by the generator: median latency {median}, of the generator itself {floor} (loopback)"
 
 
 def _cpus(hosts: Iterable[HostLoad]) -> str:

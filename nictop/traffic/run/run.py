@@ -200,7 +200,7 @@ class Run:
             arguments = floor_arguments(self.plan.requests, side)
             if arguments in host.floors:
                 continue
-            yield Stage("checking", f"measuring the generator alone on {clean(host.name)} (loopback)")
+            yield Stage("checking", f"measuring latency of the generator on {clean(host.name)} (loopback)")
             request = TrafficRequest(
                 f"{self._identity}-floor-{side[0]}", "floor", arguments=arguments, deadline=self._limits.floor
             )

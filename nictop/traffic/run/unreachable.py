@@ -98,7 +98,7 @@ def _duplicates(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
         for link in _links_with(log, end.here.host, end.there.address):
             yield Failure(
                 "duplicate",
-                f"{one} has {end.there.address} itself, on {clean(link.name)}, as {other} has: what is sent there does "
+                f"{end.there.address} is an address of {one}, on {clean(link.name)}, and of {other}: packets to it do "
                 f"not leave {one}; give one of them another address",
             )
     for name in sorted(set(log.hosts) - {end.here.host for end in ends}):
@@ -106,7 +106,7 @@ def _duplicates(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
             for link in _links_with(log, name, end.there.address):
                 yield Failure(
                     "duplicate",
-                    f"{clean(name)} has {end.there.address}, too, on {clean(link.name)}: it is random which of the two "
+                    f"{clean(name)} also has {end.there.address}, on {clean(link.name)}: it is random which of the two "
                     f"is reached; give {clean(end.there.host)} or {clean(name)} another address",
                 )
 
@@ -145,8 +145,7 @@ def _arp_off(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
         ):
             yield Failure(
                 "no_neighbour",
-                f"ARP is off on {clean(link.name)} of {clean(end.here.host)}: it neither asks for MAC addresses nor "
-                "answers",
+                f"ARP is off on {clean(link.name)} of {clean(end.here.host)}: it sends no ARP requests and no replies",
                 (str(command("ip", "link", "set", "dev", link.name, "arp", "on")),),
                 end.here.host,
             )
@@ -162,9 +161,9 @@ def _strict_filters(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Fa
             continue  # packets need not come in by that NIC
         yield Failure(
             "filtered",
-            f"{clean(end.here.host)} drops what {end.there.address} sends: rp_filter is 1 (strict) on "
-            f"{clean(link.name)}, and the route back leaves by {_route_nic(log, end)}; let it leave by "
-            f"{clean(link.name)}, or make the filter loose",
+            f"{clean(end.here.host)} drops packets from {end.there.address}: rp_filter is 1 (strict) on "
+            f"{clean(link.name)}, and the route back uses {_route_nic(log, end)}; change the route to use "
+            f"{clean(link.name)}, or set rp_filter to 2 (loose)",
             (str(command("sysctl", "-w", f"net/ipv4/conf/{link.name}/rp_filter=2")),),
             end.here.host,
         )

@@ -265,9 +265,8 @@ class Replay:
         which = "next" if direction > 0 else "previous"
 
         def show(moment: float) -> None:
-            self._searching = (
-                f"looking for the {which} finding or run: {wall_clock_text(recording.wall_time(moment))}, esc ends it"
-            )
+            at = wall_clock_text(recording.wall_time(moment))
+            self._searching = f"searching for the {which} finding or test: {at}, esc cancels"
             self.changed.publish()
 
         found: RecordingEvent | None = None

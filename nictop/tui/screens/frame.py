@@ -187,7 +187,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             hosts.choose(names[(names.index(hosts.chosen) + step) % len(names)])
 
     def action_next(self, step: int) -> None:
-        """A recording: search for the next or previous finding or run."""
+        """A recording: search for the next or previous finding or test."""
         if self.nictop.replay is not None:
             self.nictop.replay.search(step)
 

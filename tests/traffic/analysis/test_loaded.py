@@ -172,7 +172,7 @@ def test_figures_that_cannot_be_trusted_are_not_ranked(wrong: dict[str, object],
 def test_an_idle_latency_near_that_of_the_generator_is_ranked_and_named() -> None:
     made = loaded(median=100, floors=(floor(90),))
     assert made.why_not_ranked == ()
-    assert "; idle is limited by the generator, which needs 89.9 µs" in sentences(made)["under load"]
+    assert "; idle is limited by the generator (89.9 µs over loopback)" in sentences(made)["under load"]
 
 
 # ------------------------------------------------------------------------------------------- texts

@@ -62,7 +62,7 @@ def test_another_nic_carried_the_run() -> None:
     found, end = client(host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4)))
     assert (found.verdict, end.verdict) == ("failed", "failed")
     assert end.sentence == (
-        "a: ens4 carried 977 KiB of it; ens3 (other) carried 1001 MiB; its routes lead there (ip route get, on a)"
+        "a: ens4 carried only 977 KiB; ens3 (other) carried 1001 MiB; the route uses that NIC (ip route get, on a)"
     )
 
 
@@ -119,7 +119,7 @@ LINKS = (nic(2, pci_address="0000:02:00.0"), nic(4, pci_address="0000:02:10.0"))
 def test_virtual_function_carried_the_run() -> None:
     _, end = client(host("a", {2: 0.0, 4: 1.05}, *LINKS, pci=(PF, VF)))
     assert (end.verdict, end.path) == ("proven", "virtual function")
-    assert end.sentence.endswith("a virtual function, its physical function did not")
+    assert end.sentence.endswith("a virtual function, not counted by its physical function")
 
 
 def test_physical_function_carried_the_run_instead() -> None:
@@ -129,7 +129,7 @@ def test_physical_function_carried_the_run_instead() -> None:
 
 def test_physical_function_counts_for_its_virtual_functions() -> None:
     _, end = client(host("a", {2: 1.05, 4: 1.05}, *LINKS, pci=(PF, VF)))
-    assert end.verdict == "proven" and end.sentence.endswith("ens2 counts what its functions carry")
+    assert end.verdict == "proven" and end.sentence.endswith("ens2 also counts traffic of its VFs")
 
 
 def test_virtual_function_in_a_guest_is_detected_by_its_driver() -> None:

@@ -111,7 +111,7 @@ def test_the_generator_alone_limits_a_run_that_is_not_far_above_it() -> None:
     assert rr(80, floors=(floor(20), floor(30, "b"))).why_not_ranked == ()
     unknown = rr(80, floors=(Floor("a", None, problem="no loopback"),))
     assert unknown.why_not_ranked == ()
-    assert "a: not measured alone (no loopback)" in [one.text for one in result_sentences(unknown)]
+    assert "a: not measured over loopback (no loopback)" in [one.text for one in result_sentences(unknown)]
     assert rr(transactions=None).why_not_ranked == ("no transactions",)
 
 
@@ -191,7 +191,7 @@ def test_sentences() -> None:
     texts = {one.kind: one.text for one in result_sentences(made)}
     assert texts["transactions"] == "12.5 k transactions/s (125000 in 10.0 s); 2 of 125002 requests lost (<0.1 %)"
     assert texts["latency"].startswith("p50 80.") and "p99.9 10" in texts["latency"]
-    assert texts["floor"] == "b: alone over loopback p50 30.0 µs, 33.3 k/s"
+    assert texts["floor"] == "b: over loopback p50 30.0 µs, 33.3 k/s"
     assert ", 40.0 µs CPU per transaction" in texts["client"]
     few = {one.kind: one.text for one in result_sentences(rr(latency=latencies(80, 500)))}
     assert "p99 too few samples (1000 needed), p99.9 too few samples (10000 needed)" in few["latency"]

@@ -79,7 +79,7 @@ def test_another_host_answers() -> None:
     """The only MAC address is that of the sender's own NIC, by proxy ARP: not of the receiver."""
     (one,) = found(healthy("a", "b", macs=(MAC["a"],)))
     assert (one.rule, one.severity) == ("path_duplicate_address", "critical")
-    assert one.title == "192.0.2.11 of b is answered by another host"
+    assert one.title == "another host answers for 192.0.2.11 of b"
     assert found(healthy("a", "b", macs=("02:00:00:00:00:99",))) == (), "a network that answers for all, as in clouds"
 
 
@@ -103,7 +103,7 @@ def test_search_that_was_not_finished() -> None:
     """The full size vanishes; the largest one that passes is not known."""
     (one,) = found(healthy("a", "b", sizes=(PathSize("udp", 9000, 1380, complete=False),)))
     assert one.rule == "path_mtu_black_hole"
-    assert one.title == "MTU black hole to b: packets of 9000 bytes vanish, 1380 bytes pass"
+    assert one.title == "MTU black hole to b: packets of 9000 bytes are lost, 1380 bytes pass"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_unanswered_without_root_on_the_receiver() -> None:
     direction = healthy("a", "b", replies=replies, sizes=())
     (one,) = found(replace(direction, listener=PathListener(40000, ended=True)))
     assert (one.rule, one.severity, one.host) == ("path_no_answer", "critical", "a")
-    assert one.title == "no answer from 192.0.2.11 (b); only root there can see whether packets reach it"
+    assert one.title == "no answer from 192.0.2.11 (b); needs root there to show whether packets arrive"
 
 
 @pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])

@@ -282,7 +282,7 @@ async def test_dialog_for_a_time_has_examples_of_the_recording(one: Path) -> Non
         recording = screen.replay.playback.recording
         half = (recording.end - recording.begin) // 2
         await screen.press("question_mark", *"jump")
-        assert "timeline: go (jump) to a time" in screen.text("#help-lines")
+        assert "timeline: go to a time" in screen.text("#help-lines")
         await screen.press("escape", "escape")
         ask_time(screen.app.screen)  # type: ignore[arg-type]
         await screen.settle()

@@ -48,8 +48,8 @@ def _lost_answers(way: Way, protocols: Sequence[str]) -> Iterator[Finding]:
         way.link,
         f"a firewall drops the answers of {way.receiver.host} over {what}",
         evidence=(Evidence(f"received by {way.receiver.host}", count_noun(delivered, "UDP packet"), "path test"),),
-        why=f"Packets to {way.receiver.host} arrive; what comes back is dropped by the firewall of {way.sender.host}, "
-        "or between the hosts. A firewall that tracks connections accepts answers (ct state established).",
+        why=f"Packets to {way.receiver.host} arrive; the answers are dropped by the firewall of {way.sender.host} or "
+        "between the hosts. A stateful firewall accepts answers (ct state established).",
     )
 
 

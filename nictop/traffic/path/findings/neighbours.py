@@ -76,10 +76,10 @@ def _other_nics(way: Way, owners: Owners) -> Finding:
         "warning",
         way.peer,
         way.peer.snapshot.links.get(way.receiver.ifindex or 0),
-        f"ARP flux: {way.receiver.address} is answered by other NICs of this host",
+        f"ARP flux: other NICs of this host answer for {way.receiver.address}",
         evidence=_evidence(way, owners),
-        why="Packets for this address come in by a NIC that does not have it: the wrong NIC carries the traffic, "
-        "and rp_filter may drop it.",
+        why="Packets to this address arrive on a NIC that does not have it: the wrong NIC carries the traffic, and "
+        "rp_filter may drop it.",
         fixes=fixes,
     )
 
@@ -90,9 +90,9 @@ def _other_host(way: Way, link: Link, owners: Owners) -> Finding:
         "critical",
         way.host,
         link,
-        f"{_resolved(way)} of {way.receiver.host} is answered by another host",
+        f"another host answers for {_resolved(way)} of {way.receiver.host}",
         evidence=_evidence(way, owners),
-        why=f"Packets for {way.receiver.host} go to another host: both have the address, or the other one answers "
+        why=f"Packets to {way.receiver.host} reach another host: both have the address, or the other one answers "
         "for it (proxy ARP).",
         fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
     )

@@ -56,10 +56,10 @@ def rp_filter_findings(way: Way) -> Iterator[Finding]:
         "critical",
         way.peer,
         link,
-        f"rp_filter drops packets from {way.sender.address} ({way.sender.host}): the route back leaves {route_text}",
+        f"rp_filter drops packets from {way.sender.address} ({way.sender.host}): route back {route_text}",
         evidence=tuple(evidence),
-        why="The path is asymmetric: packets come in by this NIC, and the answers would leave by another one. With "
-        "rp_filter 1 (strict) the kernel drops them, and answers no ARP request of this sender. Nothing is logged.",
+        why="The path is asymmetric: packets arrive on this NIC, and replies would use another one. With rp_filter 1 "
+        "(strict) the kernel drops these packets, and does not answer ARP requests of their sender. Nothing is logged.",
         fixes=(
             *(_loose_fixes(way.peer, link) if rp_filter == STRICT else ()),
             *(source_routing_fixes(way.peer, link, addresses) if addresses else ()),
@@ -84,16 +84,15 @@ def asymmetric_findings(way: Way) -> Iterator[Finding]:
         "info",
         way.peer,
         link,
-        f"asymmetric path: packets of {way.sender.host} come in by {link.name}, the route back leaves by {by.name}",
+        f"asymmetric path: packets from {way.sender.host} arrive on {link.name}, the route back uses {by.name}",
         evidence=(
-            Evidence("packets come in by", link.name, "IP_PKTINFO"),
+            Evidence("packets arrive on", link.name, "IP_PKTINFO"),
             Evidence(
                 f"route back to {way.sender.address}",
                 f"by {by.name}",
                 f"ip route get {way.sender.address} from {way.receiver.address}",
             ),
         ),
-        why="Both NICs carry a part of the traffic; a firewall that tracks connections, or rp_filter 1 (strict), drops "
-        "it.",
+        why="Each NIC carries one direction of the traffic. A stateful firewall or rp_filter 1 (strict) drops it.",
         fixes=source_routing_fixes(way.peer, link, addresses) if addresses else (),
     )

@@ -61,9 +61,9 @@ def size_findings(way: Way) -> Iterator[Finding]:
         "warning",
         way.host,
         link,
-        f"MTU black hole to {to}: packets above {size.largest} bytes vanish (MTU of this NIC: {size.limit})"
+        f"MTU black hole to {to}: packets above {size.largest} bytes are lost (MTU of this NIC: {size.limit})"
         if size.complete
-        else f"MTU black hole to {to}: packets of {size.limit} bytes vanish, {size.largest} bytes pass",
+        else f"MTU black hole to {to}: packets of {size.limit} bytes are lost, {size.largest} bytes pass",
         evidence=tuple(evidence),
         why=f"{where}. Small packets pass: ping and SSH work, large transfers hang.",
         fixes=_mtu_fixes(way, link, mtu),
@@ -90,8 +90,8 @@ def _too_big_evidence(error: IcmpError) -> Evidence:
 
 def _mtu_fixes(way: Way, link: Link, mtu: int) -> tuple[Fix, ...]:
     note = (
-        "Routers and firewalls on the path must let ICMP type 3 code 4 (IPv6: ICMPv6 type 2) pass, and the link with "
-        "the smaller MTU may be raised: then no host needs another MTU."
+        "Alternatives: let ICMP type 3 code 4 (IPv6: ICMPv6 type 2) pass on all routers and firewalls of the path, or "
+        "raise the MTU of the link that has the smaller one."
         if way.gateway is not None
         else "Or raise the MTU of the bridge, switch port, tunnel or NIC that has the smaller one."
     )

@@ -51,7 +51,7 @@ def _no_route(way: Way, route: str) -> Finding:
         f"no route to {to}" if route == "none" else f"the route to {to} is of type {route}: nothing is sent",
         evidence=(Evidence("route", route, f"ip route get {way.receiver.address} from {way.sender.address}"),),
         why=f"{way.sender.host} sends nothing to {way.receiver.host}.",
-        fixes=(Fix("here", "Show the routes, then add one or delete the one that discards", (shown,)),),
+        fixes=(Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,)),),
     )
 
 
@@ -64,8 +64,8 @@ def _no_neighbour(way: Way, state: str) -> Finding:
         way.link,
         f"no MAC address for {wanted}: no host answers {'neighbour discovery' if _family(way) == '-6' else 'ARP'}",
         evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(way)),
-        why="The two NICs are not in one network: another VLAN or bridge, a switch port that drops, or the other "
-        "NIC is down.",
+        why="The two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, or the "
+        "other NIC is down.",
         fixes=(
             Fix(
                 "here",
@@ -85,10 +85,10 @@ def _no_answer(way: Way, arrived: tuple[ReceivedPackets, ...]) -> Finding:
         "critical",
         way.peer,
         way.peer.snapshot.links.get(way.receiver.ifindex or 0),
-        f"nothing from {way.sender.host} is answered: a firewall of {way.receiver.host} drops it, or its answers "
+        f"no packet from {way.sender.host} is answered: a firewall of {way.receiver.host} drops them, or the answers "
         "are lost",
         evidence=(*evidence, *_answers(way)),
-        why=f"Packets of {way.sender.host} reach this host, and no answer comes back.",
+        why=f"Packets from {way.sender.host} reach this host, but no answer comes back.",
         fixes=(Fix("here", "Show the firewall rules", (command("nft", "list", "ruleset"),)),),
     )
 
@@ -97,11 +97,11 @@ def _lost(way: Way, *, is_certain: bool) -> Finding:
     """`is_certain`: no packet came in at the receiver."""
     to = _target(way)
     if is_certain:
-        rule, title = "path_lost", f"packets to {to} do not reach it"
+        rule, title = "path_lost", f"packets to {to} do not arrive"
         why = "A router, a firewall, a bridge or a VLAN between the hosts drops them."
     else:
-        rule, title = "path_no_answer", f"no answer from {to}; only root there can see whether packets reach it"
-        why = f"A firewall of {way.receiver.host}, or something between the hosts, drops them."
+        rule, title = "path_no_answer", f"no answer from {to}; needs root there to show whether packets arrive"
+        why = f"A firewall of {way.receiver.host}, or a device between the hosts, drops the packets."
     return path_finding(rule, "critical", way.host, way.link, title, evidence=_answers(way), why=why)
 
 

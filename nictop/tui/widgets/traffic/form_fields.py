@@ -56,7 +56,7 @@ TESTS: dict[TestKind, KindOfTest] = {
         {"streams": CONNECTIONS, "vary": ("vary", "size=1,64,4K  streams=1,16  mtu=  nic= …")},
     ),
     "loaded": KindOfTest(
-        "rr alone, then beside a bulk flow",
+        "rr idle, then during a bulk flow",
         frozenset(("files",)),
         {
             "time": ("seconds", "of each phase: idle, loaded (-t)"),
