@@ -149,7 +149,7 @@ def command_of(action: Action) -> Command:
 
 
 @dataclass(frozen=True)
-class Blank:
+class Placeholder:
     """Something that the user fills in."""
 
     what: str
@@ -182,9 +182,9 @@ def _hardware_address(text: str) -> str:
     return text.lower()
 
 
-BLANKS: dict[str, Blank] = {
-    "ADDRESS/PREFIX": Blank("an address with prefix length", "192.0.2.10/24", _interface),
-    "INTERFACE": Blank("a valid interface name", "ens4", _name),
-    "MAC": Blank("a unicast MAC address", "52:54:00:12:34:56", _hardware_address),
+BLANKS: dict[str, Placeholder] = {
+    "ADDRESS/PREFIX": Placeholder("an address with prefix length", "192.0.2.10/24", _interface),
+    "INTERFACE": Placeholder("a valid interface name", "ens4", _name),
+    "MAC": Placeholder("a unicast MAC address", "52:54:00:12:34:56", _hardware_address),
 }
 """By the name between the angle brackets."""

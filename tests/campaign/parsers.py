@@ -52,7 +52,7 @@ from nictop.traffic.generators.builtin import BuiltInOutput
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.wire.codec import decode
-from nictop.wire.esxi.inventory import Numbers, Taken, inventory_of
+from nictop.wire.esxi.inventory import IfindexAllocator, InventoryTime, inventory_of
 from nictop.wire.esxi.outputs import BadOutput, parse_json, parse_reading
 from nictop.wire.line_reader import LineReader
 from tests.campaign.results import Options, Progress, Row
@@ -290,7 +290,7 @@ def outputs_of_esxi(random: Random, text: str) -> None:
     values = parse_json(commands.encode("utf-8", "surrogateescape"))
     found = parse_reading(parse_json(stats.encode("utf-8", "surrogateescape")), random.choice((None, 1, 8)))
     facts = facts_of(values if isinstance(values, dict) else {})
-    record = inventory_of(facts, found, Numbers(), Taken(1.0, 2.0, "start"))
+    record = inventory_of(facts, found, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
     decode(msgspec.json.encode({"inventory": record}))
 
 

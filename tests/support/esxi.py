@@ -19,7 +19,7 @@ from nictop.probe.records import PROTOCOL, Hello, Line
 from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters
-from nictop.wire.esxi.inventory import Facts, Numbers, Taken, ifindexes, inventory_of, read_facts
+from nictop.wire.esxi.inventory import Facts, IfindexAllocator, InventoryTime, ifindexes, inventory_of, read_facts
 from nictop.wire.esxi.outputs import Fields, parse_reading, records
 from tests.support.sshd import Sshd, skip_without_sshd
 
@@ -304,7 +304,7 @@ def facts_of(values: dict[str, Json]) -> Facts:
 
 def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None, *, samples: int = 5) -> list[Line]:
     """What nictop makes of these outputs (default: those of the fake host), with readings a second apart."""
-    facts, numbers, accumulated = facts_of(outputs() if values is None else values), Numbers(), Accumulated()
+    facts, numbers, accumulated = facts_of(outputs() if values is None else values), IfindexAllocator(), Accumulated()
     reading = parse_reading(statistics() if stats is None else stats, facts.cpus)
     for name, found in facts.statistics.items():
         accumulated.begin_with(name, nic_counters(found) or ())
@@ -321,6 +321,6 @@ def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None,
         )
         for second in range(1, samples + 1)
     ]
-    inventory = inventory_of(facts, reading, numbers, Taken(1.0, 2.0, "start"))
+    inventory = inventory_of(facts, reading, numbers, InventoryTime(1.0, 2.0, "start"))
     lines = [Line(hello=hello), Line(inventory=inventory), *(Line(counters=one) for one in counted)]
     return [decode(msgspec.json.encode({name: one for name, one in vars(line).items() if one})) for line in lines]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.cpu_load import Busy, HostRole
-from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.analysis.nic_load import CarryingQueue, Packets
 from nictop.traffic.live.flow_view import FlowView, ReceivedInterval, SenderState
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
@@ -59,7 +59,7 @@ def host(
         nic,
         tuple(busy(time, share(time), cores) for time in times),
         tuple(Packets(time, 1.0, 812e3, 40.1e3, 0) for time in times) if nic else (),
-        tuple(Carrying(time, 0, 0.97, 4, (2,)) if nic else Carrying(time, vhost=0.9) for time in times),
+        tuple(CarryingQueue(time, 0, 0.97, 4, (2,)) if nic else CarryingQueue(time, vhost=0.9) for time in times),
     )
 
 

@@ -17,7 +17,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.window import clock_ticks
 from nictop.probe.records import LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
 from nictop.traffic.analysis.nic_load import (
-    Carrying,
+    CarryingQueue,
     Packets,
     carrying_queue,
     chosen_queues,
@@ -140,7 +140,7 @@ class HostLoad:
     """CPU → share of 1 that it was busy."""
     packets: tuple[Packets, ...] = ()
     """Of the chosen NIC."""
-    carrying: tuple[Carrying, ...] = ()
+    carrying: tuple[CarryingQueue, ...] = ()
     machines: tuple[Machine, ...] = ()
     """Virtual machines of the host, busiest first."""
     full: tuple[BusyCpu, ...] = ()

@@ -33,7 +33,7 @@ class Packets:
 
 
 @dataclass(frozen=True)
-class Carrying:
+class CarryingQueue:
     """Queue and CPUs that carried the packets of one window."""
 
     time: float
@@ -94,18 +94,20 @@ def chosen_queues(window: Snapshot, ifindex: int | None) -> QueueMap | None:
     return queue_map(link, window) if link is not None else None
 
 
-def carrying_queue(window: Snapshot, queues: QueueMap | None, time: float) -> Carrying:
+def carrying_queue(window: Snapshot, queues: QueueMap | None, time: float) -> CarryingQueue:
     """Queue and CPUs of a NIC. `window`: the host in a window that ends at `time`; `queues`: `chosen_queues` in it."""
     vhost = sum_known(map(_vhost_cores, cpu_consumers(window)))
     if queues is None:
-        return Carrying(time, vhost=vhost)
+        return CarryingQueue(time, vhost=vhost)
     row = (
         next((one for one in queues.rows if one.queue == queues.busiest), None) if queues.busiest is not None else None
     )
     used = sum(one.in_use for one in queues.rows)
     if row is None:
-        return Carrying(time, queues=used, vhost=vhost)
-    return Carrying(time, queues.busiest, queues.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost)
+        return CarryingQueue(time, queues=used, vhost=vhost)
+    return CarryingQueue(
+        time, queues.busiest, queues.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost
+    )
 
 
 def queue_shares(queues: QueueMap | None) -> tuple[QueueShare, ...]:

@@ -15,7 +15,7 @@ from nictop.model.window import clock_ticks
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy, HostLoad, HostRole, busy_series
 from nictop.traffic.analysis.nic_load import (
-    Carrying,
+    CarryingQueue,
     Packets,
     QueueShare,
     carrying_queue,
@@ -45,7 +45,7 @@ class HostLoadView:
     series: tuple[Busy, ...] = ()
     """Windows of a second or more."""
     packets: tuple[Packets, ...] = ()
-    carrying: tuple[Carrying, ...] = ()
+    carrying: tuple[CarryingQueue, ...] = ()
     load: HostLoad | None = None
     """Of the measured seconds, once the run has ended."""
     queues: tuple[QueueShare, ...] = ()
@@ -64,7 +64,7 @@ class HostWatch:
         """From the axis of the run to the clock of the host, as used for all series."""
         self._series = SampleBuffer[Busy]()
         self._packets = SampleBuffer[Packets]()
-        self._carrying = SampleBuffer[Carrying]()
+        self._carrying = SampleBuffer[CarryingQueue]()
         self._queues: tuple[QueueShare, ...] = ()
 
     def advance(self, axis: float) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.assemble import host_roles, run_ceiling
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy
-from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.analysis.nic_load import CarryingQueue, Packets
 from nictop.traffic.analysis.transactions import transaction_point
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram, merged
@@ -108,7 +108,7 @@ class HostSample:
     host: HostLoadView
     busy: Busy | None
     packets: Packets | None
-    carrying: Carrying | None
+    carrying: CarryingQueue | None
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ async def _read_machines(query: Query, facts: Facts) -> None:
 # ------------------------------------------------------------------------------------------------------- the record
 
 
-class Numbers:
+class IfindexAllocator:
     """ifindexes of links, which ESXi does not have: the same name or port has the same one for a connection."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class Numbers:
         return self._known.setdefault((kind, name), len(self._known) + 1)
 
 
-def ifindexes(reading: Reading, numbers: Numbers) -> dict[int, int]:
+def ifindexes(reading: Reading, numbers: IfindexAllocator) -> dict[int, int]:
     """Port → ifindex."""
     return {
         port.number: numbers.of("nic", port.name) if port.uplink else numbers.of("port", port.number)
@@ -201,7 +201,7 @@ def ifindexes(reading: Reading, numbers: Numbers) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class Taken:
+class InventoryTime:
     """Circumstances of an inventory: seconds, CLOCK_MONOTONIC of this machine and since the epoch."""
 
     time: float
@@ -209,7 +209,7 @@ class Taken:
     reason: str
 
 
-def inventory_of(facts: Facts, reading: Reading, numbers: Numbers, taken: Taken) -> Inventory:
+def inventory_of(facts: Facts, reading: Reading, numbers: IfindexAllocator, taken: InventoryTime) -> Inventory:
     """The record."""
     passed_through = _passed_through(facts)
     claimed = {port for port, _ in passed_through.values()}
@@ -270,7 +270,7 @@ def _nic_link(
     nic: Fields,
     name: str,
     facts: Facts,
-    numbers: Numbers,
+    numbers: IfindexAllocator,
 ) -> Link:
     is_up, has_carrier = _is_up(nic.get("adminstatus")), _is_up(nic.get("linkstatus"))
     mtu = integer_of(nic.get("mtu"))
@@ -374,7 +374,7 @@ def _passed_through(facts: Facts) -> dict[tuple[str, int], tuple[int, str | None
     return found
 
 
-def _switch_link(switch: str, facts: Facts, numbers: Numbers) -> Link:
+def _switch_link(switch: str, facts: Facts, numbers: IfindexAllocator) -> Link:
     mtu = facts.mtus.get(switch)
     return Link(
         ifindex=numbers.of("switch", switch),
@@ -389,7 +389,7 @@ def _switch_link(switch: str, facts: Facts, numbers: Numbers) -> Link:
     )
 
 
-def _port_link(port: Port, facts: Facts, numbers: Numbers) -> Link:
+def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
     """The port of a virtual machine (vnic), of the hypervisor itself (vmknic), or of one of its services."""
     _, entry = facts.ports.get(port.number, ("", {}))
     uplink, group = text_of(entry.get("teamuplink")), text_of(entry.get("portgroup"))
@@ -470,7 +470,7 @@ def _physical_function(name: str | None, known: Mapping[str, object]) -> tuple[s
     return (possible[0], int(match[4])) if len(possible) == 1 else (None, None)
 
 
-def _threads(reading: Reading, numbers: Numbers) -> tuple[Thread, ...]:
+def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
     """vCPUs of virtual machines, with the worlds that move their packets. The vCPUs of one machine have the lowest of
     their World IDs as process ID."""
     links: dict[int, set[int]] = {}

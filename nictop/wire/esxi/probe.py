@@ -31,7 +31,15 @@ from nictop.probe.records import (
 from nictop.wire.budget import HostBudget
 from nictop.wire.errors import PermanentError, TransientError, sanitize
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters, vf_counters
-from nictop.wire.esxi.inventory import Facts, Numbers, Taken, ifindexes, inventory_of, needs_inventory, read_facts
+from nictop.wire.esxi.inventory import (
+    Facts,
+    IfindexAllocator,
+    InventoryTime,
+    ifindexes,
+    inventory_of,
+    needs_inventory,
+    read_facts,
+)
 from nictop.wire.esxi.outputs import BadOutput, Fields, Reading, integer_of, parse_json, parse_reading, records
 from nictop.wire.esxi.shell import COMMAND_TIMEOUT, EsxiShell
 from nictop.wire.inbox import Inbox
@@ -75,7 +83,7 @@ class EsxiProbe:
         self._shell: EsxiShell | None = None
         self._task: asyncio.Task[None] | None = None
         self._interval = settings.interval or 1.0
-        self._numbers, self._accumulated = Numbers(), Accumulated()
+        self._numbers, self._accumulated = IfindexAllocator(), Accumulated()
         self._facts: Facts | None = None
         self._reading: Reading | None = None
         """The newest one."""
@@ -278,7 +286,7 @@ class EsxiProbe:
                 self._accumulated.begin_with(nic, counted)
         reading = self._reading or Reading(None, (), {}, ())
         self._inventory_at = time.monotonic()
-        self._put(inventory=inventory_of(facts, reading, self._numbers, Taken(begin, wall, reason)))
+        self._put(inventory=inventory_of(facts, reading, self._numbers, InventoryTime(begin, wall, reason)))
 
     async def _esxcli(self, *words: str) -> tuple[list[Fields] | None, str]:
         """(records in the output, why there are none)."""

@@ -31,7 +31,7 @@ ND_SOURCE_LLADDR, ND_TARGET_LLADDR = 1, 2
 IPV6_MULTICAST_HOPS, IPV6_MULTICAST_IF, ICMPV6_FILTER = 18, 17, 1
 
 
-class Pace(NamedTuple):
+class NeighbourSchedule(NamedTuple):
     """How often an address is asked for."""
 
     requests: int
@@ -44,7 +44,7 @@ MAX_REPLIES = 256
 """Replies that are read."""
 
 
-def answering_macs(address: str, source: str, ifindex: int, pace: Pace) -> tuple[str, ...]:
+def answering_macs(address: str, source: str, ifindex: int, pace: NeighbourSchedule) -> tuple[str, ...]:
     """The MAC addresses that answer for `address` on a NIC, in the order of their first answers. Raises OSError;
     ValueError when the NIC has no Ethernet address."""
     name = socket.if_indextoname(ifindex)
@@ -101,7 +101,7 @@ def parse_advertisement(message: bytes, address: bytes) -> str | None:
     return None
 
 
-def _replying_macs(address: str, source: str, name: str, own: bytes, pace: Pace) -> tuple[str, ...]:
+def _replying_macs(address: str, source: str, name: str, own: bytes, pace: NeighbourSchedule) -> tuple[str, ...]:
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as packets:
         packets.bind((name, ETH_P_ARP))
         request = arp_request(own, source, address)
@@ -113,7 +113,7 @@ def _replying_macs(address: str, source: str, name: str, own: bytes, pace: Pace)
         return _collect(packets, send, lambda packet: parse_arp_reply(packet, wanted), pace)
 
 
-def _advertising_macs(address: str, source: str, ifindex: int, own: bytes, pace: Pace) -> tuple[str, ...]:
+def _advertising_macs(address: str, source: str, ifindex: int, own: bytes, pace: NeighbourSchedule) -> tuple[str, ...]:
     with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as messages:
         words = [0xFFFFFFFF] * 8  # struct icmp6_filter: a set bit blocks that type
         words[ND_ADVERT >> 5] &= ~(1 << (ND_ADVERT & 31))
@@ -136,7 +136,7 @@ def _collect(
     connection: socket.socket,
     send: Callable[[], None],
     parse: Callable[[bytes], str | None],
-    pace: Pace,
+    pace: NeighbourSchedule,
 ) -> tuple[str, ...]:
     found: dict[str, None] = {}
     poll = select.poll()

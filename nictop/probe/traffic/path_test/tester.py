@@ -22,7 +22,7 @@ from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
 from nictop.probe.traffic.path import read_path
 from nictop.probe.traffic.path_test.echo import Echo, IcmpEcho, UdpEcho
 from nictop.probe.traffic.path_test.icmp_errors import enable_errors, read_errors
-from nictop.probe.traffic.path_test.neighbours import Pace, answering_macs
+from nictop.probe.traffic.path_test.neighbours import NeighbourSchedule, answering_macs
 from nictop.probe.traffic.path_test.sizes import largest_passing
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nictop.probe.traffic.requests import TrafficCommand
 
 
-class Extent(NamedTuple):
+class PathTestLimits(NamedTuple):
     """How much a test sends, and how long it waits."""
 
     max_seconds: float
@@ -53,10 +53,10 @@ class Extent(NamedTuple):
     size_copies_with_loss: int
     min_size_timeout: float
     """Seconds to wait for the answer to a size: four times the longest round-trip time, at least this."""
-    neighbours: Pace
+    neighbours: NeighbourSchedule
 
 
-FULL = Extent(
+FULL = PathTestLimits(
     max_seconds=40.0,
     echoes=100,
     second_echoes=20,
@@ -66,9 +66,9 @@ FULL = Extent(
     size_copies=3,
     size_copies_with_loss=6,
     min_size_timeout=0.2,
-    neighbours=Pace(3, 0.25),
+    neighbours=NeighbourSchedule(3, 0.25),
 )
-SHORT = Extent(
+SHORT = PathTestLimits(
     max_seconds=2.5,
     echoes=10,
     second_echoes=10,
@@ -78,7 +78,7 @@ SHORT = Extent(
     size_copies=2,
     size_copies_with_loss=4,
     min_size_timeout=0.1,
-    neighbours=Pace(2, 0.1),
+    neighbours=NeighbourSchedule(2, 0.1),
 )
 ECHO_INTERVAL = 0.01
 FIRST_INTERVAL = 0.25
@@ -178,7 +178,7 @@ def cookie_of(command: TrafficCommand) -> bytes:
     return bytes.fromhex(command.cookie)
 
 
-def _measure(echo: Echo, count: int, extent: Extent) -> PathReplies:
+def _measure(echo: Echo, count: int, extent: PathTestLimits) -> PathReplies:
     """Round-trip times of `count` packets; without an answer to the first ones no more are sent."""
     size = max(ECHO_BYTES, echo.header_bytes + 56)
     answered = False
@@ -227,7 +227,7 @@ def _take(answers: list[tuple[int, float]], sent: dict[int, float], rtts: dict[i
 
 
 def _search(
-    echo: Echo, measured: PathReplies, limit: int, guesses: list[int], *, extent: Extent, deadline: float
+    echo: Echo, measured: PathReplies, limit: int, guesses: list[int], *, extent: PathTestLimits, deadline: float
 ) -> PathSize:
     """The largest packet with DF that is answered."""
     wait = min(MAX_SIZE_TIMEOUT, max(extent.min_size_timeout, 4 * max(measured.rtts)))

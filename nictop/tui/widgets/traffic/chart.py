@@ -11,7 +11,7 @@ from textual.message import Message
 
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.traffic.chart_drawing import draw_run, ingredients, layout_of
+from nictop.tui.widgets.traffic.chart_drawing import draw_run, drawing_inputs, layout_of
 from nictop.tui.widgets.traffic.viewport import View, chosen_host, enlarged, sight_of
 
 __all__ = ["RunChart", "View"]
@@ -111,7 +111,7 @@ class RunChart(LineView):
 
     def _draw(self) -> None:
         run_view, cells = self.shown, self._cells()
-        of = (cells, *ingredients(run_view, self.view)) if run_view is not None else None
+        of = (cells, *drawing_inputs(run_view, self.view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:
             return
         self._drawn_of = of

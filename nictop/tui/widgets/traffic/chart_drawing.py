@@ -156,7 +156,7 @@ def draw_run(run_view: RunView, view: View, width: int, height: int, *, glyphs: 
     return drawing.lines()
 
 
-def ingredients(run_view: RunView, view: View) -> tuple[object, ...]:
+def drawing_inputs(run_view: RunView, view: View) -> tuple[object, ...]:
     """Everything that the drawing depends on: unless it changes, the chart need not be drawn again."""
     host = chosen_host(run_view, view)
     return (

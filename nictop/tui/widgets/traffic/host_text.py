@@ -12,7 +12,7 @@ from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.analysis.cpu_load import Busy, HostLoad
-from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.analysis.nic_load import CarryingQueue, Packets
 from nictop.traffic.live.flow_view import ReceivedInterval, SenderState
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import HostSample, RunSample
@@ -145,7 +145,7 @@ def packet_text(one: Packets | None) -> Part:
     return spans
 
 
-def carrying_text(one: Carrying | None) -> Part:
+def carrying_text(one: CarryingQueue | None) -> Part:
     """``queue 0 (of 4) 97 % CPU 2``; of a hypervisor what its vhost threads cost."""
     if one is None:
         return ()

@@ -67,7 +67,7 @@ def draw_hosts(run_view: RunView, view: View, width: int, rows: int, *, glyphs: 
     return lines
 
 
-def ingredients(run_view: RunView, view: View) -> tuple[object, ...]:
+def drawing_inputs(run_view: RunView, view: View) -> tuple[object, ...]:
     """Everything that the drawing depends on: unless it changes, the hosts need not be drawn again."""
     datagrams = run_view.plan.protocol == "udp"
     return (
@@ -188,7 +188,7 @@ class RunHosts(LineView):
 
     def _draw(self) -> None:
         cells, run_view = (self.scrollable_content_region.width, self.size.height), self._run_view
-        of = (cells, *ingredients(run_view, self._view)) if run_view is not None else None
+        of = (cells, *drawing_inputs(run_view, self._view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:
             return
         self._drawn_of = of

@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.analysis.nic_load import CarryingQueue, Packets
 from nictop.traffic.live.flow_view import ReceivedInterval
 from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView, result_view
@@ -103,8 +103,8 @@ def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
 def test_what_is_not_known_is_left_out() -> None:
     assert not packet_text(None) and not carrying_text(None) and not datagram_text(ReceivedInterval(1, 1, 1e9))
     assert "".join(part for part, _ in packet_text(Packets(1, 1, None, 5000.0, None))) == "TX 5.00 kpps"
-    assert "".join(part for part, _ in carrying_text(Carrying(1, 0, 1.0, 1, (3, 1)))) == "queue 0 CPU 1,3"
-    assert carrying_text(Carrying(1)) == []
+    assert "".join(part for part, _ in carrying_text(CarryingQueue(1, 0, 1.0, 1, (3, 1)))) == "queue 0 CPU 1,3"
+    assert carrying_text(CarryingQueue(1)) == []
 
 
 def test_lost_packets_are_bad() -> None:
