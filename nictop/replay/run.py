@@ -241,7 +241,7 @@ class RecordedRun:
             self._live_run is None
             or self._result_time is not None
             or any(end.ended is None for end in self._ends.values())
-            or any(self._load_ends[side].ended is None for side in self._load_requests)
+            or any(end.ended is None for side, end in self._load_ends.items() if side in self._load_requests)
         ):
             return
         ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._all_ends if end.ended)

@@ -29,6 +29,9 @@ busy machine the event loop has as much of it to itself. All overloaded hosts to
 INPUT_SECONDS = 0.5
 """Seconds after a key or a click in which no host that waits gets its turn: to handle it and to draw its effect. On a
 busy machine longer, by the time for which this thread waits for a CPU meanwhile."""
+MAX_INPUT_SECONDS, HOST_SECONDS = 2.0, 1.0
+"""Of a key that is held, or of fast typing: hosts wait for the first at most and are read in the second, in turn, so
+that no host counts as silent and no traffic run as hanging."""
 MAX_PAUSE_WAITS = 3
 """Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
 PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
@@ -49,6 +52,8 @@ class HostScheduler:
         self.normal, self.overloaded = _HostQueue(self, PAUSE_FACTOR), _HostQueue(self, OVERLOADED_PAUSE_FACTOR)
         self._input: tuple[float, float] | None = None
         """CLOCK_MONOTONIC and `_seconds_without_cpu` at the last input."""
+        self._input_limit = 0.0
+        """From this time on hosts do not wait for input, for `HOST_SECONDS`."""
 
     def record_work(self, seconds: float) -> None:
         """A host has taken `seconds` without a pause."""
@@ -56,14 +61,18 @@ class HostScheduler:
             self.quiet_until = max(self.quiet_until, time.monotonic() + PAUSE_FACTOR * seconds)
 
     def input_received(self) -> None:
-        self._input = time.monotonic(), _seconds_without_cpu()
+        now = time.monotonic()
+        is_first = self._input is None or now >= self._input[0] + INPUT_SECONDS
+        if is_first or now >= self._input_limit + HOST_SECONDS:
+            self._input_limit = now + MAX_INPUT_SECONDS
+        self._input = now, _seconds_without_cpu()
         self._wait_for_input()
 
     def _wait_for_input(self) -> None:
         if self._input is not None:
             received_at, without_cpu = self._input
             end = received_at + INPUT_SECONDS + _seconds_without_cpu() - without_cpu
-            self.quiet_until = max(self.quiet_until, end)
+            self.quiet_until = max(self.quiet_until, min(end, self._input_limit))
             if end <= time.monotonic():
                 self._input = None
 

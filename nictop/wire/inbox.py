@@ -53,7 +53,7 @@ class Inbox:
         self._changed.set()
 
     def close(self, *, forget: bool = False) -> None:
-        """No more bytes follow. `discard`: discard what is in the queue."""
+        """No more bytes follow. `forget`: discard what is in the queue."""
         self._closed = True
         if forget:
             self._parts.clear()

@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 
 import nictop
-from nictop.probe.records import Line, PathListener, TrafficLine
+from nictop.probe.records import Line, PathListener, Request, TrafficLine, TrafficRequest
 from nictop.recording.reader import Recording
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_marks
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.stored import StoredPathTest
+from nictop.traffic.results.result import Result
 from tests.support.recordings import read_all, write_recording
 from tests.traffic.runs import path_test
 
@@ -43,6 +44,18 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
         assert all(times(watched.view()))
 
 
+def test_a_server_of_a_bulk_flow_that_starts_after_the_client_is_ignored(tmp_path: Path) -> None:
+    """A recording may contain anything: the plan is known by then, and it is not that of a loaded run."""
+    with Recording.open(str(DEMO)) as recording:
+        (marks, *_) = run_marks(recording)
+        items = [(name, one.item, one.time) for name in recording.hosts for one in read_all(recording, name)]
+    late = TrafficRequest(f"{marks.identity}-ls", "start", role="server", port=5202)
+    items.append((marks.server, Request(traffic=late), marks.begin + INTO_THE_RUN))
+    write_recording(tmp_path / "run.nictop", sorted(items, key=lambda one: one[2]))
+    with Recording.open(str(tmp_path / "run.nictop")) as recording:
+        assert first_result(recording).plan.test == "bulk"
+
+
 def test_path_test_before_the_run(tmp_path: Path) -> None:
     """Its lines are in the recording; a recording of a version without path tests has none."""
     with Recording.open(str(DEMO)) as recording:
@@ -65,10 +78,14 @@ def test_path_test_before_the_run(tmp_path: Path) -> None:
 
 
 def recorded_path_test(recording: Recording) -> StoredPathTest | None:
+    return first_result(recording).path_test
+
+
+def first_result(recording: Recording) -> Result:
     """That of the first run."""
     (marks, *_) = run_marks(recording)
     run = RecordedRun(recording, marks)
     asyncio.run(run.advance(recording.end))
     view = run.view()
     assert view is not None and view.result is not None
-    return view.result.path_test
+    return view.result

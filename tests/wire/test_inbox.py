@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,14 @@ import pytest
 from nictop.limits import MAX_SMALL_LINE_BYTES
 from nictop.probe.protocol.hello import hello
 from nictop.wire import budget
-from nictop.wire.budget import INPUT_SECONDS, MAX_BURST_SECONDS, OVERLOADED_MESSAGE, HostBudget, input_received
+from nictop.wire.budget import (
+    INPUT_SECONDS,
+    MAX_BURST_SECONDS,
+    MAX_INPUT_SECONDS,
+    OVERLOADED_MESSAGE,
+    HostBudget,
+    input_received,
+)
 from nictop.wire.codec import LineError
 from nictop.wire.inbox import MAX_QUEUED_BYTES, RESUME_QUEUED_BYTES, Inbox
 from nictop.wire.source import SourceState
@@ -178,6 +186,32 @@ async def test_the_pause_after_input_is_longer_on_a_busy_machine(
     input_received()
     await share.wait_for_turn(MAX_SMALL_LINE_BYTES + 1)
     assert clock.now == pytest.approx(10.0 + INPUT_SECONDS * (1 + 1 / 5 + 1 / 25))
+
+
+async def test_a_key_that_is_held_does_not_stop_a_host_from_being_read(
+    monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    """Each of its lines is large; what other hosts wait for in the same queue comes in between."""
+    clock = SimpleNamespace(now=10.0)
+
+    async def sleep(seconds: float) -> None:
+        end = clock.now + seconds
+        while clock.now < end:
+            clock.now = min(end, clock.now + 0.03)
+            input_received()
+
+    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(budget, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+    share = stack.enter_context(HostBudget())
+    input_received()
+    turns = [clock.now]
+    while clock.now < 70.0:
+        share.charge(0.0, 0.01)
+        clock.now += 0.01
+        await share.wait_for_turn(MAX_SMALL_LINE_BYTES + 1)
+        turns.append(clock.now)
+    assert max(after - before for before, after in pairwise(turns)) <= MAX_INPUT_SECONDS + 0.1
+    assert len(turns) > 500, "ten hosts with a line per second"
 
 
 async def test_the_pause_after_work_is_as_long_as_the_work_took(

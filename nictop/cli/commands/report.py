@@ -233,7 +233,8 @@ def _path_tests_of(word: str, stored: Sequence[StoredPath]) -> list[StoredPath]:
 
     is_label = any(word == one.label for one in stored)
     if is_label or (len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word)):
-        return select_paths(word, stored)
+        with suppress(NictopError):
+            return select_paths(word, stored)
     return []
 
 

@@ -60,6 +60,7 @@ class LatencyAxis:
 def latency_axis(medians: Sequence[float], highest: float, *, logarithmic: bool = False) -> LatencyAxis:
     """The axis that has all of these, in seconds; `logarithmic`: also if the highest is not far above the median."""
     known = [value for value in medians if value > 0]
+    highest = max((highest, *known))
     if not known or not (logarithmic or highest >= LOG_RATIO * median(known)):
         unit, size = next(
             ((name, size) for name, size in units.LATENCY_UNITS if highest >= size), units.LATENCY_UNITS[-1]

@@ -277,7 +277,7 @@ def _sentence(figures: Sequence[ComparedFigure], names: tuple[str, str], verdict
     if verdict != "not settled":
         return text
     if first.verdict != "not settled":
-        return f"{text}. CPU and latency disagree."
+        return f"{text}. The figures disagree."
     is_wide = ratio.high - ratio.low > WIDE_INTERVAL
     return f"{text}. {'High variance: add runs, check for other load.' if is_wide else 'Add runs.'}"
 

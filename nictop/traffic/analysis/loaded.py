@@ -28,7 +28,7 @@ PHASE_MARGIN_SECONDS = 0.05
 SMALL_FACTOR = 1.5
 """Loaded latency / idle latency up to which no queue is said to build up."""
 QUEUE_SHARE = 0.5
-"""Of the additional latency: if the round-trip time of the bulk flow has that much, packets wait."""
+"""Of the additional latency: if the round-trip time of the bulk flow has grown by that much, packets wait."""
 
 TimedInterval = tuple[float, TransactionInterval]
 """End on the axis of the run, and the interval."""
@@ -77,8 +77,8 @@ def added_latency(result: Result) -> tuple[float, float] | None:
 
 def delay_text(result: Result) -> str:
     """Where the additional latency arises, with figures; "" if it is not known, or of a failed run."""
-    medians = added_latency(result)
-    if medians is None or not result.goodput or result.failure is not None:
+    figures, medians = result.transactions, added_latency(result)
+    if figures is None or medians is None or not result.goodput or result.failure is not None:
         return ""
     idle, loaded = medians
     if loaded <= SMALL_FACTOR * idle:
@@ -87,7 +87,8 @@ def delay_text(result: Result) -> str:
     known = [one for one in result.sockets if one.rtt is not None]
     slowest = max(known, key=lambda one: one.rtt or 0, default=None)
     rtt = (slowest.rtt or 0) / 1e6 if slowest is not None else None
-    if rtt is not None and slowest is not None and rtt >= QUEUE_SHARE * added:
+    idle_rtt = max(0.0, idle - (figures.floor or 0.0))  # the rest of the idle latency is that of the generator
+    if rtt is not None and slowest is not None and rtt - idle_rtt >= QUEUE_SHARE * added:
         rate = max((flow.goodput or 0.0 for flow in result.flows if flow.sender == slowest.host), default=0.0)
         size = f", about {units.bytes_(rate / 8 * added)}" if rate else ""
         return f"packets wait in a queue (bufferbloat{size})"

@@ -36,7 +36,9 @@ class StoredPath:
 
 
 StoredPaths = StoredResults[StoredPath]
-PATH_FILES = ResultFiles(StoredPath, "paths", PATH_FILE_SCHEMA)
+MAX_STORED_PATHS = 1000
+"""Older ones are removed: a path test is saved without being asked for, perhaps every minute."""
+PATH_FILES = ResultFiles(StoredPath, "paths", PATH_FILE_SCHEMA, most=MAX_STORED_PATHS)
 
 
 def stored_path(report: PathReport, label: str = "") -> StoredPath:

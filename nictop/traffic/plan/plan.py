@@ -38,6 +38,9 @@ LOAD_RAMP_SECONDS = 2
 """Of the bulk flow of a loaded run, in which its rate rises; not measured."""
 LOAD_START_SECONDS = 20
 """The requests of a loaded run last at most that much longer than planned: until the bulk flow has ended."""
+MAX_LOADED_INTERVAL, MIN_PHASE_REPORTS = 5.0, 5
+"""Seconds between two reports in a loaded run, whose bulk flow is started after a report of the requests; reports in
+each phase, of which only those that lie wholly in it are counted."""
 MIN_MSS, MAX_MSS = 88, 32767
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
 MAX_BITRATE = 10**13
@@ -183,6 +186,7 @@ class RunPlan(RunOptions):
             direction="forward",
             time=self.span + LOAD_START_SECONDS,
             rate=self.rate or DEFAULT_LOADED_RATE,
+            interval=self._loaded_interval,
             streams=1,
             bitrate=None,
             length=None,
@@ -202,12 +206,18 @@ class RunPlan(RunOptions):
             test="bulk",
             protocol="tcp",
             omit=LOAD_RAMP_SECONDS,
+            interval=self._loaded_interval,
             request_size=None,
             response_size=None,
             files=None,
             rate=None,
             port=self.port % 65535 + 1,
         )
+
+    @property
+    def _loaded_interval(self) -> float:
+        """Seconds between two reports of both parts of a loaded run."""
+        return min(self.interval, MAX_LOADED_INTERVAL, self.time / MIN_PHASE_REPORTS)
 
     @property
     def requested_load(self) -> float | None:
@@ -315,7 +325,7 @@ def _range_problems(plan: RunPlan) -> Iterable[str]:
     for name, value, least, most in (
         ("time", plan.time, 1, longest),
         ("omit", plan.omit, 0, MAX_OMIT_SECONDS),
-        ("streams" if plan.test == "bulk" else "connections", plan.streams, 1, MAX_STREAMS),
+        ("streams" if plan.has_bulk else "connections", plan.streams, 1, MAX_STREAMS),
         ("mss", plan.mss, MIN_MSS, MAX_MSS),
         ("window", plan.window, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES),
         ("rate", plan.bitrate, 1, MAX_BITRATE),

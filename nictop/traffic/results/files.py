@@ -74,10 +74,11 @@ class _Outline:
 
 class ResultFiles(Generic[R]):
     """Results of one kind. `schema`, `result_schema`: the newest versions of a file and of the result in it that can be
-    read; 0: the result has no version of its own."""
+    read; 0: the result has no version of its own. `most`: number of files; the oldest ones are removed when one is
+    saved; 0: no limit."""
 
-    def __init__(self, kind: type[R], folder: str, schema: int, result_schema: int = 0) -> None:
-        self._kind, self._folder, self._schemas = kind, folder, (schema, result_schema)
+    def __init__(self, kind: type[R], folder: str, schema: int, result_schema: int = 0, *, most: int = 0) -> None:
+        self._kind, self._folder, self._schemas, self._most = kind, folder, (schema, result_schema), most
 
     def directory(self, environment: Mapping[str, str]) -> Path:
         """``$XDG_STATE_HOME/nictop/FOLDER``, else below ``~/.local/state``. Raises NictopError if there is no home
@@ -135,6 +136,8 @@ class ResultFiles(Generic[R]):
             directory.parent.mkdir(parents=True, exist_ok=True)
             directory.mkdir(mode=0o700, exist_ok=True)
             write_atomically(str(path), data, replace=True)
+            for name in sorted(filter(_is_result_file, os.listdir(directory)))[: -self._most] if self._most else ():
+                os.unlink(directory / name)
         except OSError as error:
             reason = error.strerror or str(error)
             raise NictopError(f"result cannot be saved in {clean(str(directory))}: {reason}") from None

@@ -25,7 +25,7 @@ class RunTimeouts:
     """For each stage of the path test: to open its sockets, and to test."""
     listen: float = 5.0
     first_byte: float = 8.0
-    """From the start of the client."""
+    """From the start of the client; at least two intervals."""
     stall: float = 5.0
     """Without payload, after the first byte; at least four intervals."""
     grace: float = 10.0

@@ -18,7 +18,7 @@ class PayloadWatch:
         self.payload_bytes = 0.0
         """Received."""
         self._end = started + plan.seconds
-        self._first = started + limits.first_byte
+        self._first = started + max(limits.first_byte, 2 * plan.interval)
         self._stall = max(limits.stall, 4 * plan.interval)
         self._last = started
         self._alone: float | None = None

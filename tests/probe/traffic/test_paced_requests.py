@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 
 from nictop.probe.traffic.builtin import paced, transactions
 from nictop.probe.traffic.builtin.options import parse_options
-from nictop.probe.traffic.builtin.paced import exchange, paced_task
+from nictop.probe.traffic.builtin.paced import StreamRequests, exchange, paced_task
 from nictop.probe.traffic.builtin.transactions import Counts, TransactionTask
 from tests.probe.traffic.test_transaction_parts import COOKIE, connected_pair
 
@@ -60,6 +61,15 @@ def test_all_due_requests_are_answered(kind: str) -> None:
 def test_large_requests_that_the_socket_does_not_take_at_once() -> None:
     counts = run("tcp", serve_at_once(4 << 20), size=4 << 20, rate=100)
     assert (counts.fields[transactions.DONE], counts.fields[transactions.LOST]) == (10, 0)
+
+
+def test_more_responses_than_requests_are_not_counted() -> None:
+    client, server = connected_pair("tcp")
+    with client, server:
+        requests = StreamRequests(TransactionTask(client, (8, 4), (0.0, 1.0), COOKIE))
+        for size, pending, answered in ((4, 0, []), (6, 2, [0]), (6, 5, [0, 1]), (20, 2, [0, 1])):
+            server.sendall(bytes(size))
+            assert list(requests.receive(OrderedDict.fromkeys(range(pending), 0))) == answered
 
 
 @pytest.mark.parametrize("kind", ["tcp", "udp"])

@@ -120,7 +120,7 @@ def test_requests_at_equal_load_are_decided_by_cpu_and_latency(
     found = compare([paced(0.1, 80.0)] * 3, [paced(cores, median)] * 3)
     assert found.verdict == verdict and found.sentence.startswith(sentence)
     assert [name for name, _ in verdicts(found)] == ["cpu", "p50", "p99"]
-    assert found.sentence.endswith(". CPU and latency disagree.") == (verdict == "not settled")
+    assert found.sentence.endswith(". The figures disagree.") == (verdict == "not settled")
     assert [one.per for one in found.costs] == ["transaction", "transaction"]
 
 

@@ -82,6 +82,17 @@ def test_a_loaded_run_is_a_run_of_requests_and_a_bulk_flow() -> None:
     assert replace(LOADED, rate=1000).requests.rate == 1000
 
 
+@pytest.mark.parametrize(("seconds", "interval", "found"), [(10, 0.5, 0.5), (1, 0.5, 0.2), (600, 60.0, 5.0)])
+def test_several_reports_of_both_parts_lie_in_each_phase(seconds: int, interval: float, found: float) -> None:
+    """A report that is not wholly in a phase is not counted, and the bulk flow is started after one."""
+    plan = replace(LOADED, time=seconds, interval=interval)
+    assert plan.load is not None and plan.requests.interval == plan.load.interval == found
+
+
+def test_too_many_streams_are_those_of_the_bulk_flow() -> None:
+    assert plan_problems(replace(LOADED, streams=129)) == ("streams must be 1 to 128, not 129",)
+
+
 # ------------------------------------------------------------------------------------------- phases
 
 
@@ -138,6 +149,10 @@ def test_round_trips_of_the_bulk_flow_tell_a_queue_from_a_busy_cpu() -> None:
     assert delay_text(loaded(sockets=short)) == expected
     full = (load("a", full=(BusyCpu(2, 1.0, 0.5),)), load("b", "server"))
     assert delay_text(loaded(sockets=short, hosts=full)).endswith("(CPU 2 on a 100 % busy)")
+    far = loaded(median=100_000, busy=160_000, floors=(floor(90),), sockets=(replace(SOCKETS, rtt=101_000),))
+    assert delay_text(far).startswith("processes wait for a CPU"), "the round-trip time of a long way is no queue"
+    far = replace(far, sockets=(replace(SOCKETS, rtt=155_000),))
+    assert delay_text(far).startswith("packets wait in a queue")
     assert delay_text(loaded(sockets=())) == "cause not determined"
     assert delay_text(loaded(busy=400)) == delay_text(loaded(busy=200)) == "no queue builds up"
     assert delay_text(loaded(flows=(flow(0.0, received=None),))) == ""

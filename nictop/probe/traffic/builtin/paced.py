@@ -14,6 +14,7 @@ import errno
 import select
 import socket
 from collections import OrderedDict
+from itertools import islice
 
 from nictop.probe.kernel.pdeathsig import set_timer_slack
 from nictop.probe.traffic.builtin import transactions
@@ -93,7 +94,7 @@ class StreamRequests:
         if not count:
             raise OSError(errno.ECONNRESET, "the server closed the connection")
         answered, self._received = divmod(self._received + count, self._response)
-        return list(pending)[:answered] if answered > 1 else [next(iter(pending))] * answered
+        return list(islice(pending, answered))
 
     def end(self) -> None:
         self._connection.shutdown(socket.SHUT_WR)

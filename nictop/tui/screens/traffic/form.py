@@ -31,6 +31,7 @@ from nictop.model.facts import clean, wrap
 from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
+from nictop.traffic.plan.request import BUILTIN_TESTS
 from nictop.tui.keys import TRAFFIC_KEYS, shown_key
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
@@ -193,8 +194,8 @@ class TrafficScreen(FramedScreen):
         facts: list[tuple[str, str]] = [(self._form_error, "bad")] if self._form_error else []
         facts += [(complaint, "warn") for complaint in self._choice.complaints]
         if row is not None:
-            is_bulk = test_of(self.query_one(RunForm).words) == "bulk"
-            facts += [(self._tools.words(row) if is_bulk else BUILTIN_TEXT, "dim")]
+            is_builtin = test_of(self.query_one(RunForm).words) in BUILTIN_TESTS
+            facts += [(BUILTIN_TEXT if is_builtin else self._tools.words(row), "dim")]
         beside = rate_question(self.query_one(RunForm).words)
         facts += [(note, "warn") for note in self._choice.notes if note != beside]
         lines: list[SpanLine] = []

@@ -26,7 +26,7 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.screens.traffic.form import TrafficScreen
+from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.line_view import LineView
@@ -590,6 +590,7 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         assert "= nictop traffic" in "\n".join(screen.drawn()) and "--test rr" in "\n".join(screen.drawn())
         await screen.press("right")
         assert fields_drawn(screen) == ["test", "seconds", "connections", "size", "files", *common]
+        assert BUILTIN_TEXT in "\n".join(screen.drawn())
         form.set_word("files", "1000")
         form.set_word("size", "4K")
         await screen.settle()
@@ -598,6 +599,8 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         await screen.press("right")
         bulk = ["test", "direction", "protocol", "seconds", "streams", "block size"]
         assert fields_drawn(screen) == [*bulk, "size", "request rate", "rate", *common]
+        drawn = "\n".join(screen.drawn())
+        assert "vm1: iperf3" in drawn and BUILTIN_TEXT not in drawn, "its bulk flow is that of iperf3"
         form.set_word("bitrate", "50M")
         form.set_word("rate", "300")
         await screen.settle()

@@ -8,7 +8,7 @@ import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.traffic.builtin.latency_buckets import bucket_of
-from nictop.report.runs.latency_axis import LatencyAxis
+from nictop.report.runs.latency_axis import LatencyAxis, latency_axis
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.text import run_text
 from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
@@ -65,6 +65,13 @@ def test_bands_of_percentiles() -> None:
 def far(time: float) -> TransactionPoint:
     """A median of 80 µs, and one transaction of 8 ms."""
     return TransactionPoint(time, 1.0, 0, LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, 8e-3))
+
+
+def test_an_axis_has_medians_above_the_highest_latency() -> None:
+    """A stored file may contain any numbers."""
+    axis = latency_axis([1.0], 0.8, logarithmic=True)
+    assert (axis.low, axis.top) == (0.8, 1.0) and axis.share(1.0) == 1.0 and axis.log_ticks(5)
+    assert latency_axis([1.0], 0.5).top == 1.0
 
 
 def test_a_high_maximum_makes_the_axis_logarithmic() -> None:
