@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nictop.probe.records import Counters, Inventory
 from nictop.wire.codec import decode
 from nictop.wire.esxi.counters import Accumulated, nic_counters, vf_counters
-from nictop.wire.esxi.inventory import Numbers, Taken, ifindexes, inventory_of
+from nictop.wire.esxi.inventory import IfindexAllocator, InventoryTime, ifindexes, inventory_of
 from nictop.wire.esxi.outputs import (
     BadOutput,
     Reading,
@@ -46,7 +46,7 @@ def port(value: Reading, number: int = WEB_PORT) -> Any:
 
 
 def record_of(values: dict[str, Json], known: Reading) -> Inventory:
-    return inventory_of(facts_of(values), known, Numbers(), Taken(1.0, 2.0, "start"))
+    return inventory_of(facts_of(values), known, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
 
 
 # --------------------------------------------------------------------------------------------------------- values
@@ -152,7 +152,7 @@ def test_addresses_with_decimal_numbers_are_not_used() -> None:
 
 
 def counted(*readings: tuple[float, Reading]) -> list[Counters]:
-    accumulated, numbers = Accumulated(), Numbers()
+    accumulated, numbers = Accumulated(), IfindexAllocator()
     return [accumulated.counters(time, one, ifindexes(one, numbers), {}) for time, one in readings]
 
 
@@ -174,7 +174,7 @@ def test_a_rate_that_is_not_known_has_no_counter() -> None:
 
 def test_a_nic_counts_from_its_own_counters_on() -> None:
     one = reading(statistics(megabits=0.0))
-    accumulated, numbers = Accumulated(), Numbers()
+    accumulated, numbers = Accumulated(), IfindexAllocator()
     accumulated.begin_with("vmnic0", (5, 6, 7, 8, 1, 2, 3, 4))
     numbered = ifindexes(one, numbers)
     assert accumulated.counters(1.0, one, numbered, {}).links[numbers.of("nic", "vmnic0")] == (5, 6, 7, 8, 1, 2, 3, 4)
