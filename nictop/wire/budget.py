@@ -21,8 +21,9 @@ CPUs, 4000 interrupts and 1024 VFs takes 0.3 at ten samples per second."""
 MAX_BURST_SECONDS, TOTAL_BURST_SECONDS, MIN_BURST_SECONDS = 0.25, 2.0, 0.05
 """CPU seconds that a host may use at once (several of the largest inventories); all hosts together; and the minimum of
 each host however many there are."""
-SLICE_SECONDS = 0.01
-"""CPU seconds of work after which other hosts get their turn."""
+SLICE_SECONDS, FULL_SLICES = 0.01, 4
+"""CPU seconds of work after which a host waits for its turn; shorter with more hosts than `FULL_SLICES`: so much all of
+them together may do before a key is handled."""
 PAUSE_FACTOR, OVERLOADED_PAUSE_FACTOR = 1.0, 3.0
 """Length of the pause after a slice or a large line, as a multiple of the time it took: not only CPU time, so that on a
 busy machine the event loop has as much of it to itself. All overloaded hosts together thus use a quarter of a CPU."""
@@ -54,6 +55,10 @@ class HostScheduler:
         """CLOCK_MONOTONIC and `_seconds_without_cpu` at the last input."""
         self._input_limit = 0.0
         """From this time on hosts do not wait for input, for `HOST_SECONDS`."""
+
+    @property
+    def slice_seconds(self) -> float:
+        return SLICE_SECONDS * FULL_SLICES / max(FULL_SLICES, self.host_count)
 
     def record_work(self, seconds: float) -> None:
         """A host has taken `seconds` without a pause."""
@@ -152,7 +157,7 @@ class HostBudget:
     async def wait_for_turn(self, size: int) -> None:
         """Wait until a line of `size` bytes may be decoded. A host that becomes overloaded returns at once, so that the
         state is reported first, and waits at the next call."""
-        if self._slice_used < SLICE_SECONDS and size <= MAX_SMALL_LINE_BYTES:
+        if self._slice_used < self._scheduler.slice_seconds and size <= MAX_SMALL_LINE_BYTES:
             return
         self._refill()
         if not self.overloaded and self._remaining < 0:

@@ -240,6 +240,22 @@ async def test_the_share_is_divided_among_hosts(monkeypatch: pytest.MonkeyPatch,
     await asyncio.gather(*turns, return_exceptions=True)
 
 
+@pytest.mark.parametrize(("count", "most"), [(1, 0.011), (4, 0.042), (64, 0.05)])
+async def test_all_hosts_together_work_shortly_before_a_key_is_handled(
+    count: int, most: float, stack: ExitStack
+) -> None:
+    """CPU seconds of small lines that `count` hosts may use before each of them has to wait for its turn."""
+    budgets = [stack.enter_context(HostBudget()) for _ in range(count)]
+    used = 0.0
+    for budget in budgets:
+        begun = used
+        while used == begun or budget._slice_used:
+            budget.charge(1e-4)
+            used += 1e-4
+            await budget.wait_for_turn(100)
+    assert 0.01 * min(count, 4) <= used <= most
+
+
 async def test_overloaded_hosts_take_turns_and_do_not_delay_another(
     monkeypatch: pytest.MonkeyPatch, stack: ExitStack
 ) -> None:
