@@ -247,12 +247,12 @@ async def test_all_hosts_together_work_shortly_before_a_key_is_handled(
     """CPU seconds of small lines that `count` hosts may use before each of them has to wait for its turn."""
     budgets = [stack.enter_context(HostBudget()) for _ in range(count)]
     used = 0.0
-    for budget in budgets:
+    for one in budgets:
         begun = used
-        while used == begun or budget._slice_used:
-            budget.charge(1e-4)
+        while used == begun or one._slice_used:
+            one.charge(1e-4)
             used += 1e-4
-            await budget.wait_for_turn(100)
+            await one.wait_for_turn(100)
     assert 0.01 * min(count, 4) <= used <= most
 
 
