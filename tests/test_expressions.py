@@ -326,7 +326,7 @@ def texts(expression: re.Pattern[Any]) -> Iterator[str]:
     whole, characters = samples(tree), sorted(alphabet(tree))
     pairs = dict.fromkeys(attacks(tree))
     leads = dict.fromkeys([*(before for before, _ in pairs), ""])
-    pumps = dict.fromkeys([*(pump for _, pump in pairs), *characters[:MOST_PUMPS], whole, "a", " ", "0"])
+    pumps = dict.fromkeys([*(pump for _, pump in pairs), *characters[:MOST_PUMPS], whole, "a", " ", "0", "\r\n"])
     repeated = dict.fromkeys([*pumps, *leads, *(before + pump for before, pump in pairs)])
     wanted = dict.fromkeys(
         [*pairs, *(("", one) for one in repeated), *((lead, one) for lead in leads for one in "a 0")]

@@ -118,7 +118,7 @@ def _texts_with_includes(files: Iterable[str]) -> Iterator[str]:
         except OSError:
             continue
         yield text
-        for pattern in re.findall(r"^\s*include\s+(.+)$", text, re.IGNORECASE | re.MULTILINE):
+        for pattern in re.findall(r"^[ \t]*include[ \t]+(.+)$", text, re.IGNORECASE | re.MULTILINE):
             for one in pattern.split():
                 found = glob(os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(one)))
                 paths += [file for file in found if file not in paths][:MAX_INCLUDED_FILES]

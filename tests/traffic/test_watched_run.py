@@ -156,7 +156,9 @@ def shift(ones: Sequence[float], others: Sequence[float]) -> float:
     """How much later all others are; the same for each."""
     assert len(ones) == len(others) > 0
     first = others[0] - ones[0]
-    assert [other - one for one, other in zip(ones, others, strict=True)] == pytest.approx([first] * len(ones))
+    assert [other - one for one, other in zip(ones, others, strict=True)] == pytest.approx(
+        [first] * len(ones), abs=1e-9
+    )
     return first
 
 

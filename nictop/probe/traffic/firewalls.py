@@ -40,7 +40,7 @@ MAX_CHAINS = 64
 MAX_MODULES_DEP_BYTES = 8 * 1024 * 1024
 """Bytes of modules.dep."""
 
-UFW_ENABLED = pattern(r"""^\s*ENABLED\s*=\s*["']?yes\b""", re.MULTILINE | re.IGNORECASE)
+UFW_ENABLED = pattern(r"""^[ \t]*ENABLED[ \t]*=[ \t]*["']?yes\b""", re.MULTILINE | re.IGNORECASE)
 
 
 def read_firewalls(

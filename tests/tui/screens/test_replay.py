@@ -281,7 +281,7 @@ async def test_dialog_for_a_time_has_examples_of_the_recording(one: Path) -> Non
     async with screen_with_replay(one) as screen:
         recording = screen.replay.playback.recording
         half = (recording.end - recording.begin) // 2
-        await screen.press("question_mark", *"jump")
+        await screen.press("question_mark", *"timeline")
         assert "timeline: go to a time" in screen.text("#help-lines")
         await screen.press("escape", "escape")
         ask_time(screen.app.screen)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 KEYFILE_ESCAPES = {"s": " ", "n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 """Escapes of GKeyFile."""
 NETPLAN_PROFILE_FILE = re.compile(r"/90-NM-([0-9a-f-]{36})[^/]*$", re.ASCII)
-NETPLAN_PROFILE_NAME = re.compile(r"""^\s*name:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
+NETPLAN_PROFILE_NAME = re.compile(r"""^[ \t]*name:[ \t]*["']?(.*?)["']?[ \t]*\r?$""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
