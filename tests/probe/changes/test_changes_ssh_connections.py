@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.plan.ssh_connections import parse_table, read_connections, read_return_ifindex
+from nictop.probe.changes.plan.ssh_connections import parse_address, parse_table, read_connections, read_return_ifindex
 from tests.support.changes import LINK, MTU, PEER, change_client, prepare_host
 from tests.support.namespaces import Namespace
 
@@ -50,6 +51,14 @@ def test_established_connections_to_the_ports() -> None:
 def test_arbitrary_table(lines: list[bytes]) -> None:
     for client, server in parse_table(b"\n".join(lines), {22}):
         assert client and server
+
+
+@pytest.mark.parametrize(
+    "words", [b"-2147484", b"+2147484", b"0x123456", b" 1234567", b"-2147484294967296429496729665535"]
+)
+def test_words_of_an_address_are_hexadecimal(words: bytes) -> None:
+    with pytest.raises(ValueError, match="neither IPv4 nor IPv6"):
+        parse_address(words.ljust(32 if len(words) > 8 else 8, b"0"))
 
 
 def test_missing_table(tmp_path: Path) -> None:

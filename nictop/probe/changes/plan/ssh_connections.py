@@ -22,6 +22,7 @@ MAX_TABLE_BYTES = 8 * 1024 * 1024
 """Bytes of one table, enough for 50 000 connections."""
 TCP_ESTABLISHED = b"01"
 """The state column for TCP_ESTABLISHED (net/tcp_states.h), hexadecimal."""
+HEX_DIGITS = frozenset("0123456789ABCDEFabcdef")
 SSH_PORT = 22
 
 
@@ -61,7 +62,7 @@ def parse_table(table: bytes, ports: set[int]) -> list[SshAddresses]:
 def parse_address(text: bytes) -> str:
     """From the kernel's ``%08X`` of 32-bit words in host byte order. Raises ValueError."""
     digits = text.decode("ascii", "replace")
-    if len(digits) not in (8, 32):
+    if len(digits) not in (8, 32) or not HEX_DIGITS.issuperset(digits):
         raise ValueError("neither IPv4 nor IPv6")
     packed = struct.pack(f"={len(digits) // 8}I", *(int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)))
     address = ipaddress.ip_address(packed)
