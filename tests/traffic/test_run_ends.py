@@ -117,22 +117,23 @@ async def test_probe_killed(both: Pair, stage: str, kill: int, variant: str) -> 
 async def test_sshd_session_killed(
     pair_with_sshd: tuple[Pair, dict[str, Sshd]], stage: str, kill: int, variant: str
 ) -> None:
-    both, servers = pair_with_sshd
-    host = {"client's": "a", "server's": "b"}[variant]
-    await wait_for_hosts(both)
-    session = servers[host].sessions()[0]
-    await lost_connection(both, host, stage, partial(os.kill, session, signal.SIGKILL))
+    await kill_session(pair_with_sshd, variant, stage)
 
 
 @kill_matrix(("running", "loading", "bulk flow"), ("client's", "server's"))
 async def test_sshd_session_killed_during_a_loaded_run(
     pair_with_sshd: tuple[Pair, dict[str, Sshd]], stage: str, kill: int, variant: str
 ) -> None:
+    await kill_session(pair_with_sshd, variant, stage, pair_with_sshd[0].plan(test="loaded", time=1))
+
+
+async def kill_session(
+    pair_with_sshd: tuple[Pair, dict[str, Sshd]], variant: str, stage: str, plan: RunPlan | None = None
+) -> None:
     both, servers = pair_with_sshd
     host = {"client's": "a", "server's": "b"}[variant]
     await wait_for_hosts(both)
     session = servers[host].sessions()[0]
-    plan = both.plan(test="loaded", time=1)
     await lost_connection(both, host, stage, partial(os.kill, session, signal.SIGKILL), plan)
 
 

@@ -56,6 +56,16 @@ async def both(screen: Screen, hosts: ScriptedHosts) -> None:
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
 
 
+async def open_stored_run(screen: Screen, hosts: ScriptedHosts) -> None:
+    """Results, the first run of the list."""
+    await both(screen, hosts)
+    await screen.press("7")
+    await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
+    await screen.press("enter")
+    await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
+    await screen.settle()
+
+
 async def answer(screen: Screen, hosts: ScriptedHosts, known: TrafficTools) -> None:
     """Each probe tells its generators when it is asked."""
     for name in ("vm1", "vm2"):
@@ -193,12 +203,7 @@ async def test_the_form_looks_like_its_picture(name: str) -> None:
 @pytest.mark.usefixtures("stored_results")
 async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> None:
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
-        await both(screen, hosts)
-        await screen.press("7")
-        await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
-        await screen.press("enter")
-        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
-        await screen.settle()
+        await open_stored_run(screen, hosts)
         compare(f"traffic-run-{name}", picture(screen))
         await screen.press("escape", "m", "down", "m")
         await screen.settle()
@@ -210,12 +215,7 @@ async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> Non
 @pytest.mark.usefixtures("stored_run")
 async def test_a_loaded_run_looks_like_its_picture(name: str) -> None:
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
-        await both(screen, hosts)
-        await screen.press("7")
-        await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
-        await screen.press("enter")
-        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
-        await screen.settle()
+        await open_stored_run(screen, hosts)
         compare(f"traffic-loaded-{name}", picture(screen))
 
 
@@ -225,12 +225,7 @@ async def test_a_loaded_run_looks_like_its_picture(name: str) -> None:
 async def test_a_latency_run_looks_like_its_pictures(name: str) -> None:
     """On a narrow screen the histogram takes the place of the chart."""
     async with screen_with_hosts("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
-        await both(screen, hosts)
-        await screen.press("7")
-        await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
-        await screen.press("enter")
-        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
-        await screen.settle()
+        await open_stored_run(screen, hosts)
         compare(f"traffic-latency-{name}", picture(screen))
         if name == "80x24":
             await screen.press("o", "enter")

@@ -220,7 +220,7 @@ class Drawing:
             if number == 0 and latency is not None and box.top > sum(latency):
                 self.canvas.write(box.left + 1, box.top - 1, "goodput", "title")
             # the unit above the plots is that of the latency
-            if self.layout.latency is not None and box.rows > 1 and self.canvas.at(box.left - 2, box.top + 1) == " ":
+            if latency is not None and box.rows > 1 and self.canvas.at(box.left - 2, box.top + 1) == " ":
                 self.canvas.write(0, box.top + 1, f"{self.scale.unit:>{box.left - 1}}"[: box.left - 1], "dim")
 
     def draw_phases(self) -> None:
