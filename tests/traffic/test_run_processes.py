@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,13 +39,16 @@ def busy_pid() -> Iterator[int]:
         process.kill()
 
 
-async def test_process_that_fills_the_cpu_of_the_server_is_named(busy_pid: int) -> None:
+async def test_process_that_fills_the_cpu_of_the_generators_is_named(busy_pid: int) -> None:
+    """As the bottleneck, or as a possible one where the generators needed little of that CPU: other processes of this
+    machine may run there too."""
     async with pair(None) as both:
-        result, _ = await complete_run(both, time=3, server_cpu=CPU)
+        result, _ = await complete_run(both, time=3, client_cpu=CPU, server_cpu=CPU)
         _check_threads(result, busy_pid)
-    assert result.bottleneck.startswith(f"CPU {CPU} on b (receiver), 100 %, shared with other processes: ")
-    assert f"python (pid {busy_pid}) " in result.bottleneck or f"python3 (pid {busy_pid}) " in result.bottleneck
-    assert "; generator iperf3 (pid " in result.bottleneck
+    named = rf"CPU {CPU} on (a \(sender\)|b \(receiver\)), .*(shared with other processes: |also running )"
+    possible = rf"\b[ab] CPU {CPU} at [\d.]+ %, little of it by this test: "
+    assert re.search(f"{named}|{possible}", result.bottleneck)
+    assert re.search(rf"\bpython3? \(pid {busy_pid}\) ", result.bottleneck)
 
 
 def _check_threads(result: Result, busy_pid: int) -> None:
