@@ -26,7 +26,7 @@ from nictop.report.text_table import aligned_table, labelled_lines, layout_width
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.wording import severity_counts, severity_counts_text
 from nictop.traffic.path.findings.sizes import best_size
-from nictop.traffic.path.findings.way import ANSWERS, PROTOCOL_NAMES
+from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from nictop.traffic.path.store import StoredPaths
@@ -54,7 +54,7 @@ class PathProtocol:
 
 
 @dataclass(frozen=True)
-class PathWay:
+class TestedDirectionDocument:
     """One direction, with what follows from it."""
 
     sender: str
@@ -78,7 +78,7 @@ class PathDocument:
 
     nictop: str
     """Version of the program that wrote it."""
-    ways: tuple[PathWay, ...]
+    directions: tuple[TestedDirectionDocument, ...]
     """There and back."""
     counts: dict[Severity, int]
     """Findings by severity."""
@@ -115,8 +115,8 @@ class PathListDocument:
 
 
 def path_document(report: PathReport) -> PathDocument:
-    ways = tuple(map(_way, report.result.directions))
-    return PathDocument(__version__, ways, severity_counts(report.findings), report.findings, report.result)
+    directions = tuple(map(_direction_document, report.result.directions))
+    return PathDocument(__version__, directions, severity_counts(report.findings), report.findings, report.result)
 
 
 def path_json(report: PathReport) -> str:
@@ -144,10 +144,10 @@ def path_schema(*, listed: bool = False) -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def _way(direction: PathDirection) -> PathWay:
+def _direction_document(direction: PathDirection) -> TestedDirectionDocument:
     test = direction.test
     size = best_size(test) if test is not None else None
-    return PathWay(
+    return TestedDirectionDocument(
         sender=direction.sender.host,
         receiver=direction.receiver.host,
         failure=direction.failure,

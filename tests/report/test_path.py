@@ -111,9 +111,14 @@ def test_json_matches_its_schema() -> None:
     schema = json.loads(path_schema())
     assert text.isascii()
     matches_schema(json.loads(text), schema, schema["$defs"])
-    way = json.loads(text)["ways"][0]
-    assert (way["largest_packet"], way["mtu"], way["too_big_from"], way["routers"]) == (1400, 1500, "", 1)
-    assert way["protocols"][1] == {
+    direction = json.loads(text)["directions"][0]
+    assert (direction["largest_packet"], direction["mtu"], direction["too_big_from"], direction["routers"]) == (
+        1400,
+        1500,
+        "",
+        1,
+    )
+    assert direction["protocols"][1] == {
         "protocol": "udp",
         "outcome": "prohibited",
         "source": "192.0.2.254",

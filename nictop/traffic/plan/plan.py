@@ -7,6 +7,7 @@ Reads nothing. `problems(plan)` lists what is invalid in the plan itself; what t
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -45,10 +46,12 @@ MIN_MSS, MAX_MSS = 88, 32767
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
 MAX_BITRATE = 10**13
 """Bits per second, of each stream."""
-MAX_CPU = 65535
+MAX_CPU = MAX_PORT = 65535
 MAX_TIME_SECONDS, MAX_OMIT_SECONDS = 86000, 600
 """A probe terminates generators after a day."""
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 0.1, 60
+MAX_TRANSACTION_REPORTS = 20_000
+"""Of one run: each has a histogram, some 6 kB in memory."""
 
 DSCP = {
     "cs0": 0, "cs1": 8, "cs2": 16, "cs3": 24, "cs4": 32, "cs5": 40, "cs6": 48, "cs7": 56, "ef": 46, "va": 44, "le": 1,
@@ -211,7 +214,7 @@ class RunPlan(RunOptions):
             response_size=None,
             files=None,
             rate=None,
-            port=self.port % 65535 + 1,
+            port=next_port(self.port),
         )
 
     @property
@@ -274,6 +277,11 @@ def _is_virtual(by_host: dict[str, Snapshot], endpoint: Endpoint) -> bool:
     return link is None or link.bus is None
 
 
+def next_port(port: int) -> int:
+    """The next higher port; of the highest, the next lower one, which needs no privilege either."""
+    return port + 1 if port < MAX_PORT else port - 1
+
+
 def dscp_number(text: str) -> int | None:
     """``ef``, ``AF41``, ``46``, ``0x2e`` → 0 to 63; None if it is invalid."""
     named = DSCP.get(text.lower())
@@ -332,7 +340,7 @@ def _range_problems(plan: RunPlan) -> Iterable[str]:
         ("dscp", plan.dscp, 0, 63),
         ("client CPU", plan.client_cpu, 0, MAX_CPU),
         ("server CPU", plan.server_cpu, 0, MAX_CPU),
-        ("port", plan.port, 1, 65535),
+        ("port", plan.port, 1, MAX_PORT),
     ):
         if value is not None and not least <= value <= most:
             yield f"{name} must be {least} to {most}, not {value}"
@@ -389,6 +397,9 @@ def _transaction_problems(plan: RunPlan) -> Iterable[str]:
         yield "request rate is an option of the tests rr and loaded"
     elif plan.rate is not None and not plan.streams <= plan.rate <= MAX_REQUEST_RATE:
         yield f"request rate must be {plan.streams} (one per connection) to {MAX_REQUEST_RATE}, not {plan.rate}"
+    if plan.interval > 0 and plan.time > MAX_TRANSACTION_REPORTS * plan.interval:
+        shortest = math.ceil(10 * plan.time / MAX_TRANSACTION_REPORTS) / 10
+        yield f"interval must be at least {shortest:g} s in a run of {plan.time} s, not {plan.interval:g}"
     least, most = 1, MAX_BUILTIN_MESSAGE_BYTES
     if plan.protocol == "udp":
         least, most = MIN_REQUEST_DATAGRAM_BYTES, MAX_UDP_PAYLOAD_BYTES

@@ -9,7 +9,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls
 from nictop.traffic.analysis.assemble import RunLog
 from nictop.traffic.generators import Side
-from nictop.traffic.path.findings.way import PROTOCOLS
+from nictop.traffic.path.findings.tested_direction import PROTOCOLS
 from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import RunTimeouts

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nictop.probe.records import TrafficTools
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.findings import path_findings
-from nictop.traffic.path.findings.way import Protocol
+from nictop.traffic.path.findings.tested_direction import Protocol
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts
 from nictop.traffic.plan.plan import EndpointPair, RunPlan

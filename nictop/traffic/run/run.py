@@ -28,7 +28,7 @@ from nictop.traffic.analysis.assemble import (
 from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
-from nictop.traffic.plan.plan import RunPlan, plan_problems
+from nictop.traffic.plan.plan import RunPlan, next_port, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import (
@@ -223,7 +223,7 @@ class Run:
                 return line
 
     async def _start_server(self, ends: dict[Side, RunEnd]) -> AsyncGenerator[RunEvent, None]:
-        first = self._plan_of(ends).port if ends is self._ends else self.plan.port % 65535 + 1
+        first = self._plan_of(ends).port if ends is self._ends else next_port(self.plan.port)
         end = ends["server"]
         prefix = end.identity
         for attempt in range(self._limits.ports):

@@ -28,8 +28,8 @@ def test_over_loopback() -> None:
     assert done.returncode == 0, done.stderr
     document, schema = json.loads(done.stdout), json.loads(call_main("path", "--schema").stdout)
     matches_schema(document, schema, schema["$defs"])
-    assert [way["failure"] for way in document["ways"]] == ["", ""] and document["findings"] == []
-    assert all(one["outcome"] == "answered" for way in document["ways"] for one in way["protocols"])
+    assert [one["failure"] for one in document["directions"]] == ["", ""] and document["findings"] == []
+    assert all(one["outcome"] == "answered" for tested in document["directions"] for one in tested["protocols"])
     *_, starting, testing, saved = done.stderr.splitlines()
     assert (starting, testing) == ("starting a listener on both hosts", "testing both directions")
     identity = saved.removeprefix("saved: ")

@@ -74,7 +74,7 @@ def test_a_loaded_run_is_a_run_of_requests_and_a_bulk_flow() -> None:
     assert (bulk.test, bulk.generator, bulk.protocol, bulk.rate) == ("bulk", "iperf3", "tcp", None)
     assert (bulk.streams, bulk.bitrate, bulk.direction, bulk.omit) == (4, 5, "reverse", LOAD_RAMP_SECONDS)
     assert (bulk.length, bulk.mss, bulk.window, bulk.congestion, bulk.zerocopy) == (9, 900, 5000, "cubic", True)
-    assert (bulk.time, bulk.port, plan.seconds, plan.span) == (10, 1, 23, 22)
+    assert (bulk.time, bulk.port, plan.seconds, plan.span) == (10, 65534, 23, 22)
     assert requests.time > plan.span, "the requests outlast the bulk flow"
     assert plan_problems(requests) == plan_problems(bulk) == ()
     assert (PLAN.requests, PLAN.load) == (PLAN, None)

@@ -40,6 +40,10 @@ from tests.traffic.plans import PLAN, error_text, tools
         ({"streams": 129}, "streams must be 1 to 128, not 129"),
         ({"interval": 0.05}, "interval must be 0.1 to 60 s, not 0.05"),
         ({"interval": float("nan")}, "interval must be 0.1 to 60 s, not nan"),
+        (
+            {"test": "rr", "generator": "builtin", "time": 86000},
+            "interval must be at least 4.3 s in a run of 86000 s, not 0.5",
+        ),
         ({"protocol": "udp", "mss": 100}, "mss is an option of TCP, not of UDP"),
         ({"protocol": "udp", "length": 70000}, "block size of UDP must be at most 65507, not 70000"),
         ({"congestion": "bbr; rm"}, 'congestion control: "bbr; rm" is not a name'),
@@ -61,6 +65,8 @@ def test_invalid_plan(overrides: dict[str, object], problem: str) -> None:
 def test_valid_plan() -> None:
     assert plan_problems(PLAN) == ()
     assert plan_problems(replace(PLAN, generator="builtin", length=8 << 20)) == ()
+    assert plan_problems(replace(PLAN, time=86000)) == ()
+    assert plan_problems(replace(PLAN, test="rr", generator="builtin", time=86000, interval=4.3)) == ()
     link_local = replace(PLAN, client=Endpoint("a", 4, "fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
     assert plan_problems(link_local) == () and link_local.ip_version == 6
 

@@ -15,8 +15,14 @@ from nictop.traffic.path.findings.firewalls import firewall_findings
 from nictop.traffic.path.findings.neighbours import neighbour_findings
 from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
 from nictop.traffic.path.findings.sizes import size_findings
+from nictop.traffic.path.findings.tested_direction import (
+    PROTOCOL_NAMES,
+    PROTOCOLS,
+    Protocol,
+    TestedDirection,
+    path_finding,
+)
 from nictop.traffic.path.findings.unanswered import unanswered_findings
-from nictop.traffic.path.findings.way import PROTOCOL_NAMES, PROTOCOLS, Protocol, Way, path_finding
 from nictop.traffic.path.result import PathResult
 
 MIN_LOST = 2
@@ -38,8 +44,8 @@ def path_findings(
             continue
         sender, receiver = facts[direction.sender.host], facts[direction.receiver.host]
         known = (firewalls or {}).get(direction.receiver.host)
-        way = Way(result, direction, back, direction.test, sender, receiver, known, protocols)
-        for finding in _findings(way):
+        tested = TestedDirection(result, direction, back, direction.test, sender, receiver, known, protocols)
+        for finding in _findings(tested):
             found.setdefault((finding.rule, finding.host, finding.subject, finding.title), finding)
     order = sorted(found.values(), key=lambda one: SEVERITIES.index(one.severity))
     return _without_consequences(tuple(order))
@@ -55,21 +61,21 @@ def _without_consequences(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return findings
 
 
-def _findings(way: Way) -> Iterator[Finding]:
-    yield from neighbour_findings(way)
-    yield from rp_filter_findings(way)
-    if way.is_answered:
-        yield from size_findings(way)
-        yield from _loss(way)
-        yield from firewall_findings(way)
-        yield from asymmetric_findings(way)
+def _findings(tested: TestedDirection) -> Iterator[Finding]:
+    yield from neighbour_findings(tested)
+    yield from rp_filter_findings(tested)
+    if tested.is_answered:
+        yield from size_findings(tested)
+        yield from _loss(tested)
+        yield from firewall_findings(tested)
+        yield from asymmetric_findings(tested)
     else:
-        yield from unanswered_findings(way)
+        yield from unanswered_findings(tested)
 
 
-def _loss(way: Way) -> Iterator[Finding]:
-    link = way.link
-    for replies in way.test.replies:
+def _loss(tested: TestedDirection) -> Iterator[Finding]:
+    link = tested.link
+    for replies in tested.test.replies:
         lost = replies.sent - len(replies.rtts)
         if link is None or not replies.rtts or lost < MIN_LOST:
             continue
@@ -77,9 +83,9 @@ def _loss(way: Way) -> Iterator[Finding]:
         yield path_finding(
             "path_loss",
             "warning",
-            way.host,
+            tested.host,
             link,
-            f"packet loss to {way.receiver.host} or back: {lost} of {replies.sent} {name} packets unanswered",
+            f"packet loss to {tested.receiver.host} or back: {lost} of {replies.sent} {name} packets unanswered",
             evidence=(Evidence(f"{name} answered", f"{len(replies.rtts)} of {replies.sent}", "path test"),),
             why="TCP slows down with every lost packet. A queue that overflows, a bad cable or a rate limit for ICMP "
             "on the path can be the cause.",

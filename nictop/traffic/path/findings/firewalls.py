@@ -9,7 +9,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import stored_line
-from nictop.traffic.path.findings.way import ANSWERS, PROTOCOL_NAMES, Way, path_finding
+from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES, TestedDirection, path_finding
 from nictop.traffic.path.outcomes import Outcome, outcome_of
 from nictop.traffic.path.result import PathDirection
 from nictop.traffic.plan.plan import Endpoint, RunPlan
@@ -18,38 +18,40 @@ from nictop.traffic.run.failures import opening_commands
 FIREWALL_KINDS = ("silent", "refused", "prohibited", "blocked")
 
 
-def firewall_findings(way: Way) -> Iterator[Finding]:
+def firewall_findings(tested: TestedDirection) -> Iterator[Finding]:
     """Protocols that are not answered although another one is."""
-    blocked = {name: one for name, one in way.outcomes.items() if one.kind in FIREWALL_KINDS and name in way.protocols}
-    listener = way.direction.listener
+    blocked = {
+        name: one for name, one in tested.outcomes.items() if one.kind in FIREWALL_KINDS and name in tested.protocols
+    }
+    listener = tested.direction.listener
     if "udp" in blocked and listener is not None and listener.delivered:
-        yield from _lost_answers(way, [name for name in ("udp", "tcp") if name in blocked])
+        yield from _lost_answers(tested, [name for name in ("udp", "tcp") if name in blocked])
         blocked = {name: one for name, one in blocked.items() if name == "icmp"}
     by_outcome = sorted(blocked.items(), key=lambda item: (item[0] == "icmp", item[1].kind, item[1].source))
     for (_, kind, source), items in groupby(
         by_outcome, key=lambda item: (item[0] == "icmp", item[1].kind, item[1].source)
     ):
         protocols = [name for name, _ in items]
-        yield _firewall_finding(way, protocols, blocked[protocols[0]], kind, source)
+        yield _firewall_finding(tested, protocols, blocked[protocols[0]], kind, source)
 
 
-def _lost_answers(way: Way, protocols: Sequence[str]) -> Iterator[Finding]:
+def _lost_answers(tested: TestedDirection, protocols: Sequence[str]) -> Iterator[Finding]:
     """The datagrams reached the other probe, so its answers are lost; not reported where the other direction shows what
     drops them."""
-    back = way.back.test
-    if back is not None and outcome_of(back, "udp").kind != "answered" and not _delivered(way.back):
+    back = tested.back.test
+    if back is not None and outcome_of(back, "udp").kind != "answered" and not _delivered(tested.back):
         return
     what = " and ".join(PROTOCOL_NAMES[name] for name in protocols)
-    delivered = sum(one.packets for one in _delivered(way.direction))
+    delivered = sum(one.packets for one in _delivered(tested.direction))
     yield path_finding(
         "path_firewall",
-        "warning" if way.is_requested_port else "info",
-        way.host,
-        way.link,
-        f"a firewall drops the answers of {way.receiver.host} over {what}",
-        evidence=(Evidence(f"received by {way.receiver.host}", count_noun(delivered, "UDP packet"), "path test"),),
-        why=f"Packets to {way.receiver.host} arrive; the answers are dropped by the firewall of {way.sender.host} or "
-        "between the hosts. A stateful firewall accepts answers (ct state established).",
+        "warning" if tested.is_requested_port else "info",
+        tested.host,
+        tested.link,
+        f"a firewall drops the answers of {tested.receiver.host} over {what}",
+        evidence=(Evidence(f"received by {tested.receiver.host}", count_noun(delivered, "UDP packet"), "path test"),),
+        why=f"Packets to {tested.receiver.host} arrive; the answers are dropped by the firewall of "
+        f"{tested.sender.host} or between the hosts. A stateful firewall accepts answers (ct state established).",
     )
 
 
@@ -57,20 +59,26 @@ def _delivered(direction: PathDirection) -> tuple[ReceivedPackets, ...]:
     return direction.listener.delivered if direction.listener is not None else ()
 
 
-def _firewall_finding(way: Way, protocols: Sequence[str], outcome: Outcome, kind: str, source: str) -> Finding:
+def _firewall_finding(
+    tested: TestedDirection, protocols: Sequence[str], outcome: Outcome, kind: str, source: str
+) -> Finding:
     is_icmp = list(protocols) == ["icmp"]
-    port = "" if is_icmp else f" port {way.test.port}"
+    port = "" if is_icmp else f" port {tested.test.port}"
     what = f"{' and '.join(PROTOCOL_NAMES[name] for name in protocols)}{port}"
-    arrived = way.arrived if way.direction.listener is not None and way.direction.listener.arrived is not None else None
+    arrived = (
+        tested.arrived
+        if tested.direction.listener is not None and tested.direction.listener.arrived is not None
+        else None
+    )
     has_arrived = arrived is not None and any(one.protocol in protocols for one in arrived)
-    on_receiver = has_arrived or source == way.receiver.address
+    on_receiver = has_arrived or source == tested.receiver.address
     if kind == "blocked":
-        where, host, link = f"the firewall of {way.sender.host} (output)", way.host, way.link
+        where, host, link = f"the firewall of {tested.sender.host} (output)", tested.host, tested.link
     elif on_receiver:
-        where, host = f"the firewall of {way.receiver.host}", way.peer
-        link = way.peer.snapshot.links.get(way.receiver.ifindex or 0)
+        where, host = f"the firewall of {tested.receiver.host}", tested.peer
+        link = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
     else:
-        where, host, link = "a firewall", way.host, way.link
+        where, host, link = "a firewall", tested.host, tested.link
         if source:
             where = f"the firewall of {source}"
         elif arrived is not None:
@@ -78,37 +86,37 @@ def _firewall_finding(way: Way, protocols: Sequence[str], outcome: Outcome, kind
     evidence = [Evidence(what, f"{ANSWERS[kind]}{f' by {source}' if source else ''}", outcome.detail or "path test")]
     if arrived is not None:
         seen = sum(one.packets for one in arrived if one.protocol in protocols)
-        evidence.append(Evidence(f"arrived at {way.receiver.host}", count_noun(seen, "packet"), "packet socket"))
-    severity: Severity = "warning" if way.is_requested_port and not is_icmp else "info"
+        evidence.append(Evidence(f"arrived at {tested.receiver.host}", count_noun(seen, "packet"), "packet socket"))
+    severity: Severity = "warning" if tested.is_requested_port and not is_icmp else "info"
     fixes: tuple[Fix, ...] = ()
-    if way.is_requested_port and not is_icmp and kind != "blocked":
-        lines = _opening_lines(way, "udp" if "udp" in protocols else "tcp")
+    if tested.is_requested_port and not is_icmp and kind != "blocked":
+        lines = _opening_lines(tested, "udp" if "udp" in protocols else "tcp")
         if lines:
-            there = host is way.peer
-            title = f"Open the port on {way.receiver.host} for two minutes"
+            there = host is tested.peer
+            title = f"Open the port on {tested.receiver.host} for two minutes"
             fixes = (Fix("here" if there else "peer", title, tuple(map(stored_line, lines)), persistent=False),)
     more = "This port was chosen at random; test the one you need with --port."
     if is_icmp:
         more = "Path MTU discovery needs ICMP errors; check that only echo is filtered."
-    elif way.is_requested_port:
-        more = f"A traffic test over port {way.test.port} fails."
+    elif tested.is_requested_port:
+        more = f"A traffic test over port {tested.test.port} fails."
     verb = {"silent": "drops", "refused": "refuses", "prohibited": "prohibits", "blocked": "blocks"}[kind]
     return path_finding(
         f"path_firewall{'_icmp' if is_icmp else ''}",
         severity,
         host,
         link,
-        f"{where} {verb} {what} from {way.sender.host}"
-        if host is not way.host
-        else f"{where} {verb} {what} to {way.receiver.host}",
+        f"{where} {verb} {what} from {tested.sender.host}"
+        if host is not tested.host
+        else f"{where} {verb} {what} to {tested.receiver.host}",
         evidence=tuple(evidence),
         why=f"The path itself works: other protocols are answered. {more}",
         fixes=fixes,
     )
 
 
-def _opening_lines(way: Way, protocol: str) -> tuple[str, ...]:
-    client = Endpoint(way.sender.host, way.sender.ifindex, way.sender.address)
-    server = Endpoint(way.receiver.host, way.receiver.ifindex, way.receiver.address)
-    plan = RunPlan(client, server, port=way.test.port, protocol="udp" if protocol == "udp" else "tcp", time=1)
-    return opening_commands(plan, way.receiver.nic or None, way.firewalls)
+def _opening_lines(tested: TestedDirection, protocol: str) -> tuple[str, ...]:
+    client = Endpoint(tested.sender.host, tested.sender.ifindex, tested.sender.address)
+    server = Endpoint(tested.receiver.host, tested.receiver.ifindex, tested.receiver.address)
+    plan = RunPlan(client, server, port=tested.test.port, protocol="udp" if protocol == "udp" else "tcp", time=1)
+    return opening_commands(plan, tested.receiver.nic or None, tested.firewalls)

@@ -8,39 +8,39 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import sysctl_fixes
-from nictop.traffic.path.findings.way import Way, path_finding
+from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
 
 Owners = Mapping[str, Sequence[tuple[str, str]]]
 """MAC address that answers → (host, NIC) of both ends that have it; (): another machine."""
 
 
-def neighbour_findings(way: Way) -> Iterator[Finding]:
+def neighbour_findings(tested: TestedDirection) -> Iterator[Finding]:
     """More than one MAC address, or that of another NIC, answers for the address."""
-    test, link, path = way.test, way.link, way.test.path
+    test, link, path = tested.test, tested.link, tested.test.path
     if link is None or path is None:
         return
     macs = test.macs if test.macs is not None else (path.neighbour_address,) if path.neighbour_address else ()
-    owners = {mac: _owners(way, mac) for mac in macs if mac is not None}
-    is_peers = {mac: any(host == way.receiver.host for host, _ in found) for mac, found in owners.items()}
-    if len(owners) > 1 and not (way.gateway is None and all(is_peers.values())):
-        yield _several_hosts(way, link, owners)
-    elif not way.receiver.mac or way.gateway is not None or path.ifindex != way.sender.ifindex:
+    owners = {mac: _owners(tested, mac) for mac in macs if mac is not None}
+    is_peers = {mac: any(host == tested.receiver.host for host, _ in found) for mac, found in owners.items()}
+    if len(owners) > 1 and not (tested.gateway is None and all(is_peers.values())):
+        yield _several_hosts(tested, link, owners)
+    elif not tested.receiver.mac or tested.gateway is not None or path.ifindex != tested.sender.ifindex:
         return
-    elif owners and all(is_peers.values()) and tuple(owners) != (way.receiver.mac,):
-        yield _other_nics(way, owners)
+    elif owners and all(is_peers.values()) and tuple(owners) != (tested.receiver.mac,):
+        yield _other_nics(tested, owners)
     elif any(found and not is_peers[mac] for mac, found in owners.items()):
-        yield _other_host(way, link, owners)
+        yield _other_host(tested, link, owners)
 
 
-def _several_hosts(way: Way, link: Link, owners: Owners) -> Finding:
-    address = _resolved(way)
+def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
+    address = _resolved(tested)
     return path_finding(
         "path_duplicate_address",
         "critical",
-        way.host,
+        tested.host,
         link,
         f"duplicate address {address}: {len(owners)} MAC addresses answer",
-        evidence=_evidence(way, owners),
+        evidence=_evidence(tested, owners),
         why="It is random which host receives the packets, and it changes when the neighbour entry expires. "
         "Connections hang or are reset.",
         fixes=(
@@ -64,57 +64,57 @@ def _several_hosts(way: Way, link: Link, owners: Owners) -> Finding:
     )
 
 
-def _other_nics(way: Way, owners: Owners) -> Finding:
+def _other_nics(tested: TestedDirection, owners: Owners) -> Finding:
     fixes: tuple[Fix, ...] = ()
-    if ":" not in way.receiver.address:
+    if ":" not in tested.receiver.address:
         fixes = (
-            *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_ignore", 1),
-            *sysctl_fixes(way.peer, "net.ipv4.conf.all.arp_announce", 2),
+            *sysctl_fixes(tested.peer, "net.ipv4.conf.all.arp_ignore", 1),
+            *sysctl_fixes(tested.peer, "net.ipv4.conf.all.arp_announce", 2),
         )
     return path_finding(
         "path_arp_flux",
         "warning",
-        way.peer,
-        way.peer.snapshot.links.get(way.receiver.ifindex or 0),
-        f"ARP flux: other NICs of this host answer for {way.receiver.address}",
-        evidence=_evidence(way, owners),
+        tested.peer,
+        tested.peer.snapshot.links.get(tested.receiver.ifindex or 0),
+        f"ARP flux: other NICs of this host answer for {tested.receiver.address}",
+        evidence=_evidence(tested, owners),
         why="Packets to this address arrive on a NIC that does not have it: the wrong NIC carries the traffic, and "
         "rp_filter may drop it.",
         fixes=fixes,
     )
 
 
-def _other_host(way: Way, link: Link, owners: Owners) -> Finding:
+def _other_host(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
     return path_finding(
         "path_duplicate_address",
         "critical",
-        way.host,
+        tested.host,
         link,
-        f"another host answers for {_resolved(way)} of {way.receiver.host}",
-        evidence=_evidence(way, owners),
-        why=f"Packets to {way.receiver.host} reach another host: both have the address, or the other one answers "
+        f"another host answers for {_resolved(tested)} of {tested.receiver.host}",
+        evidence=_evidence(tested, owners),
+        why=f"Packets to {tested.receiver.host} reach another host: both have the address, or the other one answers "
         "for it (proxy ARP).",
         fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
     )
 
 
-def _resolved(way: Way) -> str:
+def _resolved(tested: TestedDirection) -> str:
     """The address that was asked for: that of the gateway, if there is one."""
-    return way.test.resolved or way.receiver.address
+    return tested.test.resolved or tested.receiver.address
 
 
-def _evidence(way: Way, owners: Owners) -> tuple[Evidence, ...]:
+def _evidence(tested: TestedDirection, owners: Owners) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            f"{_resolved(way)} answered by",
+            f"{_resolved(tested)} answered by",
             f"{mac} ({', '.join(f'{host} {name}' for host, name in found) or 'not a watched NIC'})",
-            "ARP" if ":" not in way.receiver.address else "neighbour discovery",
+            "ARP" if ":" not in tested.receiver.address else "neighbour discovery",
         )
         for mac, found in owners.items()
     )
 
 
-def _owners(way: Way, mac: str) -> list[tuple[str, str]]:
+def _owners(tested: TestedDirection, mac: str) -> list[tuple[str, str]]:
     """(host, NIC) of both ends with this MAC address."""
-    ends = {way.host.name: way.host, way.peer.name: way.peer}
+    ends = {tested.host.name: tested.host, tested.peer.name: tested.peer}
     return [(name, link.name) for name, host in ends.items() for link in host.links if link.address == mac]

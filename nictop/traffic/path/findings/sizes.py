@@ -8,49 +8,49 @@ from dataclasses import replace
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import mtu_fixes
-from nictop.traffic.path.findings.way import PROTOCOL_NAMES, Way, path_finding
+from nictop.traffic.path.findings.tested_direction import PROTOCOL_NAMES, TestedDirection, path_finding
 
 MIN_IPV6_MTU = 1280
 """RFC 8200: a link with a smaller MTU has no IPv6."""
 
 
-def size_findings(way: Way) -> Iterator[Finding]:
-    size, link = best_size(way.test), way.link
+def size_findings(tested: TestedDirection) -> Iterator[Finding]:
+    size, link = best_size(tested.test), tested.link
     if size is None or link is None or size.largest is None or size.largest >= size.limit:
         return
     if not size.complete and size.too_big is not None:
         return  # a router reports a size
-    to = way.receiver.host
+    to = tested.receiver.host
     if size.too_big is not None and size.too_big.mtu == size.largest:
         yield path_finding(
             "path_mtu_smaller",
             "info",
-            way.host,
+            tested.host,
             link,
             f"path MTU to {to} is {size.largest} (MTU of this NIC: {size.limit})",
-            evidence=(_size_evidence(way, size), _too_big_evidence(size.too_big)),
+            evidence=(_size_evidence(tested, size), _too_big_evidence(size.too_big)),
             why="Path MTU discovery works: the kernel learns the size and uses it. The first packets of each "
             "connection are lost, and a tunnel or UDP program that sets DF must know the size.",
         )
         return
-    peer_link = way.peer.snapshot.links.get(way.receiver.ifindex or 0) if way.gateway is None else None
+    peer_link = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0) if tested.gateway is None else None
     mtu = size.largest
     if peer_link is not None and peer_link.mtu < size.limit:
         mtu = min(mtu, peer_link.mtu)  # some drivers receive a few bytes more than their MTU
-    back = best_size(way.back.test) if way.back.test is not None else None
+    back = best_size(tested.back.test) if tested.back.test is not None else None
     if back is not None and back.complete and back.largest is not None:
         mtu = min(mtu, back.largest)
     received = Evidence('ICMP "fragmentation needed"', "none received", "IP_RECVERR")
     if size.too_big is not None:
         received = _too_big_evidence(size.too_big)
-    evidence = [_size_evidence(way, size), received]
-    if way.gateway is not None:
-        evidence.append(Evidence("gateway", way.gateway, f"ip route get {way.receiver.address}"))
+    evidence = [_size_evidence(tested, size), received]
+    if tested.gateway is not None:
+        evidence.append(Evidence("gateway", tested.gateway, f"ip route get {tested.receiver.address}"))
     elif peer_link is not None:
         evidence.append(Evidence(f"MTU of {to} {peer_link.name}", str(peer_link.mtu), "ip link show"))
     where = (
         'A router on the path does not send ICMP "fragmentation needed", or a firewall drops it'
-        if way.gateway is not None
+        if tested.gateway is not None
         else f"The other NIC has MTU {peer_link.mtu}, and no router is between that could report it"
         if peer_link is not None and peer_link.mtu < size.limit
         else f"{to} is in the same subnet, so no router can report the size: a bridge, switch port or tunnel has a "
@@ -59,14 +59,14 @@ def size_findings(way: Way) -> Iterator[Finding]:
     yield path_finding(
         "path_mtu_black_hole",
         "warning",
-        way.host,
+        tested.host,
         link,
         f"MTU black hole to {to}: packets above {size.largest} bytes are lost (MTU of this NIC: {size.limit})"
         if size.complete
         else f"MTU black hole to {to}: packets of {size.limit} bytes are lost, {size.largest} bytes pass",
         evidence=tuple(evidence),
         why=f"{where}. Small packets pass: ping and SSH work, large transfers hang.",
-        fixes=_mtu_fixes(way, link, mtu),
+        fixes=_mtu_fixes(tested, link, mtu),
     )
 
 
@@ -75,9 +75,9 @@ def best_size(test: PathTest) -> PathSize | None:
     return next((one for one in reversed(test.sizes) if one.largest is not None), None)
 
 
-def _size_evidence(way: Way, size: PathSize) -> Evidence:
+def _size_evidence(tested: TestedDirection, size: PathSize) -> Evidence:
     return Evidence(
-        f"largest packet to {way.receiver.host}",
+        f"largest packet to {tested.receiver.host}",
         f"{size.largest} of {size.limit} bytes",
         f"{PROTOCOL_NAMES[size.protocol]} with DF",
     )
@@ -88,14 +88,14 @@ def _too_big_evidence(error: IcmpError) -> Evidence:
     return Evidence('ICMP "fragmentation needed"', f"from {error.source}{mtu}", "IP_RECVERR")
 
 
-def _mtu_fixes(way: Way, link: Link, mtu: int) -> tuple[Fix, ...]:
+def _mtu_fixes(tested: TestedDirection, link: Link, mtu: int) -> tuple[Fix, ...]:
     note = (
         "Alternatives: let ICMP type 3 code 4 (IPv6: ICMPv6 type 2) pass on all routers and firewalls of the path, or "
         "raise the MTU of the link that has the smaller one."
-        if way.gateway is not None
+        if tested.gateway is not None
         else "Or raise the MTU of the bridge, switch port, tunnel or NIC that has the smaller one."
     )
-    if mtu < max(link.min_mtu or 0, MIN_IPV6_MTU if ":" in way.receiver.address else 0):
+    if mtu < max(link.min_mtu or 0, MIN_IPV6_MTU if ":" in tested.receiver.address else 0):
         return (Fix("here", "Raise the MTU on the path", (), note=note),)
-    now, *stored = mtu_fixes(way.host, link, mtu)
+    now, *stored = mtu_fixes(tested.host, link, mtu)
     return (replace(now, title=f"Set MTU {mtu} on {link.name}", note=note), *stored)

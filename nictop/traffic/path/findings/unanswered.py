@@ -1,4 +1,4 @@
-"""No protocol is answered: no route, no MAC address, or lost on the way. Pure."""
+"""No protocol is answered: no route, no MAC address, or lost on the tested. Pure."""
 
 from __future__ import annotations
 
@@ -8,62 +8,62 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.traffic.path.findings.way import ANSWERS, PROTOCOL_NAMES, Way, path_finding
+from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES, TestedDirection, path_finding
 from nictop.traffic.run.unreachable import DISCARDING_ROUTES, UNRESOLVED_STATES
 
 
-def unanswered_findings(way: Way) -> Iterator[Finding]:
+def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
     """One finding: the first cause that the test shows."""
-    path = way.test.path
+    path = tested.test.path
     route = path.route if path is not None else ""
-    arrived = _arrived(way)
+    arrived = _arrived(tested)
     if route == "none" or route in DISCARDING_ROUTES:
-        yield _no_route(way, route)
-    elif (path is not None and path.neighbour in UNRESOLVED_STATES) or way.test.macs == ():
-        yield _no_neighbour(way, path.neighbour if path is not None else "")
-    elif arrived or _is_refused_by_receiver(way):
-        yield _no_answer(way, arrived or ())
+        yield _no_route(tested, route)
+    elif (path is not None and path.neighbour in UNRESOLVED_STATES) or tested.test.macs == ():
+        yield _no_neighbour(tested, path.neighbour if path is not None else "")
+    elif arrived or _is_refused_by_receiver(tested):
+        yield _no_answer(tested, arrived or ())
     else:
-        yield _lost(way, is_certain=arrived == ())
+        yield _lost(tested, is_certain=arrived == ())
 
 
-def _arrived(way: Way) -> tuple[ReceivedPackets, ...] | None:
+def _arrived(tested: TestedDirection) -> tuple[ReceivedPackets, ...] | None:
     """What came in at the receiver, also what its firewall dropped; None: only visible as root there."""
-    listener = way.direction.listener
+    listener = tested.direction.listener
     return listener.arrived if listener is not None and listener.ended else None
 
 
-def _is_refused_by_receiver(way: Way) -> bool:
-    refused = next((one for one in way.outcomes.values() if one.kind in ("refused", "prohibited")), None)
-    return refused is not None and refused.source == way.receiver.address
+def _is_refused_by_receiver(tested: TestedDirection) -> bool:
+    refused = next((one for one in tested.outcomes.values() if one.kind in ("refused", "prohibited")), None)
+    return refused is not None and refused.source == tested.receiver.address
 
 
-def _no_route(way: Way, route: str) -> Finding:
-    to = _target(way)
-    shown = command("ip", _family(way), "route", "show", "table", "all")
+def _no_route(tested: TestedDirection, route: str) -> Finding:
+    to = _target(tested)
+    shown = command("ip", _family(tested), "route", "show", "table", "all")
     if route != "none":
-        shown = command("ip", _family(way), "route", "show", "table", "all", "type", route)
+        shown = command("ip", _family(tested), "route", "show", "table", "all", "type", route)
     return path_finding(
         "path_no_route",
         "critical",
-        way.host,
-        way.link,
+        tested.host,
+        tested.link,
         f"no route to {to}" if route == "none" else f"the route to {to} is of type {route}: nothing is sent",
-        evidence=(Evidence("route", route, f"ip route get {way.receiver.address} from {way.sender.address}"),),
-        why=f"{way.sender.host} sends nothing to {way.receiver.host}.",
+        evidence=(Evidence("route", route, f"ip route get {tested.receiver.address} from {tested.sender.address}"),),
+        why=f"{tested.sender.host} sends nothing to {tested.receiver.host}.",
         fixes=(Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,)),),
     )
 
 
-def _no_neighbour(way: Way, state: str) -> Finding:
-    wanted = way.gateway or way.receiver.address
+def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
+    wanted = tested.gateway or tested.receiver.address
     return path_finding(
         "path_no_neighbour",
         "critical",
-        way.host,
-        way.link,
-        f"no MAC address for {wanted}: no host answers {'neighbour discovery' if _family(way) == '-6' else 'ARP'}",
-        evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(way)),
+        tested.host,
+        tested.link,
+        f"no MAC address for {wanted}: no host answers {'neighbour discovery' if _family(tested) == '-6' else 'ARP'}",
+        evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(tested)),
         why="The two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, or the "
         "other NIC is down.",
         fixes=(
@@ -77,49 +77,49 @@ def _no_neighbour(way: Way, state: str) -> Finding:
     )
 
 
-def _no_answer(way: Way, arrived: tuple[ReceivedPackets, ...]) -> Finding:
+def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) -> Finding:
     seen = count_noun(sum(one.packets for one in arrived), "packet")
-    evidence = (Evidence(f"arrived at {way.receiver.host}", seen, "packet socket"),) if arrived else ()
+    evidence = (Evidence(f"arrived at {tested.receiver.host}", seen, "packet socket"),) if arrived else ()
     return path_finding(
         "path_no_answer",
         "critical",
-        way.peer,
-        way.peer.snapshot.links.get(way.receiver.ifindex or 0),
-        f"no packet from {way.sender.host} is answered: a firewall of {way.receiver.host} drops them, or the answers "
-        "are lost",
-        evidence=(*evidence, *_answers(way)),
-        why=f"Packets from {way.sender.host} reach this host, but no answer comes back.",
+        tested.peer,
+        tested.peer.snapshot.links.get(tested.receiver.ifindex or 0),
+        f"no packet from {tested.sender.host} is answered: a firewall of {tested.receiver.host} drops them, or the "
+        "answers are lost",
+        evidence=(*evidence, *_answers(tested)),
+        why=f"Packets from {tested.sender.host} reach this host, but no answer comes back.",
         fixes=(Fix("here", "Show the firewall rules", (command("nft", "list", "ruleset"),)),),
     )
 
 
-def _lost(way: Way, *, is_certain: bool) -> Finding:
+def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     """`is_certain`: no packet came in at the receiver."""
-    to = _target(way)
+    to = _target(tested)
     if is_certain:
         rule, title = "path_lost", f"packets to {to} do not arrive"
         why = "A router, a firewall, a bridge or a VLAN between the hosts drops them."
     else:
         rule, title = "path_no_answer", f"no answer from {to}; needs root there to show whether packets arrive"
-        why = f"A firewall of {way.receiver.host}, or a device between the hosts, drops the packets."
-    return path_finding(rule, "critical", way.host, way.link, title, evidence=_answers(way), why=why)
+        why = f"A firewall of {tested.receiver.host}, or a device between the hosts, drops the packets."
+    return path_finding(rule, "critical", tested.host, tested.link, title, evidence=_answers(tested), why=why)
 
 
-def _target(way: Way) -> str:
-    return f"{way.receiver.address} ({way.receiver.host})"
+def _target(tested: TestedDirection) -> str:
+    return f"{tested.receiver.address} ({tested.receiver.host})"
 
 
-def _family(way: Way) -> str:
+def _family(tested: TestedDirection) -> str:
     """Option of ip(8)."""
-    return "-6" if ":" in way.receiver.address else "-4"
+    return "-6" if ":" in tested.receiver.address else "-4"
 
 
-def _answers(way: Way) -> tuple[Evidence, ...]:
+def _answers(tested: TestedDirection) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             PROTOCOL_NAMES[name],
             f"{ANSWERS.get(one.kind, one.kind)}{f' by {one.source}' if one.source else ''}",
             one.detail or "path test",
         )
-        for name, one in way.outcomes.items()
+        for name, one in tested.outcomes.items()
     )

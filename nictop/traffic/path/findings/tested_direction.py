@@ -29,7 +29,7 @@ ANSWERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class TestedDirection:
     """One direction with everything that is known about it."""
 
     result: PathResult
@@ -93,10 +93,10 @@ class Way:
         return path.ifindex if path is not None else None
 
 
-def incoming_links(way: Way) -> tuple[int, ...]:
+def incoming_links(tested: TestedDirection) -> tuple[int, ...]:
     """ifindexes by which the receiver received packets of the test, most packets first."""
     counts: dict[int, int] = {}
-    for one in way.arrived or ():
+    for one in tested.arrived or ():
         counts[one.ifindex] = counts.get(one.ifindex, 0) + one.packets
     return tuple(sorted(counts, key=lambda ifindex: -counts[ifindex]))
 
