@@ -24,7 +24,7 @@ from nictop.traffic.live.run_view import LiveRun, result_view
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.store import StoredRun, encode_run, parse_run
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished
+from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts
 from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
@@ -43,6 +43,7 @@ from tests.traffic.pair import (
     shaper_arguments,
     source,
 )
+from tests.traffic.real_runs import failed
 from tests.traffic.test_run_ends import SHORT_TIMEOUTS, restore_link
 from tests.traffic.test_transaction_runs import wait_for_idle
 
@@ -207,6 +208,13 @@ async def test_a_port_in_use_is_skipped_by_both_servers(module_pair: Pair) -> No
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+async def test_a_bulk_flow_that_still_sends_at_the_deadline(module_pair: Pair) -> None:
+    """It has sent all the time, however late it was started."""
+    plan = loaded_plan(module_pair, generator="builtin", time=1)
+    found = await failed(module_pair, plan=plan, limits=RunTimeouts(grace=0.0))
+    assert found.kind == "deadline" and found.sentence.startswith("bulk flow: the test did not end within "), found
+
+
 async def test_a_firewall_that_drops_the_bulk_flow_only(module_pair: Pair) -> None:
     """The path test is of the port of the requests; the commands open that of the bulk flow."""
     rules = "table inet only { chain in { type filter hook input priority 0; tcp dport 5202 drop; }\n}"

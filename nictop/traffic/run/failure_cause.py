@@ -12,7 +12,6 @@ from nictop.traffic.generators import Side
 from nictop.traffic.path.findings.tested_direction import PROTOCOLS
 from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure, causes_text, failure, kind_of, opening_commands
 from nictop.traffic.run.unreachable import endpoint_link, examined, link_down, visible_cause
 
@@ -26,9 +25,9 @@ MAX_STDERR_IN_MESSAGE = 200
 """Characters."""
 
 
-def timeout_failure(log: RunLog, timeouts: RunTimeouts, payload_bytes: float, seconds: float) -> Failure:
+def timeout_failure(log: RunLog, payload_bytes: float, seconds: float, *, is_deadline: bool) -> Failure:
     """The cause if a time limit was exceeded, `seconds` after the start of the client and after `payload_bytes` were
-    received."""
+    received. `is_deadline`: that of the whole run."""
     plan = log.plan
     sent = any(one.sends and one.bits_per_second for end in log.ends.values() for _, one in end.intervals)
     where = f"between {clean(plan.client.host)} and {clean(plan.server.host)}"
@@ -38,7 +37,7 @@ def timeout_failure(log: RunLog, timeouts: RunTimeouts, payload_bytes: float, se
     ended, *others = sorted(log.ends.values(), key=lambda end: end.ended is None)
     if ended.ended is not None and not ended.problems and any(end.ended is None for end in others):
         return Failure("other", f"{clean(ended.host)}: the {ended.side} ended without a result")
-    if seconds >= plan.seconds + timeouts.grace:
+    if is_deadline:
         return Failure("deadline", f"the test did not end within {seconds:.0f} s")
     if sent and payload_bytes < BLACK_HOLE_MAX_BYTES and plan.protocol == "tcp":
         return Failure(

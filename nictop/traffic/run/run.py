@@ -287,9 +287,13 @@ class Run:
         while any(end.ended is None for end in deciding.values()):
             line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:
-                seconds = time.monotonic() - watch.started
+                now = time.monotonic()
+                is_deadline = now >= deadline
                 hangs = partial(
-                    timeout_failure, timeouts=self._limits, payload_bytes=watch.payload_bytes, seconds=seconds
+                    timeout_failure,
+                    payload_bytes=watch.payload_bytes,
+                    seconds=now - (started if is_deadline else watch.started),
+                    is_deadline=is_deadline,
                 )
                 raise await self._failed(hangs, watched)
             for event in self._pass_on(line):
