@@ -34,7 +34,7 @@ from nictop.model.columns.connections import (
 )
 from nictop.model.connections.filter import FIELDS
 from nictop.model.connections.table import ConnectionRow, ConnectionTable, connection_table, is_current
-from nictop.model.facts import clean, fit, width
+from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.queues.filters import NumberFilter, number_filter
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -56,7 +56,7 @@ MIN_USERS, MAX_USERS = 3, 6
 MIN_ROWS, TALL_ROWS = 15, 28
 """Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows there is only the
 line of the NIC above the table, and one line below it."""
-DETAIL_ROWS = 4
+DETAIL_ROWS, MAX_NOTE_ROWS = 4, 2
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
 
@@ -232,8 +232,8 @@ class ConnectionsView(WhileOpen, Container):
             lines += draw_users(table, cells, number, self.glyphs)
             other = (f"other: {OTHER_PARTS}",) if table.share is not None else ()
             text = self.glyphs.text(" · ".join((number_text(table), *table.notes, *other)))
-            lines.append(tuple(cut_spans([(f" {text}", "dim")], cells)))
-        view.take_rows(number + 3 if number else 1)
+            lines += [((f" {line}", "dim"),) for line in wrap(text, cells - 1)[:MAX_NOTE_ROWS]]
+        view.take_rows(max(number + 3, len(lines)) if number else 1)
         view.show_lines(lines)
 
     def _draw_facts(self) -> None:

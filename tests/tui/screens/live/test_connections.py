@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import ContentSwitcher
 
+from nictop.model.columns.connections import OTHER_PARTS
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Request
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -54,6 +55,8 @@ async def test_enter_twice_shows_who_uses_the_nic() -> None:
         assert "RX 58.4 Mb/s · TX 940 Mb/s · TCP payload 90 %, other 10 %" in users[0]
         assert users[1].startswith(" nginx (15)") and "83 %" in users[1]
         assert users[4].startswith(" 1 more, other") and "10 %" in users[4]
+        assert " ".join(map(str.strip, users[5:])).endswith(f"other: {OTHER_PARTS}")
+        assert max(map(len, users)) <= NARROW[0]
         assert any("rtt 340 µs" in text for text in texts(screen, "#connection-facts"))
         assert screen.drawn()[-1].split()[:2] == ["←→", "Interface"]
 
