@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TERMINATE_TIMEOUT = 0.3
 """Seconds from SIGTERM to SIGKILL; also from the end of the process to that of its pipes, and the other way round."""
-KILL_TIMEOUT = 0.2
+KILL_TIMEOUT = 0.5
 """Seconds that `terminate_all` waits after SIGKILL; a process in uninterruptible sleep ends later."""
 POLL_FAST_SECONDS, POLL_SLOW_SECONDS = 0.005, 0.5
 """Seconds between checks of a child that is about to end, and of one that runs."""
@@ -46,7 +46,9 @@ class TrafficChild:
         self.deadline = deadline
         self.terminated_at: float | None = None
         """When SIGTERM was sent."""
-        self._killed = self._exited = False
+        self._exited = False
+        self.killed_at: float | None = None
+        """When SIGKILL was sent."""
         self._half_ended_since: float | None = None
         self._partial_lines = dict.fromkeys(outputs, b"")
         self._status = b""
@@ -119,8 +121,8 @@ class TrafficChild:
             self._exited = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
             if self._exited:
                 self._signal(signal.SIGKILL)  # its own children in the group
-        if self.terminated_at is not None and not self._killed and now >= self.terminated_at + TERMINATE_TIMEOUT:
-            self._killed = True
+        if self.terminated_at is not None and self.killed_at is None and now >= self.terminated_at + TERMINATE_TIMEOUT:
+            self.killed_at = now
             self._signal(signal.SIGKILL)
         open_pipes = bool(self.outputs) or self.start_pipe >= 0
         if self._exited != open_pipes:
@@ -181,10 +183,13 @@ def terminate_all(children: Sequence[TrafficChild]) -> None:
         child.close()
         child.terminate(start)
     remaining = list(children)
-    while remaining and time.monotonic() < start + TERMINATE_TIMEOUT + KILL_TIMEOUT:
+    while remaining:
+        now = time.monotonic()
         for child in list(remaining):
-            if child.advance(time.monotonic()):
+            if child.advance(now):
                 child.reap()
+                remaining.remove(child)
+            elif child.killed_at is not None and now >= child.killed_at + KILL_TIMEOUT:
                 remaining.remove(child)
         if remaining:
             time.sleep(0.002)

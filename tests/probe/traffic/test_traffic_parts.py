@@ -10,7 +10,9 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe import records
+from nictop.probe.traffic import child as child_module
 from nictop.probe.traffic.builtin.connections import Connections
 from nictop.probe.traffic.builtin.handshake import GREETING, Greeting, parse_greeting
 from nictop.probe.traffic.builtin.options import MAX_STREAM_MESSAGE_BYTES, parse_options
@@ -436,7 +439,16 @@ def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
     os.close(readable)
 
 
-def test_child_that_ignores_sigterm_is_killed_and_reaped() -> None:
+@pytest.mark.parametrize("seconds_without_cpu", [0.0, 1.0])
+def test_child_that_ignores_sigterm_is_killed_and_reaped(
+    monkeypatch: pytest.MonkeyPatch, seconds_without_cpu: float
+) -> None:
+    """`seconds_without_cpu`: for which this process has no CPU right after SIGTERM."""
+    clocks = chain([0.0], repeat(seconds_without_cpu))
+
+    def monotonic() -> float:
+        return time.monotonic() + next(clocks)
+
     def ignore_sigterm() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.write(1, b"now\n")
@@ -446,6 +458,7 @@ def test_child_that_ignores_sigterm_is_killed_and_reaped() -> None:
     child = TrafficChild.start(ignore_sigterm, time.monotonic() + 3600)
     wait_until(lambda: [line for out in list(child.outputs) for line in child.read(out)])
     assert is_alive(child.pid)
+    monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
     terminate_all([child])
     assert not os.path.exists(f"/proc/{child.pid}")
 
