@@ -48,6 +48,7 @@ _ERROR_TEXTS: tuple[tuple[str, Kind], ...] = (
     ("unable to read from stream", "control_message"),
     ("unable to write to stream", "control_message"),
     ("broken pipe", "control_message"),
+    ("endpoint is not connected", "control_message"),
     ("unable to send", "control_message"),
     ("control socket has closed", "control_message"),
     ("control message", "control_message"),

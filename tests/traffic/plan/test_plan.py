@@ -240,7 +240,11 @@ def test_kind_of_captured_iperf3_errors(version: str, name: str, seconds: float,
 
 @pytest.mark.parametrize(
     "text",
-    ["unable to write to stream socket: Broken pipe", "unable to read from stream socket: Connection reset by peer"],
+    [
+        "unable to write to stream socket: Broken pipe",
+        "unable to read from stream socket: Connection reset by peer",
+        "unable to initialize stream: Transport endpoint is not connected",
+    ],
 )
 def test_stream_closed_by_the_other_end_is_a_secondary_failure(text: str) -> None:
     """Messages of iperf_error.c in iperf3; the run then waits for the failure of the other end."""
