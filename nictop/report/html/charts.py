@@ -55,7 +55,8 @@ class Axes:
 
     def point(self, time: float, share: float) -> Point:
         """`share`: of the height, 0 to 1."""
-        x = MARGIN_LEFT + (time - self.start) / (self.end - self.start) * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
+        span = self.end - self.start or 1.0  # floats near 2^53 lie more than a second apart
+        x = MARGIN_LEFT + (time - self.start) / span * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
         return round(x, 1), round(
             CHART_HEIGHT - MARGIN_BOTTOM - min(1.0, max(0.0, share)) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), 1
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nictop.model.devices.ceiling import Ceiling
@@ -189,6 +189,7 @@ def test_a_bulk_run_and_one_without_samples_have_no_latency_charts() -> None:
     assert latency_charts(full_result(5.0)) == "" == latency_charts(rr(latency=LatencyHistogram({}, 0)))
 
 
+@example([(9007199254740996.0, 1.0, 0.0, 1.0)], {}).via("a time that has no second before it, as a float")
 @given(st.lists(st.tuples(ANY, ANY, ANY, ANY), max_size=5), st.dictionaries(st.integers(-5, 4000), st.integers()))
 def test_any_latencies_draw_within_the_chart(
     rows: list[tuple[float, float, float, float]], counts: dict[int, int]
