@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import break_index
+from nictop.model.text.terminal import cut_word
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
@@ -155,16 +155,4 @@ def command_lines(
             lines.append(line + continued)
             fits = width(CONTINUATION_INDENT + piece + continued) <= cells
             line = CONTINUATION_INDENT + piece if fits else piece
-    return tuple(part for one in (*lines, line) for part in (_cut(one, cells) if cut else (one,)))
-
-
-def _cut(line: str, cells: int) -> Iterator[str]:
-    cells = max(2, cells)
-    part = ""
-    for character in line:
-        if width(part + character) > cells:
-            end = break_index(part + character)
-            yield part[:end]
-            part = part[end:]
-        part += character
-    yield part
+    return tuple(part for one in (*lines, line) for part in (cut_word(one, max(2, cells)) if cut else (one,)))

@@ -53,6 +53,7 @@ def test_the_lines_of_a_command_are_the_same_command_for_a_shell(words: tuple[st
     assert as_the_shell_reads("\n".join(lines)) == list(words)
 
 
+@example(words=["/⺀"], cells=2)
 @given(words=st.lists(NARROW_WORDS, min_size=1, max_size=12), cells=st.integers(2, 90))
 def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cells: int) -> None:
     """If no word is wider than a line, removing the line ends restores the command."""

@@ -122,18 +122,25 @@ def wrap(text: str, cells: int) -> tuple[str, ...]:
             continue
         if line:
             lines.append(line)
-        line = ""
-        for character in word:
-            if width(line + character) > cells:
-                end = break_index(line + character)
-                lines.append(line[:end])
-                line = line[end:]
-            line += character
+        *full, line = cut_word(word, cells)
+        lines += full
     lines.append(line)
     return tuple(lines)
 
 
-def break_index(text: str) -> int:
+def cut_word(word: str, cells: int) -> list[str]:
+    """Parts of at most `cells` cells (2 or more), cut at separators where there are some."""
+    parts, part = [], ""
+    for character in word:
+        while part and width(part + character) > cells:
+            end = _break_index(part + character)
+            parts.append(part[:end])
+            part = part[end:]
+        part += character
+    return [*parts, part]
+
+
+def _break_index(text: str) -> int:
     """Where to break a part of a word that is one character too long: before its last slash, or behind its last other
     separator; without one, before its last character."""
     behind = max(text.rfind(one, 0, -1) for one in SEPARATORS) + 1
