@@ -190,8 +190,10 @@ def identity(value: bytes, mac: int, network: int) -> str:
 
 def network_address(value: bytes) -> str | None:
     """IANA address family and address; None for other families."""
-    family, length = FAMILIES.get(value[0], (0, -1)) if value else (0, -1)
-    return socket.inet_ntop(family, value[1:]) if len(value) == 1 + length else None
+    known = FAMILIES.get(value[0]) if value else None
+    if known is None or len(value) != 1 + known[1]:
+        return None
+    return socket.inet_ntop(known[0], value[1:])
 
 
 def vlan_id(value: bytes) -> int | None:

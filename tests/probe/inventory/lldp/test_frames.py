@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nictop.probe.inventory.lldp.frames import parse_cdp, parse_frame, parse_lldp
@@ -164,6 +164,7 @@ ORGANIZATIONS = st.sampled_from(
 )
 
 
+@example([(8, b"\0")], [], b"").via("a management address of length 0")
 @given(TLVS, st.lists(st.tuples(ORGANIZATIONS, VALUES), max_size=6), st.binary(max_size=9))
 def test_any_tlvs_are_a_neighbour(tlvs: list[tuple[int, bytes]], more: list[tuple[bytes, bytes]], rest: bytes) -> None:
     parts = [tlv(kind, value) for kind, value in tlvs if kind] + [tlv(127, oui + value) for oui, value in more]
