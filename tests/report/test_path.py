@@ -112,12 +112,7 @@ def test_json_matches_its_schema() -> None:
     assert text.isascii()
     matches_schema(json.loads(text), schema, schema["$defs"])
     direction = json.loads(text)["directions"][0]
-    assert (direction["largest_packet"], direction["mtu"], direction["too_big_from"], direction["routers"]) == (
-        1400,
-        1500,
-        "",
-        1,
-    )
+    assert [direction[key] for key in ("largest_packet", "mtu", "too_big_from", "routers")] == [1400, 1500, "", 1]
     assert direction["protocols"][1] == {
         "protocol": "udp",
         "outcome": "prohibited",

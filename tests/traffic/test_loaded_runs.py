@@ -207,7 +207,6 @@ async def test_a_port_in_use_is_skipped_by_both_servers(module_pair: Pair) -> No
     assert result.failure is None and result.plan.port == 5700 and result.goodput, result.failure
 
 
-@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 async def test_a_bulk_flow_that_still_sends_at_the_deadline(module_pair: Pair) -> None:
     """It has sent all the time, however late it was started."""
     plan = loaded_plan(module_pair, generator="builtin", time=1)
@@ -215,6 +214,7 @@ async def test_a_bulk_flow_that_still_sends_at_the_deadline(module_pair: Pair) -
     assert found.kind == "deadline" and found.sentence.startswith("bulk flow: the test did not end within "), found
 
 
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 async def test_a_firewall_that_drops_the_bulk_flow_only(module_pair: Pair) -> None:
     """The path test is of the port of the requests; the commands open that of the bulk flow."""
     rules = "table inet only { chain in { type filter hook input priority 0; tcp dport 5202 drop; }\n}"
