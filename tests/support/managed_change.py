@@ -126,7 +126,8 @@ class HostState:
     """The state of the host, as other programs show it."""
 
     profiles: dict[str, str]
-    """UUID → ``nmcli con show`` without timestamps."""
+    """UUID → ``nmcli con show`` without timestamps and secrets: shown with ``--show-secrets``, a secret is missing when
+    NetworkManager has just announced a change of the profile."""
     files: dict[str, str]
     """Path → content of the profile files, without that of lo."""
     active: dict[str, str]
@@ -150,7 +151,7 @@ def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
     profiles: dict[str, str] = {}
     uuids = [uuid for uuid in manager.profiles() if uuid not in external_uuids]
     words = [word for uuid in uuids for word in ("uuid", uuid)]
-    all_profiles = manager.nmcli("--show-secrets", "con", "show", *words) if words else ""
+    all_profiles = manager.nmcli("con", "show", *words) if words else ""
     for text in re.split(r"^(?=connection\.id:)", all_profiles, flags=re.MULTILINE)[1:]:
         lines = [line for line in text.splitlines() if line[:1].islower() or line[:1].isdigit()]
         uuid = next(line.partition(":")[2] for line in lines if line.startswith("connection.uuid:"))

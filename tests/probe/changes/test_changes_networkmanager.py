@@ -30,7 +30,7 @@ from nictop.probe.changes.networkmanager.state import (
     NmClient,
     NmState,
 )
-from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
+from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
 from tests.support.kills import kill_matrix, position_in_stage
 from tests.support.managed_change import (
     Change,
@@ -324,11 +324,14 @@ def test_profiles_without_files_are_restored_over_dbus() -> None:
             manager.nmcli("con", "delete", "second")
             assert change.step("undo") == ""
             after = read_host_state(manager, NIC)
+        uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "second").strip()
+        (path,) = manager.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "GetConnectionByUuid", "s", uuid)
+        (secrets,) = manager.call(path, PROFILE_INTERFACE, "GetSecrets", "s", "802-1x")
+    assert secrets["802-1x"] == {"password": ("s", "it's a secret")}
     assert after.profiles.keys() == before.profiles.keys()
     for uuid, text in before.profiles.items():
         assert after.profiles[uuid].splitlines() == text.splitlines()
     assert (after.active, after.addresses) == (before.active, before.addresses)
-    assert any("it's a secret" in text for text in after.profiles.values())
 
 
 def test_changes_of_others_are_preserved() -> None:
