@@ -214,6 +214,14 @@ async def test_next_port_is_used_if_one_is_in_use() -> None:
     assert [traffic.action for traffic in client.traffic] == ["check"]
 
 
+async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
+    taken = [STARTED, *output_lines("3.12", "in_use.server", "stderr"), line("exit", status=1)]
+    client, server = probes(CLIENT, taken, taken, SERVER)
+    result, _ = await complete_run(client, server, port=65534)
+    assert (result.failure, result.plan.port) == (None, 65532)
+    assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [65534, 65533, 65532]
+
+
 @pytest.mark.parametrize(
     ("client", "server", "kind", "sentence"),
     [

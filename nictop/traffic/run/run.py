@@ -28,7 +28,7 @@ from nictop.traffic.analysis.assemble import (
 from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
-from nictop.traffic.plan.plan import RunPlan, next_port, plan_problems
+from nictop.traffic.plan.plan import MAX_PORT, RunPlan, next_port, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import (
@@ -226,8 +226,9 @@ class Run:
         first = self._plan_of(ends).port if ends is self._ends else next_port(self.plan.port)
         end = ends["server"]
         prefix = end.identity
+        step = 1 if first + self._limits.ports - 1 <= MAX_PORT else -1
         for attempt in range(self._limits.ports):
-            port = (first + attempt - 1) % 65535 + 1
+            port = first + attempt * step
             if ends is self._ends:
                 self.plan = replace(self.plan, port=port)
             else:
