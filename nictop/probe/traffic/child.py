@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 TERMINATE_TIMEOUT = 0.3
 """Seconds from SIGTERM to SIGKILL; also from the end of the process to that of its pipes, and the other way round."""
-KILL_TIMEOUT = 0.5
-"""Seconds that `terminate_all` waits after SIGKILL; a process in uninterruptible sleep ends later."""
+KILL_POLLS, KILL_POLL_SECONDS = 250, 0.002
+"""How often, and how many seconds apart, `terminate_all` checks whether a process has ended after SIGKILL. Not a time
+limit: a process ends only when it gets a CPU. One in uninterruptible sleep ends later."""
 POLL_FAST_SECONDS, POLL_SLOW_SECONDS = 0.005, 0.5
 """Seconds between checks of a child that is about to end, and of one that runs."""
 OUTPUT_READ_BYTES = 64 * 1024
@@ -47,8 +48,8 @@ class TrafficChild:
         self.terminated_at: float | None = None
         """When SIGTERM was sent."""
         self._exited = False
-        self.killed_at: float | None = None
-        """When SIGKILL was sent."""
+        self.was_killed = False
+        """Whether SIGKILL was sent after SIGTERM."""
         self._half_ended_since: float | None = None
         self._partial_lines = dict.fromkeys(outputs, b"")
         self._status = b""
@@ -121,8 +122,8 @@ class TrafficChild:
             self._exited = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
             if self._exited:
                 self._signal(signal.SIGKILL)  # its own children in the group
-        if self.terminated_at is not None and self.killed_at is None and now >= self.terminated_at + TERMINATE_TIMEOUT:
-            self.killed_at = now
+        if self.terminated_at is not None and not self.was_killed and now >= self.terminated_at + TERMINATE_TIMEOUT:
+            self.was_killed = True
             self._signal(signal.SIGKILL)
         open_pipes = bool(self.outputs) or self.start_pipe >= 0
         if self._exited != open_pipes:
@@ -177,22 +178,21 @@ class TrafficChild:
 
 
 def terminate_all(children: Sequence[TrafficChild]) -> None:
-    """Terminate all and wait: SIGTERM, `TERMINATE_TIMEOUT`, SIGKILL, `KILL_TIMEOUT`."""
-    start = time.monotonic()
+    """Terminate all and wait: SIGTERM, `TERMINATE_TIMEOUT`, SIGKILL, `KILL_POLLS`."""
+    start, polls = time.monotonic(), 0
     for child in children:
         child.close()
         child.terminate(start)
     remaining = list(children)
-    while remaining:
+    while remaining and polls < KILL_POLLS:
         now = time.monotonic()
         for child in list(remaining):
             if child.advance(now):
                 child.reap()
                 remaining.remove(child)
-            elif child.killed_at is not None and now >= child.killed_at + KILL_TIMEOUT:
-                remaining.remove(child)
+        polls += all(child.was_killed for child in remaining)
         if remaining:
-            time.sleep(0.002)
+            time.sleep(KILL_POLL_SECONDS)
 
 
 def _run_child(program: Program, parent: int, start_pipe: int, stdout: int, stderr: int) -> NoReturn:

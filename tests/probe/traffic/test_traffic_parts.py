@@ -439,15 +439,20 @@ def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
     os.close(readable)
 
 
-@pytest.mark.parametrize("seconds_without_cpu", [0.0, 1.0])
+@pytest.mark.parametrize("passed", [(0.0,), (1.0,), (1.0, 10.0)], ids=["never", "after-sigterm", "after-sigkill"])
 def test_child_that_ignores_sigterm_is_killed_and_reaped(
-    monkeypatch: pytest.MonkeyPatch, seconds_without_cpu: float
+    monkeypatch: pytest.MonkeyPatch, passed: tuple[float, ...]
 ) -> None:
-    """`seconds_without_cpu`: for which this process has no CPU right after SIGTERM."""
-    clocks = chain([0.0], repeat(seconds_without_cpu))
+    """`passed`: seconds by which the clock is ahead at the polls after SIGTERM, the last at all further ones: neither
+    this process nor the child has a CPU meanwhile."""
+    clocks = chain([0.0], passed, repeat(passed[-1]))
+    sleeps = chain([0.0] * (len(passed) - 1), repeat(1.0))
 
     def monotonic() -> float:
         return time.monotonic() + next(clocks)
+
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds * next(sleeps))
 
     def ignore_sigterm() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -458,7 +463,7 @@ def test_child_that_ignores_sigterm_is_killed_and_reaped(
     child = TrafficChild.start(ignore_sigterm, time.monotonic() + 3600)
     wait_until(lambda: [line for out in list(child.outputs) for line in child.read(out)])
     assert is_alive(child.pid)
-    monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
+    monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
     terminate_all([child])
     assert not os.path.exists(f"/proc/{child.pid}")
 
