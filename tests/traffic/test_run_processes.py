@@ -32,8 +32,10 @@ while True:
 
 @pytest.fixture
 def busy_pid() -> Iterator[int]:
-    """PID of a process that fills a CPU."""
-    with subprocess.Popen([sys.executable, "-c", BUSY_LOOP], stdout=subprocess.PIPE, text=True) as process:
+    """PID of a process that fills a CPU, in a session of its own: the scheduler gives each session the same share
+    (sched_autogroup_enabled), however many processes the tests have in theirs."""
+    command = [sys.executable, "-c", BUSY_LOOP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "+\n"
         yield process.pid
         process.kill()
