@@ -126,8 +126,8 @@ class HostState:
     """The state of the host, as other programs show it."""
 
     profiles: dict[str, str]
-    """UUID → ``nmcli con show`` without timestamps and secrets: shown with ``--show-secrets``, a secret is missing when
-    NetworkManager has just announced a change of the profile."""
+    """UUID → ``nmcli con show`` without timestamps and secrets: even with ``--show-secrets``, nmcli sometimes omits
+    one."""
     files: dict[str, str]
     """Path → content of the profile files, without that of lo."""
     active: dict[str, str]

@@ -92,6 +92,8 @@ LISTENING = line("listening")
 DONE = line("exit", status=0, time=6.0)
 SERVER = [STARTED, LISTENING, *output_lines("3.12", "tcp.server"), DONE]
 CLIENT = [STARTED, *output_lines("3.12", "tcp.client"), DONE]
+PORT_IN_USE = [STARTED, *output_lines("3.12", "in_use.server", "stderr"), line("exit", status=1)]
+"""The server cannot bind its port."""
 
 
 async def complete_run(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[RunEvent]]:
@@ -203,20 +205,18 @@ async def test_iperf3_with_json_output() -> None:
 
 
 async def test_next_port_is_used_if_one_is_in_use() -> None:
-    taken = [STARTED, *output_lines("3.12", "in_use.server", "stderr"), line("exit", status=1)]
-    client, server = probes(CLIENT, taken, taken, SERVER)
+    client, server = probes(CLIENT, PORT_IN_USE, PORT_IN_USE, SERVER)
     result, _ = await complete_run(client, server)
     assert (result.failure, result.plan.port) == (None, 5203)
     assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [5201, 5202, 5203]
-    client, server = probes(CLIENT, taken, taken, taken)
+    client, server = probes(CLIENT, PORT_IN_USE, PORT_IN_USE, PORT_IN_USE)
     result, _ = await complete_run(client, server)
     assert result.failure is not None and result.failure.sentence == "ports 5201 to 5203 are in use on b"
     assert [traffic.action for traffic in client.traffic] == ["check"]
 
 
 async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
-    taken = [STARTED, *output_lines("3.12", "in_use.server", "stderr"), line("exit", status=1)]
-    client, server = probes(CLIENT, taken, taken, SERVER)
+    client, server = probes(CLIENT, PORT_IN_USE, PORT_IN_USE, SERVER)
     result, _ = await complete_run(client, server, port=65534)
     assert (result.failure, result.plan.port) == (None, 65532)
     assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [65534, 65533, 65532]

@@ -324,8 +324,8 @@ def test_profiles_without_files_are_restored_over_dbus() -> None:
             manager.nmcli("con", "delete", "second")
             assert change.step("undo") == ""
             after = read_host_state(manager, NIC)
-        uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "second").strip()
-        (path,) = manager.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "GetConnectionByUuid", "s", uuid)
+        second_uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "second").strip()
+        (path,) = manager.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "GetConnectionByUuid", "s", second_uuid)
         (secrets,) = manager.call(path, PROFILE_INTERFACE, "GetSecrets", "s", "802-1x")
     assert secrets["802-1x"] == {"password": ("s", "it's a secret")}
     assert after.profiles.keys() == before.profiles.keys()
