@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import MAX_LINE_BYTES
+from nictop.probe.traffic.builtin.latency_buckets import BUCKETS
 
 MAX_CPUS = 8192
 """NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP)."""
@@ -120,6 +121,7 @@ MAX_ENTRIES = {
     "TrafficTools.cpus": MAX_CPUS,
     "TrafficLine.sockets": MAX_SOCKETS,
     "PathReplies.rtts": MAX_PATH_REPLIES,
+    "LatencyCounts.buckets": 2 * BUCKETS,
     "LldpListening.links": MAX_LINKS,
     "LldpListening.heard": MAX_LINKS,
 }

@@ -18,6 +18,7 @@ from nictop.probe.inventory.links import forwarding, qdiscs
 from nictop.probe.inventory.machine import threads
 from nictop.probe.inventory.managers import networkmanager as profiles
 from nictop.probe.records import Inventory, Line, Settings, Unreadable
+from nictop.probe.traffic.builtin.latency_buckets import BUCKETS, packed_counts
 from nictop.wire.codec import LineError, decode
 from tests.support import lines
 
@@ -197,6 +198,15 @@ def test_replies_of_a_path_test() -> None:
     assert found is not None and found.path_test is not None and not found.path_test.replies
     reason = f"more than {limits.MAX_PATH_REPLIES} entries in rtts"
     assert found.path_test.unreadable == {"replies": Unreadable("malformed", reason)}
+
+
+def test_latencies_in_every_bucket_of_the_generator() -> None:
+    buckets = packed_counts([1] * BUCKETS)
+    floor = {"arguments": [], "seconds": 0.3, "transactions": BUCKETS, "lost": 0}
+    found = decode(traffic_line("floor", floor={**floor, "latency": {"sum": 1, "buckets": buckets}})).traffic
+    assert found is not None and found.floor is not None and found.floor.latency.buckets == tuple(buckets)
+    with pytest.raises(LineError, match=f"more than {len(buckets)} entries in buckets"):
+        decode(traffic_line("floor", floor={**floor, "latency": {"sum": 1, "buckets": [*buckets, 1]}}))
 
 
 def test_dropped_packets_and_neighbours_that_are_listened_for() -> None:
