@@ -36,6 +36,8 @@ POLL_SECONDS = 0.02
 """Interval at which a condition is checked."""
 CPU_SECONDS_PER_POLL = 0.1
 """Seconds of CPU time for the application between two checks, unless it becomes idle earlier."""
+NO_COST = 3600.0
+"""Seconds between readings of nictop's own cost (`StatusLine.COST_EVERY`): none during a test."""
 FROZEN_TIME = 1000.0
 """Value of the clock for scripted hosts, so that none is shown as silent because the machine is slow."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.text import units
 from nictop.model.text.glyphs import ASCII
 from nictop.recording.file.open import create_file
 from nictop.recording.reader import Recording
@@ -26,7 +27,16 @@ from tests.support.captured import captured_lines
 from tests.support.lines import counters
 from tests.support.recordings import lines_of, read_all
 from tests.support.replay_screen import screen_with_replay
-from tests.support.screen import NARROW, SCREEN_TIMEOUT, WIDE, Screen, live_screen, screen_with_hosts, wait_until
+from tests.support.screen import (
+    NARROW,
+    NO_COST,
+    SCREEN_TIMEOUT,
+    WIDE,
+    Screen,
+    live_screen,
+    screen_with_hosts,
+    wait_until,
+)
 from tests.support.traffic_screen import two_hosts
 from tests.traffic.pair import missing_requirement
 
@@ -118,7 +128,12 @@ async def test_the_status_shows_how_long_it_records(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_a_click_on_the_mark_of_the_recording_opens_its_menu(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_a_click_on_the_mark_of_the_recording_opens_its_menu(
+    size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # cost and size change the column of the mark when they are drawn with other widths
+    monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
+    monkeypatch.setattr(units, "bytes_", lambda _: "1.00 KiB")
     async with live_screen(size) as screen:
         await screen.receive(SourceState("live"), *GUEST)
         await name_it(screen, RECORD, tmp_path / "a.nictop")

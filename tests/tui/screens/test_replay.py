@@ -34,12 +34,8 @@ from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
 from tests.support.recordings import TimedItem, host_items, write_recording
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
+from tests.support.screen import NARROW, NO_COST, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
-
-NO_COST = 3600.0
-"""Seconds: what nictop itself costs is not in a recording."""
-
 
 # ------------------------------------------------------------------------------------------------- the same screens
 
