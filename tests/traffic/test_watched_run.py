@@ -245,7 +245,7 @@ def test_stored_hosts_equal_the_live_ones(runs: dict[str, WatchedRun], name: str
             (live.carrying, stored.carrying),
         ):
             assert [replace(at, time=0.0) for at in seen] == [replace(at, time=0.0) for at in reported]
-            assert shift([at.time for at in seen], [at.time for at in reported]) == pytest.approx(later)
+            assert shift([at.time for at in seen], [at.time for at in reported]) == pytest.approx(later, abs=1e-9)
 
 
 def test_host_series_have_windows_of_a_second(runs: dict[str, WatchedRun]) -> None:

@@ -55,7 +55,7 @@ async def test_events_and_result_of_a_run() -> None:
         assert reported[0].end >= 0.2 and reported[-1].end >= 2.0 - 0.2 and len(reported) >= 9
         # seconds of the server on the axis of the client, which started at nearly the same time
         later = [point.time - point.interval.end for point in flow.points]
-        assert later == pytest.approx(later[:1] * len(later)) and abs(later[0]) < 0.1
+        assert later == pytest.approx(later[:1] * len(later), abs=1e-9) and abs(later[0]) < 0.1
         retransmits = [
             one.interval.retransmits for one in events if isinstance(one, IntervalMeasured) and one.side == "client"
         ]
@@ -173,7 +173,7 @@ async def test_concurrent_runs_on_the_same_hosts() -> None:
         assert (flow.sender, flow.receiver) == ("b", "a")
         # the client of a reverse run receives, and the axis is its own: its times are on the axis
         times = [(point.time, point.interval.end - point.interval.omitted) for point in flow.points]
-        assert [time for time, _ in times] == pytest.approx([end for _, end in times])
+        assert [time for time, _ in times] == pytest.approx([end for _, end in times], abs=1e-9)
         assert (
             times[0][0] < 0 and times[-1][0] >= 1.0 - 0.2 and {point.interval.streams for point in flow.points} == {4}
         )
