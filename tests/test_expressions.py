@@ -383,6 +383,6 @@ def test_expressions_are_found() -> None:
     where = {use.where for use in uses()}
     assert {
         "nictop.model.queues.vectors.SCHEMES",
-        "nictop.rules.link.kernel_log.TIMED_OUT",
+        "nictop.model.kernel_log.RENAMED",
         "nictop.rules.link.kernel_log.OWN_ADDRESS",
     } <= where

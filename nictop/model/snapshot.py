@@ -12,6 +12,8 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
+from nictop.model.devices.link_history import LinkHistory, with_inventory
+from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
@@ -88,11 +90,20 @@ class Snapshot:
     """The newest reading of the connections of a NIC, however old; see `model.connections.table.is_current`."""
     listened: dict[int, LldpNeighbour | Unreadable | None] = field(default_factory=dict)
     """ifindex → what was received while listening for LLDP on request; None: nothing until the end."""
+    histories: dict[str, LinkHistory] = field(default_factory=dict)
+    """Device → what happened to its netdev in the last hour, as far as it was watched."""
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
         """Configuration file stanzas by link: computed once for all rows of a table."""
         return None if self.inventory is None else LinkConfiguration(self.inventory)
+
+    @cached_property
+    def kernel_log(self) -> KernelLog:
+        """The kernel messages of the inventory, by device."""
+        if self.inventory is None:
+            return NO_MESSAGES
+        return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
 
     @classmethod
     def empty(cls, host: str) -> Snapshot:
@@ -145,7 +156,16 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
         base = new
     if now is not None:
         now = replace(now, vfs=functions)
-    return replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
+    return _with_same_inventory(snapshot, replace(snapshot, counters=new, before=old, rates=now, vf_base=base))
+
+
+def _with_same_inventory(before: Snapshot, after: Snapshot) -> Snapshot:
+    """`after` with what was derived from the inventory that both have: counters are new every second, and reading the
+    kernel log again would take a third of the time of all rules."""
+    derived = before.__dict__.get("kernel_log")
+    if derived is not None:
+        after.__dict__["kernel_log"] = derived
+    return after
 
 
 def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
@@ -238,6 +258,7 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         inventory_pending=bool(newer or inventory.pending),
         changes=newer,
         without_lease=_without_lease(snapshot, inventory),
+        histories=with_inventory(snapshot.histories, inventory),
     )
 
 

@@ -21,11 +21,18 @@ import nictop.rules.link.flags
 import nictop.rules.profiles.missing
 import nictop.rules.bond.lacp
 import nictop.rules.bond.ports
+import nictop.rules.pci.device_log
+import nictop.rules.link.transmit_hang
+import nictop.rules.link.resets
+import nictop.rules.pci.pcie_errors
+import nictop.rules.pci.msix
+import nictop.rules.link.power_saving
 import nictop.rules.link.kernel_log
 import nictop.rules.link.connection_tracking
 import nictop.rules.link.mtu
 import nictop.rules.link.offloads
 import nictop.rules.profiles.old_names
+import nictop.rules.profiles.renaming
 import nictop.rules.pci.passthrough
 import nictop.rules.link.carrier
 import nictop.rules.pci.drivers
@@ -46,6 +53,7 @@ import nictop.rules.paravirtual.virtio
 import nictop.rules.vf.addresses
 import nictop.rules.vf.carrier
 import nictop.rules.vf.driver_messages
+import nictop.rules.vf.life
 import nictop.rules.vf.load
 import nictop.rules.vf.pairs
 import nictop.rules.vf.port_functions

@@ -239,6 +239,9 @@ class HostFacts:
             totals = link.ethtool.driver_counters
         if totals is None or len(totals) != len(known):
             return None
+        if not any(totals[position] for position in positions):
+            # Nothing has been counted: no rate to compute, for most links of most hosts.
+            return DriverCounter(known[positions[0]].strip(), 0, 0.0 if watched and self.window else None)
         rates = [self._driver_rate(link, position) if watched else None for position in positions]
         known_rates = [rate for rate in rates if rate is not None]
         most = max(zip(rates, positions, strict=True), key=lambda one: (one[0] or 0.0, totals[one[1]], -one[1]))[1]

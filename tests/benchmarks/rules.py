@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nictop.model.kernel_log import KernelLog
 from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES
 from nictop.probe.records import (
     CPU_TIMES,
     LINK_COUNTERS,
@@ -22,6 +24,7 @@ from nictop.probe.records import (
     Interrupt,
     Inventory,
     IpSettings,
+    KernelMessage,
     Line,
     Link,
     LinkSettings,
@@ -45,13 +48,25 @@ FEATURES = ("rx-checksum", "tx-checksum-ip-generic", "tx-scatter-gather", "tx-tc
 
 def all_rules(quick: bool) -> Iterator[Result]:
     rounds = 5 if quick else 30
-    for kind, host in (("containers", large_host(container_host())), ("NICs with profiles", large_host(nic_host()))):
+    hosts = {
+        "containers": large_host(container_host()),
+        "NICs with profiles": large_host(nic_host()),
+        "NICs with a full kernel log": large_host(with_messages(nic_host())),
+    }
+    for kind, host in hosts.items():
         findings = diagnose([host]).findings
         if findings:
             raise RuntimeError(f"the host is healthy, and nictop says: {[(one.rule, one.subject) for one in findings]}")
         seconds = [cpu_seconds(host) for _ in range(rounds)]
         what = f"all {len(RULES)} rules, {LINKS} links ({kind}), {QUEUES} queues, {SECONDS} s of rates"
         yield Result(what, statistics.median(seconds) * 1e3, BOUND, "ms CPU")
+    seconds = [log_seconds(host.inventory) for _ in range(rounds)]
+    yield Result(
+        f"kernel log of {MAX_MESSAGES} messages, once for each inventory",
+        statistics.median(seconds) * 1e3,
+        10,
+        "ms CPU",
+    )
     costs = {}
     for rule in RULES.values():
         costs[rule.name] = statistics.median(cpu_seconds(host, rule.name) for _ in range(3))
@@ -65,6 +80,23 @@ def cpu_seconds(host: HostFacts, rule: str | None = None) -> float:
     begin = time.process_time()
     diagnose([fresh], None if rule is None else [RULES[rule]])
     return time.process_time() - begin
+
+
+def log_seconds(inventory: Inventory) -> float:
+    """CPU seconds in which the messages of an inventory are read and assigned to devices."""
+    begin = time.process_time()
+    KernelLog(inventory.messages or (), inventory.links, inventory.pci)
+    return time.process_time() - begin
+
+
+def with_messages(inventory: Inventory) -> Inventory:
+    """As many messages as a probe keeps: each NIC was renamed."""
+    messages = [
+        KernelMessage(float(number), 6, f"igb {link.pci_address} {link.name}: renamed from eth{number}")
+        for number, link in enumerate(inventory.links)
+        if link.pci_address is not None
+    ]
+    return replace(inventory, messages=tuple(messages[:MAX_MESSAGES]))
 
 
 def large_host(inventory: Inventory) -> HostFacts:

@@ -277,6 +277,28 @@ def test_interrupts_that_no_name_explains_go_round() -> None:
     )
 
 
+def test_interrupts_that_the_kernel_assigns_are_refused() -> None:
+    """The probe would be refused by the kernel, one write after another."""
+    numbers = [one.number for one in host_facts({"base": "kvm-guest"}).interrupts_of_function["0000:01:00.0"]]
+    host = host_facts({"base": "kvm-guest", "interrupts": {str(number): {"movable": False} for number in numbers}})
+    with pytest.raises(NictopError, match="does not let its interrupts be moved") as caught:
+        spread_interrupts(host, link_of(host, "enp1s0"), (2, 3))
+    assert "read-only" in (caught.value.hint or "")
+
+
+def test_the_affinity_is_made_persistent_without_irqbalance_and_beside_it() -> None:
+    for services, titles in (
+        ({}, ["Assign them at every boot"]),
+        ({"irqbalance": 812}, ["Exclude the interrupts from irqbalance", "Assign them at every boot"]),
+    ):
+        host = host_facts({"base": "kvm-guest", "services": services})
+        job = spread_interrupts(host, link_of(host, "enp1s0"), (2, 3))
+        assert len(actions(job)) == 8
+        assert [one.title for one in job.lasting] == titles
+        assert all(one.persistent and one.commands for one in job.lasting)
+        assert ("Exclude them from irqbalance first" in job.fix.note) == bool(services)
+
+
 # ------------------------------------------------------------------------------------------------ a real NetworkManager
 
 

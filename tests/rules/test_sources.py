@@ -58,9 +58,12 @@ FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "links": (Link, ("address_assignment", "channels", "subnet_routes")),
     "pci": (
         records.PciFunction,
-        ("driver", "enabled", "numa_node", "driver_override", "physical_function", "sriov", "link", "parent_link"),
+        (
+            *("driver", "enabled", "numa_node", "driver_override", "physical_function", "sriov", "link", "parent_link"),
+            *("aspm", "reset_methods", "errors", "parent_errors"),
+        ),
     ),
-    "interrupts": (records.Interrupt, ("actions", "allowed_cpus", "effective_cpus")),
+    "interrupts": (records.Interrupt, ("actions", "allowed_cpus", "effective_cpus", "movable", "chip")),
     "platform": (records.Platform, ("hypervisor", "online_cpus", "iommu_groups", "node_cpus")),
     "settings": (records.Settings, ("command_line", "policy_rules", "governors", "frequencies")),
     "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),

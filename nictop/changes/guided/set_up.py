@@ -6,7 +6,7 @@ Raises NictopError for what this host or this NIC does not support.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nictop.changes.events import GoalCheck
@@ -21,13 +21,13 @@ from nictop.model.text.terminal import clean
 from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, HostFacts
-from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
+from nictop.rules.fixes.affinity import interrupt_cpus, is_assigned_by_kernel
 from nictop.rules.fixes.commands import command, echo
+from nictop.rules.fixes.interrupt_managers import READ_ONLY_NOTE, assignment_fix, boot_fix, exclusion_fix
 from nictop.rules.fixes.persistence import ethtool_fixes
 
 VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 """The rule whose fixes create VFs at every boot."""
-LASTING_AFFINITY = "Use an irqbalance policy script, or a systemd unit that runs these commands at boot."
 
 
 def give_address(host: HostFacts, link: Link, request: AddressRequest) -> ChangeJob:
@@ -124,28 +124,28 @@ def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> Chang
     wanted = tuple(dict.fromkeys(cpus))
     if not wanted or not set(wanted) <= set(online):
         raise NictopError(f"not CPUs of this host; online: {format_cpu_list(online) or 'unknown'}")
+    if is_assigned_by_kernel(host, link):
+        raise NictopError(f"{clean(link.name)}: the kernel does not let its interrupts be moved", READ_ONLY_NOTE)
     places = interrupt_cpus(host, link, wanted)
     if not places:
         raise NictopError(f"{clean(link.name)} has no dedicated interrupts whose affinity can be set")
-    running = host.inventory.services.irqbalance is not None
-    note = "irqbalance is running and may change the affinity again: stop it first." if running else ""
-    fix = Fix(
-        "here",
-        "Set the affinity of each IRQ",
-        affinity_commands(places),
-        False,
-        affinity_undo(host, link, places),
-        note,
-    )
+    fix = assignment_fix(host, link, places, "Set the affinity of each IRQ")
 
     def proof(snapshot: Snapshot) -> GoalCheck:
         seen = {one.number: one for one in snapshot.inventory.interrupts} if snapshot.inventory is not None else {}
         there = [number for number, cpu in places.items() if _goes_to(seen.get(number), cpu)]
         return GoalCheck(len(there) == len(places), f"affinity set for {len(there)} of {len(places)} IRQs")
 
-    lasting = Fix("here", "Make persistent", (), True, (), LASTING_AFFINITY)
     title = f"set IRQ affinity of {link.name} to CPUs {format_cpu_list(wanted)}"
-    return ChangeJob(host.name, title, link.name, fix, (lasting,), proof=proof)
+    return ChangeJob(host.name, title, link.name, fix, _lasting_affinity(host, link, places), proof=proof)
+
+
+def _lasting_affinity(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Fix, ...]:
+    """A unit that sets it at every boot; first, irqbalance must leave these interrupts alone."""
+    at_boot = boot_fix(host, link, places)
+    if host.inventory.services.irqbalance is None:
+        return (at_boot,)
+    return exclusion_fix(host, places), at_boot
 
 
 def blink_led(host: HostFacts, link: Link, seconds: int) -> ChangeJob:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
-Meaning = Literal["ring", "memory", "steering", "resets", "paused", "pausing", "limits"]
+Meaning = Literal["ring", "memory", "steering", "resets", "downs", "paused", "pausing", "limits"]
 """ring: received packets without a free descriptor or buffer. memory: the driver found no memory for a receive buffer.
-steering: received packets that no rule of the NIC's flow table selects. resets: the driver reset the NIC. paused and
+steering: received packets that no rule of the NIC's flow table selects. resets: the driver reset the NIC. downs: it was
+taken down, by a reset or by an administrator. paused and
 pausing: pause frames received and sent. limits: packets that the platform queued or dropped because the instance has
 used up what it may send or receive."""
 
@@ -27,17 +28,19 @@ OTHER: Names = {
         "rx_fifo_errors",
         "rx_overruns",
     ),
+    "resets": ("tx_timeout_count",),
     "paused": ("rx_flow_control_xoff", "rx_pause", "rx_pause_frames"),
     "pausing": ("tx_flow_control_xoff", "tx_pause", "tx_pause_frames"),
 }
-"""igb, igc, e1000e, sfc and others."""
+"""e1000, igb, igc, e1000e, sfc and others."""
 
 LOSS_COUNTERS: dict[str, Names] = {
     # drivers/net/ethernet/amazon/ena/ena_ethtool.c; AWS EC2 User Guide, "Monitor network performance for ENA settings"
     "ena": {
         "ring": ("rx_overruns",),
         "memory": (r"queue_\d+_rx_page_alloc_fail", r"queue_\d+_rx_skb_alloc_fail"),
-        "resets": ("wd_expired", "tx_timeout"),
+        "resets": ("wd_expired", "tx_timeout", "reset_fail"),
+        "downs": ("interface_down",),
         "limits": (
             "bw_in_allowance_exceeded",
             "bw_out_allowance_exceeded",
@@ -52,6 +55,10 @@ LOSS_COUNTERS: dict[str, Names] = {
         "memory": ("rx_buf_alloc_fail", "rx_skb_alloc_fail", "page_alloc_fail"),
         "resets": ("reset_cnt", "tx_timeouts"),
     },
+    # drivers/net/vmxnet3/vmxnet3_ethtool.c
+    "vmxnet3": {"resets": ("tx timeout count",)},
+    # drivers/net/virtio_net.c; since Linux 6.4 also of each queue
+    "virtio_net": {"resets": (r"tx_queue_\d+_tx_timeouts", r"tx\d+_tx_timeouts", "tx_timeouts")},
     # drivers/net/ethernet/microsoft/mana/mana_ethtool.c
     "mana": {"ring": ("hc_rx_discards_no_wqe",)},
     # drivers/net/ethernet/mellanox/mlx5/core/en_stats.c; Documentation/…/mellanox/mlx5/counters.rst

@@ -16,14 +16,17 @@ from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
+    aspm_text,
     driver_text,
     ids_text,
     pci_name,
     pcie_capacity,
+    pcie_errors_text,
     pcie_text,
     vf_rate_text,
     vf_text,
 )
+from nictop.model.facts.kernel_log import kernel_log_section, other_messages_section
 from nictop.model.facts.links import address_section, driver_section, state_section
 from nictop.model.facts.lldp import lldp_sections
 from nictop.model.facts.profiles import host_profile_sections, profile_sections
@@ -65,6 +68,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     sections += devlink_section(row, snapshot)
     if row.pci is not None:
         sections += pci_section(row.pci)
+    sections += kernel_log_section(row.link, row.pci, snapshot)
     return sections or section("Device", [Fact("Information", "none", "dim")])
 
 
@@ -124,7 +128,8 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     ]
     errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
     machines = machine_section(snapshot) if is_esxi(platform) else ()
-    return (*section("Host", [*facts, *failed, *errors]), *machines, *host_profile_sections(snapshot))
+    messages = other_messages_section(snapshot)
+    return (*section("Host", [*facts, *failed, *errors]), *machines, *host_profile_sections(snapshot), *messages)
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
@@ -155,6 +160,9 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
     ]
     if pci.parent_link is not None:
         facts.append(Fact("PCIe slot", f"{pcie_text(pci.parent_link)[0]} at {pci.parent or 'the root bus'}"))
+    facts += _error_facts(pci)
+    if pci.aspm:
+        facts.append(Fact("ASPM", aspm_text(pci.aspm)))
     facts.append(Fact("NUMA node", _number(pci, "numa_node", "not reported by firmware")))
     facts.append(Fact("IOMMU group", _number(pci, "iommu_group", "none (IOMMU off)")))
     if pci.sriov is not None:
@@ -167,6 +175,7 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
         facts.append(Fact("SR-IOV", f"VF {number} of {pci.physical_function}"))
     else:
         facts.append(Fact("SR-IOV", "not supported", "dim"))
+    facts += _reset_facts(pci)
     if pci.rdma_devices:
         facts.append(Fact("RDMA", ", ".join(pci.rdma_devices)))
     shown = {"link", "sriov", "numa_node", "iommu_group"}
@@ -176,6 +185,32 @@ def pci_section(pci: PciFunction) -> tuple[Section, ...]:
         if name not in shown
     ]
     return section("PCI function", facts)
+
+
+def _error_facts(pci: PciFunction) -> list[Fact]:
+    """PCIe errors of the function and of the port above it; none when neither has reported any."""
+    own, port = pcie_errors_text(pci.errors), pcie_errors_text(pci.parent_errors)
+    parts = []
+    if own:
+        parts.append(f"{pci.address}: {own}")
+    if port:
+        parts.append(f"port {pci.parent or 'above'}: {port}")
+    if not parts:
+        return []
+    counted = [errors for errors in (pci.errors, pci.parent_errors) if errors is not None]
+    has_uncorrected = any(errors.nonfatal > 0 or errors.fatal > 0 for errors in counted)
+    return [Fact("PCIe errors", " · ".join(parts), "warn" if has_uncorrected else "normal")]
+
+
+def _reset_facts(pci: PciFunction) -> list[Fact]:
+    """Reset methods of a function that can have VFs, or is assigned to a VM or user-space driver."""
+    can_have_vfs = pci.sriov is not None or pci.sriov_capable is True
+    is_shown = can_have_vfs or pci.driver == VFIO_DRIVER
+    if pci.reset_methods is None or not is_shown:
+        return []
+    if not pci.reset_methods:
+        return [Fact("Reset methods", "none", "warn")]
+    return [Fact("Reset methods", ", ".join(pci.reset_methods))]
 
 
 def _ids(pci: PciFunction) -> str:

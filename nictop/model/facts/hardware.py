@@ -6,10 +6,11 @@ Reads nothing; takes records and returns unsanitized text: `text.terminal.clean`
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from nictop.model.text import units
 from nictop.model.text.words import Tone, absence_reason, on_off
-from nictop.probe.records import Module, Optics, PcieLink, PciFunction, VirtualFunction
+from nictop.probe.records import Module, Optics, PcieErrors, PcieLink, PciFunction, VirtualFunction
 
 _ENCODING = ((8.0, 0.8), (64.0, 128 / 130))
 """Up to this many GT/s (exclusive) → share of the transfers that are data: 8b/10b, then 128b/130b."""
@@ -42,6 +43,46 @@ def pcie_text(link: PcieLink | None) -> tuple[str, Tone]:
 
 def _lanes(speed: float | None, lanes: int | None) -> str:
     return f"{f'{speed:g} GT/s' if speed is not None else 'speed unknown'} ×{lanes if lanes is not None else '?'}"
+
+
+def pcie_errors_text(errors: PcieErrors | None) -> str:
+    """``1 fatal (DLP 1), 12 correctable (BadTLP 10, RxErr 2)``; "" when there are none."""
+    if errors is None:
+        return ""
+    severities = (
+        ("fatal", errors.fatal, errors.fatal_kinds),
+        ("nonfatal", errors.nonfatal, errors.nonfatal_kinds),
+        ("correctable", errors.correctable, errors.correctable_kinds),
+    )
+    return ", ".join(
+        f"{units.count(total)} {severity}{_kinds_text(kinds)}" for severity, total, kinds in severities if total > 0
+    )
+
+
+def _kinds_text(kinds: Mapping[str, int]) -> str:
+    """`` (BadTLP 10, RxErr 2)``, the most frequent first; "" when there are none."""
+    if not kinds:
+        return ""
+    by_count = sorted(kinds, key=lambda kind: (-kinds[kind], kind))
+    return f" ({', '.join(f'{kind} {units.count(kinds[kind])}' for kind in by_count)})"
+
+
+ASPM_NAMES = {
+    "l0s_aspm": "L0s",
+    "l1_aspm": "L1",
+    "l1_1_aspm": "L1.1",
+    "l1_2_aspm": "L1.2",
+    "l1_1_pcipm": "L1.1 PCI-PM",
+    "l1_2_pcipm": "L1.2 PCI-PM",
+    "clkpm": "clock PM",
+}
+"""File in ``link/`` → name of the state in the PCI Express Base Specification."""
+
+
+def aspm_text(aspm: Mapping[str, bool]) -> str:
+    """``L1, L1.2 on``, ``off``"""
+    enabled = [name for file, name in ASPM_NAMES.items() if aspm.get(file)]
+    return f"{', '.join(enabled)} on" if enabled else "off"
 
 
 def ids_text(pci: PciFunction) -> str:

@@ -16,7 +16,7 @@ import struct
 import time
 from functools import partial
 
-from nictop.probe.inventory.machine.kernel_hints import FUNCTION_HINTS, HINTS, MAX_KMSG_BYTES
+from nictop.probe.inventory.machine.message_table import MAX_KMSG_BYTES, is_candidate
 from nictop.probe.kernel import netlink
 from nictop.probe.kernel.if_link import (
     IFLA_CARRIER,
@@ -121,7 +121,7 @@ class Events:
             self.sockets[connection.fileno()] = (name, connection)
         self._log = _kernel_log()
 
-    def has_kernel_hints(self) -> bool:
+    def has_known_messages(self) -> bool:
         """Whether a kernel log message since the last call may be about a problem of a NIC, or messages were lost.
         False without permission to read them."""
         if self._log < 0:
@@ -130,7 +130,7 @@ class Events:
         try:
             for _ in range(MAX_EVENTS_PER_WAKE):
                 record = os.read(self._log, MAX_KMSG_BYTES)
-                found = found or any(hint in record for hint in (*HINTS, *FUNCTION_HINTS))
+                found = found or is_candidate(record)
             os.lseek(self._log, 0, os.SEEK_END)
         except BlockingIOError:  # no more records
             return found

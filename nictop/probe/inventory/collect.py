@@ -186,7 +186,7 @@ def add_settings(
     """Second step (`MACHINE_SOURCES`): settings of links, of the kernel and of the machine."""
     sys, proc = roots.sys, roots.proc
     pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys, proc)
-    addresses = tuple(function.address for function in pci)
+    addresses = {function.address for function in pci} | {function.parent for function in pci if function.parent}
     messages: tuple[KernelMessage, ...] | None = sources.read("read_kernel_messages", None, addresses, roots.dev)
     if messages:
         links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run)

@@ -198,7 +198,7 @@ class InventoryScheduler:
     def _poll_changes(self, now: float) -> None:
         """Check what changes without an event: the kernel log and, while re-checking, the files of the inventory."""
         self._next_poll = now + CHANGE_POLL_SECONDS
-        if self._events is not None and self._events.has_kernel_hints():
+        if self._events is not None and self._events.has_known_messages():
             self._debouncer.request("event", now)
         if self._rechecking and not self._child.running and self._files.have_changed():
             self._debouncer.request("event", now)

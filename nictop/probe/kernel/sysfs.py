@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import Any
 
 from nictop.probe.kernel import errno_reasons as reasons
@@ -74,6 +75,16 @@ class SysfsDirectory:
         if value is None:
             self.add_malformed(field, name, content)
         return value
+
+    def mode(self, field: str, name: str) -> int | None:
+        """Permission bits of a file (``0o644``); None when it is missing or could not be examined."""
+        path = os.path.join(self.path, name)
+        try:
+            return stat.S_IMODE(os.stat(path).st_mode)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self.unreadable[field] = unreadable_from_error(error, printable_path(path))
+            return None
 
     def link(self, field: str, name: str) -> str | None:
         """Last component of a symbolic link's target; None when there is no such link."""

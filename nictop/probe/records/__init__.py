@@ -94,7 +94,7 @@ from nictop.probe.records.path import (
     ReceivedPackets,
     TrafficPath,
 )
-from nictop.probe.records.pci import PcieLink, PciFunction, Sriov
+from nictop.probe.records.pci import PcieErrors, PcieLink, PciFunction, Sriov
 from nictop.probe.records.traffic import (
     BusyThread,
     FilterChain,
@@ -185,6 +185,7 @@ __all__ = [
     "PathTest",
     "Pause",
     "PciFunction",
+    "PcieErrors",
     "PcieLink",
     "PlannedAction",
     "Platform",

@@ -26,6 +26,10 @@ class Interrupt:
     numa_node: int | None = None
     """/proc/irq/N/node; None for -1."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    movable: bool | None = None
+    """Whether user space may write smp_affinity_list. False: the file is read-only, because the kernel manages the
+    affinity (PCI_IRQ_AFFINITY) or the interrupt cannot be moved. None: not known; before Linux 6.12 the file is
+    writable for every interrupt. kernel/irq/proc.c: register_irq_proc, irq_can_set_affinity_usr (92f9d825b12f)."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,8 @@ class Services:
     openvswitch: int | None = None
     """ovs-vswitchd"""
     lldpd: int | None = None
+    google_guest_agent: int | None = None
+    """google_guest_agent or google_guest_agent_manager, which run google_set_multiqueue at boot"""
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,10 @@ class KernelMessage:
     """0 emergency … 7 debug."""
     text: str
     """At most 500 characters."""
+    omitted: int = 0
+    """Earlier messages with the same text about the same device that are left out."""
+    omitted_since: float | None = None
+    """Time of the first of them; None: none is left out."""
 
 
 @dataclass(frozen=True)

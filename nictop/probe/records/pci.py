@@ -22,6 +22,26 @@ class PcieLink:
 
 
 @dataclass(frozen=True)
+class PcieErrors:
+    """Errors that one PCI Express function has reported since the kernel found it (Advanced Error Reporting).
+
+    An error may be counted at the other end of the link too, or only there. All are 0 where the firmware handles the
+    errors. Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats
+    """
+
+    correctable: int
+    """TOTAL_ERR_COR of aer_dev_correctable: messages, each of which may report several errors."""
+    nonfatal: int
+    """TOTAL_ERR_NONFATAL of aer_dev_nonfatal."""
+    fatal: int
+    """TOTAL_ERR_FATAL of aer_dev_fatal."""
+    correctable_kinds: dict[str, int] = field(default_factory=dict)
+    """The kernel's name of an error (``BadTLP``, ``Timeout``) → errors; only those above 0."""
+    nonfatal_kinds: dict[str, int] = field(default_factory=dict)
+    fatal_kinds: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Sriov:
     """The SR-IOV capability of a physical function."""
 
@@ -67,6 +87,17 @@ class PciFunction:
     """PCI address of the upstream bridge; None on the root bus."""
     parent_link: PcieLink | None = None
     """The bridge's end of the same link: the slot may limit the speed of the card."""
+    errors: PcieErrors | None = None
+    """None: the kernel or the function has no error counters (no AER, Linux before 4.19)."""
+    parent_errors: PcieErrors | None = None
+    """Those of the upstream bridge `parent`. None also for a VF: its physical function has them."""
+    aspm: dict[str, bool] = field(default_factory=dict)
+    """Power saving of the PCIe link: file of ``link/`` (l0s_aspm, l1_aspm, l1_1_aspm, l1_2_aspm, l1_1_pcipm,
+    l1_2_pcipm, clkpm) → enabled, for each that both ends support. Empty: none, a VF, or a kernel that does not control
+    it (pcie_aspm=off, firmware, Linux before 5.5); then the settings of the firmware are in effect."""
+    reset_methods: tuple[str, ...] | None = None
+    """reset_method: enabled ways to reset this function alone, the first is tried first (``flr``, ``bus``). Empty: the
+    kernel cannot reset it. None: not known (Linux before 5.15)."""
     sriov: Sriov | None = None
     """None: the kernel reports no SR-IOV capability."""
     physical_function: str | None = None

@@ -91,6 +91,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Fec": ALL_FIELDS,
     "Module": frozenset(("kind", "connector", "medium", "vendor", "part")),
     "PciFunction": ALL_FIELDS,
+    "PcieErrors": ALL_FIELDS,
     "PcieLink": ALL_FIELDS,
     "Sriov": ALL_FIELDS,
     "Interrupt": ALL_FIELDS,

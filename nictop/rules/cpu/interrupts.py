@@ -12,8 +12,15 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
+from nictop.rules.fixes.affinity import is_assigned_by_kernel
 from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.interrupt_managers import (
+    Manager,
+    affinity_fixes,
+    exclusion_fixes,
+    interrupt_manager,
+    manager_evidence,
+)
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
@@ -26,6 +33,12 @@ ONE_CPU_SHARE = 0.8
 MAX_RSS_QUEUES = {"ixgbe": 16, "igb": 8, "igbvf": 2, "ixgbevf": 4, "txgbe": 64}
 """Receive queues that RSS of this driver can address; further queues are for flow director or VFs."""
 MANY_QUEUES = 8
+ASSIGN_TITLE = "Assign the interrupts of each queue to a CPU"
+WHY_ALL_ON_ONE: dict[Manager, str] = {
+    "kernel": "and they cannot be moved",
+    "google": "Google's script did not distribute them",
+}
+"""Who assigns the interrupts → end of the title, where irqbalance need not run."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +68,8 @@ def concentration(host: HostFacts, link: Link) -> Concentration | None:
 
 
 def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    """Distribute the interrupts: by irqbalance, or manually, one queue per CPU in turn."""
+    """Distribute the interrupts: by who assigns them, or manually, one queue per CPU in turn."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or (0,)
-    places = interrupt_cpus(host, link, cpus)
-    manual = Fix(
-        "here",
-        "Assign the interrupts of each queue to a CPU",
-        affinity_commands(places),
-        persistent=False,
-        undo=affinity_undo(host, link, places),
-        note="Stop irqbalance first, otherwise it moves them again. Interrupts managed by the kernel reject this.",
-    )
-    known = (manual,) if places else ()
-    if host.inventory.services.irqbalance is not None:
-        return known
     started = Fix(
         "here",
         "Enable irqbalance",
@@ -77,7 +78,7 @@ def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         undo=(command("systemctl", "disable", "--now", "irqbalance"),),
         note="Install the package irqbalance if it is missing.",
     )
-    return started, *known
+    return affinity_fixes(host, link, cpus, ASSIGN_TITLE, without_manager=(started,))
 
 
 @host_rule(
@@ -93,7 +94,11 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
     CPU, at 500 per second or more, while the NIC carries 10 000 packets per second or more on at least two receive
     queues. A single connection uses one queue by design: then only the load of that CPU matters.
 
-    Sources: Irqbalance#122, #125, #30, #93.
+    The fix depends on who assigns the interrupts. irqbalance that runs and leaves them on one CPU is restarted, which
+    makes it examine the NICs again. On Google Compute Engine a script of the guest agent assigns them, and irqbalance
+    is off on purpose. Interrupts that the kernel manages cannot be moved.
+
+    Sources: Irqbalance#122, #125, #275, #30, #93, compute-image-packages#882.
     """
     for link in used_links(host):
         found = concentration(host, link)
@@ -107,6 +112,7 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
             ),
             Evidence("receive queues", str(receive_queues(link)), f"ethtool -l {link.name}"),
             Evidence("packets", units.packets_per_second(packet_rate(newest_link_rates(host, link))), "RTM_GETSTATS"),
+            manager_evidence(host, link),
         ]
         if found.cpu in host.saturated_cpus:
             share = f"{units.percentage(host.saturated_cpus[found.cpu])} in interrupts and softirqs"
@@ -135,7 +141,9 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
     allows several, and irqbalance is not running. Info on a quiet NIC, warning from 10 000 packets per second. Not
     reported: interrupts that an administrator has bound to one CPU.
 
-    Source: Irqbalance#38.
+    On Google Compute Engine irqbalance is off on purpose: a script of the guest agent assigns the interrupts at boot.
+
+    Sources: Irqbalance#38, compute-image-packages#882.
     """
     if host.inventory.services.irqbalance is not None or host.online_cpus < 2:
         return
@@ -150,16 +158,18 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
         if any(len(parse_cpu_list(one.allowed_cpus) or ()) < 2 for one in interrupts):
             continue
         rate = packet_rate(newest_link_rates(host, link))
+        why_all_on_one = WHY_ALL_ON_ONE.get(interrupt_manager(host, link), "irqbalance is not running")
         yield link_finding(
             "warning" if rate >= BUSY_PACKETS_PER_SECOND else "info",
             host,
             link,
-            f"all interrupts on CPU {cpus[0]}, irqbalance is not running",
+            f"all interrupts on CPU {cpus[0]}, {why_all_on_one}",
             evidence=(
                 Evidence(
                     "interrupts", f"{len(interrupts)}, all on CPU {cpus[0]}", "/proc/irq/*/effective_affinity_list"
                 ),
                 Evidence("irqbalance", "not running", "/proc/*/comm"),
+                manager_evidence(host, link),
                 Evidence("packets", units.packets_per_second(rate), "RTM_GETSTATS"),
             ),
             why="The NIC has queues for several CPUs, but one CPU serves all of them.",
@@ -199,6 +209,8 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
             or not 1 < receive_queues(link) <= host.online_cpus
         ):
             continue
+        if is_assigned_by_kernel(host, link):  # irqbalance cannot have placed them
+            continue
         served = [row.busy_cpus[0] for row in host.queue_map(link).rows if row.in_use and row.busy_cpus]
         if len(served) < 2 or len(set(served)) == len(served):
             continue
@@ -215,18 +227,25 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
             ),
             why="Two busy queues share a CPU while another CPU is idle. In a guest irqbalance cannot determine the "
             "capacity of the vCPUs.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Stop irqbalance",
-                    (command("systemctl", "disable", "--now", "irqbalance"),),
-                    persistent=True,
-                    undo=(command("systemctl", "enable", "--now", "irqbalance"),),
-                    note="The driver places its interrupts at the next boot, or when its queues are reconfigured: "
-                    + str(command("ethtool", "-L", link.name, "combined", str(receive_queues(link)))),
-                ),
-            ),
+            fixes=_fixes_of_doubled_queues(host, link),
         )
+
+
+def _fixes_of_doubled_queues(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """Without irqbalance, or without it for this NIC only. On GCE: Google's assignment instead."""
+    cpus = parse_cpu_list(host.inventory.platform.online_cpus) or (0,)
+    if interrupt_manager(host, link) != "irqbalance":
+        return affinity_fixes(host, link, cpus, ASSIGN_TITLE)
+    stopped = Fix(
+        "here",
+        "Stop irqbalance",
+        (command("systemctl", "disable", "--now", "irqbalance"),),
+        persistent=True,
+        undo=(command("systemctl", "enable", "--now", "irqbalance"),),
+        note="The driver places its interrupts at the next boot, or when its queues are reconfigured: "
+        + str(command("ethtool", "-L", link.name, "combined", str(receive_queues(link)))),
+    )
+    return stopped, *exclusion_fixes(host, link, cpus, ASSIGN_TITLE)
 
 
 @host_rule("interrupts and softirqs", "warning", needs=("ethtool.driver",), uses=("ethtool.rss",))

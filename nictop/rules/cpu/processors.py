@@ -13,9 +13,10 @@ from nictop.model.text import units
 from nictop.model.text.words import is_esxi
 from nictop.probe.records import CPU_TIMES, Thread
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
-from nictop.rules.fixes.commands import ManualStep, command
+from nictop.rules.fixes.commands import ManualStep, command, joined
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import MIN_SAMPLES, HostFacts
+from nictop.rules.kernel_messages import STARVED_SECONDS, Messages, host_messages, message_evidence
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import host_finding, newest_link_rates, packet_rate, used_links
 
@@ -32,6 +33,44 @@ CLOCK_BOUND_PACKETS_PER_SECOND = 50_000.0
 """Packets per second below which the frequency does not matter."""
 POWER_SAVING_GOVERNORS = ("powersave", "conservative", "ondemand", "userspace")
 STEAL_INDEX = CPU_TIMES.index("steal")
+
+
+@host_rule("CPUs", "warning", yields_to=("hypervisor_takes_processor_time",), uses=("messages",))
+def processor_was_stuck(host: HostFacts) -> Outcomes:
+    """A CPU did not run, or processes were blocked, for many seconds: NICs stall meanwhile.
+
+    nictop reads "soft lockup", "self-detected stall on CPU", "hard LOCKUP" and "blocked for more than … seconds" in the
+    kernel log of the last 24 hours. In a guest the usual cause is the hypervisor: overcommitted CPUs, a paused machine,
+    slow storage.
+
+    Not reported: the hypervisor takes CPU time now, or a NIC was reset or stalled at that time, whose finding names it.
+
+    Sources: kernel kernel/watchdog.c, kernel/rcu/tree_stall.h, kernel/hung_task.c.
+    """
+    messages = host_messages(host, "cpu_starved")
+    if messages is None or _is_named_for_a_nic(host, messages):
+        return
+    show = joined("|", command("dmesg", "-T"), command("grep", "-iE", "stall|lockup|blocked"))
+    log = Fix("here", "Show what the kernel logged", (show,))
+    in_guest = Fix("hypervisor", "Check CPU overcommitment, storage and snapshots of the guest", ())
+    yield host_finding(
+        "warning",
+        host,
+        "",
+        "a CPU was stuck, or processes were blocked, for many seconds",
+        evidence=message_evidence(messages),
+        why="While a CPU is stuck, the interrupts and softirqs of NICs on it wait: packets are lost, and drivers reset "
+        "their NIC. Blocked processes wait for storage or memory.",
+        fixes=(in_guest, log) if host.is_guest else (log,),
+    )
+
+
+def _is_named_for_a_nic(host: HostFacts, stuck: Messages) -> bool:
+    """A NIC was reset or stalled within two minutes of it."""
+    others = host_messages(host, "reset", "transmit_stalled", "completions_missed")
+    if others is None:
+        return False
+    return any(abs(one.time - other.time) <= STARVED_SECONDS for one in stuck.entries for other in others.entries)
 
 
 @host_rule("CPUs", "critical", uses=("counters.cpus",))

@@ -194,6 +194,7 @@ def softnet_events(host: HostFacts) -> SoftnetEvents:
 @host_rule(
     "interrupts and softirqs",
     "warning",
+    yields_to=("receiving_waits_for_the_pcie_link",),
     uses=("counters.driver", "counters.links", "ethtool.driver", "ethtool.driver_counter_names"),
 )
 def receive_ring_overflows(host: HostFacts) -> Outcomes:

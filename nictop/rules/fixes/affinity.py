@@ -19,9 +19,29 @@ from nictop.rules.host import HostFacts
 
 def interrupt_cpus(host: HostFacts, link: Link, cpus: Sequence[int]) -> dict[int, int]:
     """Number of an interrupt → its one of `cpus`; {}: no interrupt of the NIC can be moved."""
-    movable = [one.number for one in _interrupts(host, link) if parse_cpu_list(one.allowed_cpus)]
-    place_of = _queue_positions(host, link, movable) or {number: place for place, number in enumerate(movable)}
-    return {number: cpus[place % len(cpus)] for number, place in place_of.items()}
+    if is_assigned_by_kernel(host, link):
+        return {}
+    return {number: cpus[place % len(cpus)] for number, place in _positions(host, link).items()}
+
+
+def is_assigned_by_kernel(host: HostFacts, link: Link) -> bool:
+    """Whether user space cannot move the interrupts of the queues: see `Interrupt.movable`. Those that serve no queue
+    can often be moved (pre_vectors and post_vectors of `struct irq_affinity`), which gains nothing."""
+    positions = _positions(host, link)
+    return any(one.movable is False for one in _interrupts(host, link) if one.number in positions)
+
+
+def is_spread_by_kernel(host: HostFacts, link: Link) -> bool:
+    """Whether the interrupts of the queues have different CPUs, as irq_create_affinity_masks (kernel/irq/affinity.c)
+    assigns them; all the same where the interrupt controller cannot move any."""
+    positions = _positions(host, link)
+    return len({one.allowed_cpus for one in _interrupts(host, link) if one.number in positions}) > 1
+
+
+def is_known_to_be_movable(host: HostFacts, link: Link) -> bool:
+    """False: some may be managed by the kernel, which this kernel does not show."""
+    positions = _positions(host, link)
+    return all(one.movable is True for one in _interrupts(host, link) if one.number in positions)
 
 
 def affinity_commands(places: Mapping[int, int]) -> tuple[Command, ...]:
@@ -39,11 +59,17 @@ def _interrupts(host: HostFacts, link: Link) -> Sequence[Interrupt]:
     return host.interrupts_of_function.get(link.pci_address or "", ())
 
 
-def _queue_positions(host: HostFacts, link: Link, movable: Sequence[int]) -> dict[int, int]:
+def _positions(host: HostFacts, link: Link) -> dict[int, int]:
+    """Number of an interrupt → the index of its queue among those in use; its own index where no queue is known."""
+    numbers = [one.number for one in _interrupts(host, link) if parse_cpu_list(one.allowed_cpus)]
+    return _queue_positions(host, link, numbers) or {number: place for place, number in enumerate(numbers)}
+
+
+def _queue_positions(host: HostFacts, link: Link, numbers: Sequence[int]) -> dict[int, int]:
     """Number of an interrupt → the index of its queue among those in use."""
     used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
     found: dict[int, int] = {}
     for place, queue in enumerate(used):
         for one in queue.interrupts:
             found.setdefault(one.number, place)
-    return {number: found[number] for number in movable if number in found}
+    return {number: found[number] for number in numbers if number in found}

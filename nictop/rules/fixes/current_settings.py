@@ -42,6 +42,8 @@ def current_settings(link: Link, option: str) -> dict[str, str]:
         found = _pause(ethtool.pause)
     elif option == "--set-priv-flags":
         found = {name: _switch(flag) for name, flag in (ethtool.private_flags or {}).items()}
+    elif option == "--set-eee" and ethtool.eee is not None:
+        found = {"eee": _switch(ethtool.eee.enabled)}
     elif option == "-s" and ethtool.settings is not None:
         found = _settings(ethtool.settings)
     return {name: value for name, value in found.items() if value is not None}

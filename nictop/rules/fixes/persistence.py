@@ -28,6 +28,7 @@ SETTING_NAMES = {
     "-C": "coalescing",
     "-A": "pause",
     "-s": "speed",
+    "--set-eee": "eee",
     "--set-priv-flags": "private-flags",
 }
 UNSAFE_NAME_NOTE = (

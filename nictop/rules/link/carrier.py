@@ -5,6 +5,8 @@ Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtoo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
@@ -12,60 +14,156 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import active_profile
+from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.kernel_messages import HOUR_SECONDS, link_messages, message_evidence
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding, mac_or_placeholder, used_links
+from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding, mac_or_placeholder, used_links
 
-MIN_CARRIER_CHANGES = 10
-MIN_CHANGES_PER_HOUR = 4.0
-"""Carrier changes; each loss and each return counts as one."""
+MIN_LOSSES_PER_HOUR = 3
+"""Of the carrier, in the last hour: reconfiguration (ethtool -L, another MTU) takes one or two."""
+MIN_LOSSES_PER_DAY = 10
+"""Logged in 24 hours, or as a mean since the netdev was created."""
+MIN_MEAN_HOURS = 1.0
+"""Losses soon after the boot are no mean of a day."""
+PCI_CLASS_NETWORK_OTHER = 0x0280
+"""Wi-Fi NICs have it."""
+WIRELESS_PREFIXES = ("wl", "ww")
+"""Names of Wi-Fi and mobile NICs, systemd.net-naming-scheme(7)."""
+EEE_SPEEDS = (2500,)
+"""Mb/s at which igc loses its link with Energy Efficient Ethernet; vyos/vyos-build#366."""
 
 
-@host_rule("link and path", "warning")
+@dataclass(frozen=True)
+class Losses:
+    """How often a link lost its carrier, and what that is read from."""
+
+    number: int
+    or_more: bool
+    period: str
+    """``in the last hour``"""
+    source: str
+
+
+@host_rule(
+    "link and path",
+    "warning",
+    yields_to=(
+        "driver_has_detached_the_nic",
+        "transceiver_is_refused",
+        "vf_is_reset_repeatedly",
+        "transmit_queue_timed_out",
+        "nic_is_reset_repeatedly",
+        "nic_firmware_failed",
+    ),
+    uses=("messages",),
+)
 def carrier_flaps(host: HostFacts) -> Outcomes:
     """The link went down and up repeatedly (link flapping).
 
-    nictop reads carrier_changes, which counts each loss and each return of the carrier since the netdev was created,
-    and the uptime of the host. Reported: ten changes or more, and at least four per hour. Reconfiguration (ethtool -L,
-    another MTU) makes two changes, a boot two to four.
+    nictop counts losses of the carrier in the last hour (messages of the driver such as "NIC Link is Down", and
+    carrier_changes while the host is watched): three or more; in the last 24 hours: ten or more in the log; and as a
+    mean since the netdev was created: ten a day or more. carrier_changes counts each loss and each return.
 
-    Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes.
+    If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with it at 2.5 Gb/s.
+
+    Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes; Intel's advice on I225
+    and I226 in vyos/vyos-build#366.
     """
-    hours = host.inventory.time / 3600
-    if hours <= 0:
-        return
     for link in used_links(host):
-        changes = link.carrier_changes
-        if changes is None or changes < MIN_CARRIER_CHANGES or changes / max(hours, 0.25) < MIN_CHANGES_PER_HOUR:
+        losses = None if _is_wireless(host, link) else _losses(host, link)
+        if losses is None:
             continue
-        evidence = [
-            Evidence(
-                "carrier changes", f"{changes} in {units.duration(host.inventory.time)} of uptime", "carrier_changes"
-            ),
-        ]
+        number = f"{losses.number}{' or more' if losses.or_more else ''}"
+        evidence = [Evidence("carrier losses", f"{number} {losses.period}", losses.source)]
+        logged = link_messages(host, link, "link_lost")
+        if logged is not None:
+            evidence += message_evidence(logged)
         state = link.ethtool.state
         if state is not None and state.down_events:
             evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
-        show = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
+        saving = _loses_link_by_saving(host, link)
+        if saving:
+            evidence += [*eee_evidence(link), *aspm_evidence(host.functions.get(link.pci_address or ""))]
         yield link_finding(
             "warning",
             host,
             link,
-            f"link flapped {changes // 2} times",
+            f"link flapped {number} times {losses.period}",
             evidence=tuple(evidence),
-            why="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree).",
-            fixes=(
-                Fix("here", "Show link messages of the kernel", (show,)),
-                Fix(
-                    "switch",
-                    "Replace cable and transceiver, check the switch port",
-                    (),
-                    note="If it continues, use another switch port.",
-                ),
-            ),
+            why="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree). "
+            + (SAVING_CAUSE if saving else ""),
+            fixes=_flap_fixes(host, link, saving=saving),
         )
+
+
+SAVING_CAUSE = (
+    "Likely cause: Energy Efficient Ethernet, with which some pairs of NIC and switch lose the link; not the cable."
+)
+
+
+def _is_wireless(host: HostFacts, link: Link) -> bool:
+    """Wi-Fi and mobile NICs lose their carrier whenever they change the access point."""
+    function = host.functions.get(link.pci_address or "")
+    other_network = function is not None and function.class_code >> 8 == PCI_CLASS_NETWORK_OTHER
+    return other_network or link.name.startswith(WIRELESS_PREFIXES)
+
+
+def _losses(host: HostFacts, link: Link) -> Losses | None:
+    """The first that is frequent of: the last hour, the last 24 hours, the mean since the netdev was created."""
+    logged = link_messages(host, link, "link_lost")
+    if logged is not None:
+        hour, day = logged.count(HOUR_SECONDS), logged.count()
+        if hour.number >= MIN_LOSSES_PER_HOUR:
+            return Losses(hour.number, hour.or_more, "in the last hour", "/dev/kmsg")
+        if day.number >= MIN_LOSSES_PER_DAY:
+            return Losses(day.number, day.or_more, "in 24 h", "/dev/kmsg")
+    history = host.snapshot.histories.get(link.device or "")
+    if history is not None and history.new_carrier_changes // 2 >= MIN_LOSSES_PER_HOUR:
+        period = f"in {units.duration(history.watched)} of watching"
+        return Losses(history.new_carrier_changes // 2, False, period, "carrier_changes")
+    return _mean_losses(host, link)
+
+
+def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
+    age = host.inventory.time - (link.created or 0.0)
+    hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
+    losses = (link.carrier_changes or 0) // 2
+    if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_PER_HOUR + 2:
+        return None
+    text = units.duration(age)
+    period = f"in {text} of uptime" if link.created is None else f"in the {text} since it was created"
+    return Losses(losses, False, period, "carrier_changes")
+
+
+def _loses_link_by_saving(host: HostFacts, link: Link) -> bool:
+    """Energy Efficient Ethernet is in use, or it is on for an igc, which loses its link with it at 2.5 Gb/s."""
+    settings, eee = link.ethtool.settings, link.ethtool.eee
+    if eee is None or not (eee.active or eee.enabled):
+        return False
+    if eee.active or link_driver(link) != "igc":
+        return eee.active
+    return settings is None or settings.speed is None or settings.speed in EEE_SPEEDS
+
+
+def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]:
+    show = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
+    log = Fix("here", "Show link messages of the kernel", (show,))
+    if saving:
+        function = host.functions.get(link.pci_address or "")
+        aspm = aspm_fixes(link, function) if link_driver(link) == "igc" else ()
+        return (*eee_fixes(host, link), *aspm, log, Fix("switch", "Then check cable and switch port", ()))
+    cable = Fix(
+        "switch",
+        "Replace cable and transceiver, check the switch port",
+        (),
+        note="If it continues, use another switch port.",
+    )
+    if host.is_guest and link.bus in PARAVIRTUAL_BUSES:
+        return (log, Fix("hypervisor", "Check what disconnects the virtual NIC", ()))
+    return (log, *eee_fixes(host, link), cable)
 
 
 @host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
@@ -97,7 +195,8 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
                     "RTM_GETADDR: IFA_F_DADFAILED",
                 )
                 for one in failed
-            ),
+            )
+            + _other_user(host, link),
             why="The kernel does not use the address until it is removed and added again.",
             fixes=(
                 Fix(
@@ -113,6 +212,12 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
         )
 
 
+def _other_user(host: HostFacts, link: Link) -> tuple[Evidence, ...]:
+    """Who answered, by the kernel's message (since Linux 4.20)."""
+    messages = link_messages(host, link, "duplicate_address")
+    return (Evidence("kernel message", messages.newest.text, "/dev/kmsg"),) if messages is not None else ()
+
+
 @host_rule(
     "link and path",
     "warning",
@@ -122,6 +227,17 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
         "port_of_virtual_functions_is_down",
         "networkd_failed",
         "link_down_profile_waits",
+        "driver_has_detached_the_nic",
+        "transceiver_is_refused",
+        "nic_firmware_failed",
+        "nic_reports_a_hardware_fault",
+        "nic_has_no_msix",
+        "vf_was_made_while_its_port_was_down",
+        "vf_is_reset_repeatedly",
+        "driver_cannot_bring_the_link_up",
+        "firmware_was_not_loaded",
+        "transmit_queue_timed_out",
+        "nic_is_reset_repeatedly",
     ),
     needs=("networkmanager",),
     uses=("configuration", "addresses", "routes"),

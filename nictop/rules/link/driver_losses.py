@@ -1,4 +1,4 @@
-"""What drivers count as lost besides full rings: resets, missing memory, packets that no flow rule selects.
+"""What drivers count as lost besides full rings: missing memory, packets that no flow rule selects.
 
 Reads nothing; the names are those of `nictop.model.devices.driver_losses`.
 """
@@ -8,62 +8,15 @@ from __future__ import annotations
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, joined
-from nictop.rules.host import DriverCounter, HostFacts, link_driver
+from nictop.rules.fixes.commands import command
+from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import MIN_WINDOW_PACKETS, link_finding, mac_or_placeholder, used_links
 
-MIN_RESETS, MIN_RESETS_PER_HOUR = 3, 1.0
-"""Since the driver was loaded. Single resets are normal when a cloud moves an instance."""
 MIN_FAILURES_PER_SECOND = 1.0
 MIN_MISSED_SHARE = 0.01
 """Of the received packets."""
 SOURCES = ("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters")
-
-
-@host_rule("link and path", "warning", yields_to=("transmit_queue_timed_out",), uses=SOURCES)
-def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
-    """The driver resets the NIC repeatedly: each time all queued packets are lost.
-
-    nictop reads the counters of resets and transmit timeouts of the driver: ena (wd_expired, tx_timeout), gve
-    (reset_cnt, tx_timeouts), mlx5 (tx_recover, rx_recover), ice, i40e, ixgbe, ixgbevf (tx_timeout). Warning: they rise
-    while the link is watched. Info: three or more since boot, and one per hour or more on average.
-
-    Sources: the drivers' ethtool source files.
-    """
-    for link in used_links(host):
-        counter = host.driver_losses(link, "resets")
-        if counter is None or not counter.total:
-            continue
-        hours = max(1.0, (host.inventory.time - (link.created or 0.0)) / 3600)
-        rising = bool(counter.rate)
-        if not rising and (counter.total < MIN_RESETS or counter.total < MIN_RESETS_PER_HOUR * hours):
-            continue
-        yield link_finding(
-            "warning" if rising else "info",
-            host,
-            link,
-            f"reset {counter.total} times since boot by its driver",
-            evidence=(_evidence(link, counter),),
-            why="Packets in its queues are lost each time, and nothing is sent or received for some seconds.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Show related kernel messages",
-                    (joined("|", command("dmesg", "-T"), command("grep", "-F", link.name)),),
-                ),
-                Fix(
-                    "cloud" if link_driver(link) in ("ena", "gve", "mana") else "firmware",
-                    "Move the instance to another machine, update the driver"
-                    if link_driver(link) in ("ena", "gve", "mana")
-                    else "Update firmware and driver",
-                    (),
-                    note="In a cloud: stop and start the instance; a reboot leaves it on the same machine."
-                    if host.is_guest
-                    else f"Driver: {link_driver(link)}.",
-                ),
-            ),
-        )
 
 
 @host_rule("link and path", "warning", uses=SOURCES)

@@ -5,20 +5,20 @@ Reads nothing; rules about `Link.subnet_routes`, the sysctl value rp_filter, and
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
+from nictop.model.kernel_log import Logged
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import KernelMessage, Link, SubnetRoute
+from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.profiles import global_addresses, has_address
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
-from nictop.rules.link.kernel_log import recent_messages
+from nictop.rules.kernel_messages import link_messages
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Family, Outcomes, host_rule
@@ -27,8 +27,6 @@ from nictop.rules.subjects import host_finding, link_finding
 FAMILY: Family = "profiles and names"
 MIN_DROPS_PER_SECOND = 0.5
 """A ping once a second is found, single packets are not."""
-MARTIAN_SOURCE = re.compile(r"martian source \S{1,64} from (?P<source>\S{1,64}), on dev (?P<link>\S{1,64})")
-"""net/ipv4/route.c ip_handle_martian_source: destination, source and link of a dropped packet, with log_martians."""
 LOGGED_SECONDS = 60.0
 """Older messages may be about drops that have ended. The kernel logs at most ten in five seconds."""
 MAX_SHOWN_LINKS = 4
@@ -159,14 +157,13 @@ def _receives(host: HostFacts, link: Link) -> bool:
     return bool(link.flags & IFF_UP) and link.carrier is True and has_address(link) and outside
 
 
-def _logged_links(host: HostFacts, strict: list[Link]) -> dict[str, KernelMessage]:
+def _logged_links(host: HostFacts, strict: list[Link]) -> dict[str, Logged]:
     """Names of strict links with drops in the kernel log → the newest message."""
-    names = {link.name for link in strict}
-    found: dict[str, KernelMessage] = {}
-    for message in recent_messages(host, within=LOGGED_SECONDS):
-        match = MARTIAN_SOURCE.search(message.text)
-        if match is not None and match["link"] in names:
-            found[match["link"]] = message
+    found: dict[str, Logged] = {}
+    for link in strict:
+        messages = link_messages(host, link, "martian", within=LOGGED_SECONDS)
+        if messages is not None:
+            found[link.name] = messages.newest
     return found
 
 

@@ -5,27 +5,25 @@ Kernel: Documentation/networking/device_drivers/ethernet/microsoft/netvsc.rst, D
 
 from __future__ import annotations
 
+import math
 import re
 
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import KernelMessage, Link
+from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, ManualStep, command, echo, joined
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
-from nictop.rules.link.kernel_log import recent_messages
+from nictop.rules.kernel_messages import HOUR_SECONDS, link_messages
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding, newest_link_rates
 
 MIN_PATH_PACKETS_PER_SECOND = 100.0
 """Packets per second below which their path cannot be determined."""
-SWITCHED = re.compile(r"(?P<link>\S{1,64}): Data path switched (?P<way>to|from) VF")
-"""drivers/net/hyperv/netvsc_drv.c netvsc_vf_changed."""
 MIN_REMOVALS_PER_HOUR = 3
 """Servicing of a host removes a VF once or twice."""
-HOUR = 3600.0
 MIN_SYNTHETIC_SHARE = 0.2
 """Of the bytes: the first packets of each connection, broadcast and multicast use the synthetic path."""
 SYNTHETIC_BYTES = re.compile(r"[rt]x_queue_\d{1,4}_bytes")
@@ -39,20 +37,26 @@ MIN_CHANNEL_INTERRUPTS_PER_SECOND = 1_000.0
 """Channel interrupts per second below which their CPUs do not matter."""
 
 
-@host_rule("Hyper-V", "info", uses=("ethtool.driver",))
+def _has_unused_function(host: HostFacts) -> bool:
+    """A PCI network function has no netdev: the VF is there, but its driver is not."""
+    return any(one.driver is None and not host.links_of_function.get(one.address) for one in host.snapshot.pci)
+
+
+@host_rule("Hyper-V", "info", uses=("ethtool.driver", "pci"))
 def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
     """A Hyper-V NIC uses the synthetic path only: it has no VF.
 
     nictop searches for a link with the same address that has the hv_netvsc link as its master. On Azure that is
     Accelerated Networking, elsewhere SR-IOV of the virtual switch. Info: many networks do not need it. While a host is
-    serviced, the VF is removed for some time. Not reported for WSL (identified by the name of its kernel), which has no
+    serviced, the VF is removed for some time. Not reported: a network function without a driver is there, which is the
+    VF; WSL (identified by the name of its kernel), which has no
     configurable adapter.
 
     Source: kernel netvsc.rst.
     """
     hello = host.snapshot.hello
     for link in synthetic_links(host) if hello is None or WSL_KERNEL_SUFFIX not in hello.kernel else ():
-        if virtual_function(host, link) is not None:
+        if virtual_function(host, link) is not None or _has_unused_function(host):
             continue
         fixes: dict[WhereToType, Fix] = {
             "azure": Fix(
@@ -116,8 +120,9 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
         if rates is not None and own is not None:
             sent = f"{units.packets_per_second(own.tx_packets)} of {units.packets_per_second(rates.tx_packets)}"
             evidence.append(Evidence("sent by the VF", sent, "RTM_GETSTATS"))
-        switched = [one.text for one in host.inventory.messages or () if "Data path switched" in one.text]
-        evidence += [Evidence("kernel message", text, "/dev/kmsg") for text in switched[-1:]]
+        switched = link_messages(host, link, "path_switched", "path_left", within=math.inf)
+        if switched is not None:
+            evidence.append(Evidence("kernel message", switched.newest.text, "/dev/kmsg"))
         up = command("ip", "link", "set", "dev", function.name, "up")
         yield link_finding(
             "warning",
@@ -143,22 +148,17 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
 def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
     """The VF of a Hyper-V NIC is removed repeatedly: each time, traffic moves to the slow synthetic path.
 
-    nictop counts "Data path switched from VF" in the kernel messages of the last hour: three or more. The probe keeps
-    the newest 200 messages, so that there may have been more. Azure removes a VF for servicing of the host; that is
-    rare, and announced as a scheduled event.
+    nictop counts "Data path switched from VF" in the kernel messages of the last hour: three or more. Azure removes a
+    VF for servicing of the host; that is rare, and announced as a scheduled event.
 
     Sources: kernel netvsc.rst, drivers/net/hyperv/netvsc_drv.c; Azure documentation of Accelerated Networking.
     """
-    found: dict[str, list[KernelMessage]] = {}
-    for message in recent_messages(host, within=HOUR):
-        match = SWITCHED.search(message.text)
-        if match is not None and match["way"] == "from":
-            found.setdefault(match["link"], []).append(message)
     for link in synthetic_links(host):
-        messages = found.get(link.name, [])
-        if len(messages) < MIN_REMOVALS_PER_HOUR:
+        messages = link_messages(host, link, "path_left", within=HOUR_SECONDS)
+        if messages is None or messages.count(HOUR_SECONDS).number < MIN_REMOVALS_PER_HOUR:
             continue
-        ago = units.duration(max(0.0, host.inventory.time - messages[-1].time))
+        count = messages.count(HOUR_SECONDS)
+        ago = units.duration(max(0.0, host.inventory.time - messages.newest.time))
         redeploy = Fix(
             "azure",
             "Move the VM to another host",
@@ -169,9 +169,9 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"its VF was removed {len(messages)} times in the last hour",
+            f"its VF was removed {count} times in the last hour",
             evidence=(
-                Evidence("kernel message", messages[-1].text, "/dev/kmsg"),
+                Evidence("kernel message", messages.newest.text, "/dev/kmsg"),
                 Evidence("last one", f"{ago} ago", "/dev/kmsg"),
             ),
             why="Throughput drops and packets are reordered at each switch. Connections continue.",

@@ -123,7 +123,12 @@ def more_queues_than_processors(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("virtio", "warning", uses=("ethtool.driver", "pci", "platform.hypervisor"))
+@host_rule(
+    "virtio",
+    "warning",
+    yields_to=("transmit_queue_timed_out",),
+    uses=("ethtool.driver", "pci", "platform.hypervisor"),
+)
 def nic_is_emulated(host: HostFacts) -> Outcomes:
     """The hypervisor emulates a physical NIC, register by register, instead of providing a paravirtual one.
 
@@ -137,10 +142,7 @@ def nic_is_emulated(host: HostFacts) -> Outcomes:
         return
     for link in host.links_where(drivers=(*EMULATED_NICS, "e1000e")):
         driver = link_driver(link)
-        if not is_used(link) or driver is None:
-            continue
-        function = host.functions.get(link.pci_address or "")
-        if driver == "e1000e" and not _is_emulated_82574(function):
+        if not is_used(link) or driver is None or not is_emulated(host, link):
             continue
         part = EMULATED_NICS.get(driver, "Intel 82574L")
         yield link_finding(
@@ -154,8 +156,16 @@ def nic_is_emulated(host: HostFacts) -> Outcomes:
             ),
             why="Every access to its registers stops the guest. It needs several times the CPU time of a paravirtual "
             "NIC.",
-            fixes=_change_model_fixes(host, link),
+            fixes=change_model_fixes(host, link),
         )
+
+
+def is_emulated(host: HostFacts, link: Link) -> bool:
+    """The hypervisor emulates a physical NIC."""
+    driver = link_driver(link)
+    if not host.is_guest or driver not in (*EMULATED_NICS, "e1000e"):
+        return False
+    return driver != "e1000e" or _is_emulated_82574(host.functions.get(link.pci_address or ""))
 
 
 def _is_emulated_82574(function: PciFunction | None) -> bool:
@@ -165,7 +175,7 @@ def _is_emulated_82574(function: PciFunction | None) -> bool:
     return subsystem[0] == VMWARE or subsystem == (INTEL, 0)
 
 
-def _change_model_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+def change_model_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     address = mac_or_placeholder(link)
     note = "The guest gets another NIC: its name may change, and profiles bound to the name must be adapted."
     fixes: dict[WhereToType, Fix] = {

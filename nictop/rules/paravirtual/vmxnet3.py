@@ -5,6 +5,8 @@ Kernel: drivers/net/vmxnet3/vmxnet3_ethtool.c (names of the counters, of every q
 
 from __future__ import annotations
 
+import math
+
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
@@ -12,6 +14,7 @@ from nictop.rules.finding import Evidence, Fix, Severity, Skipped
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import DriverCounter, HostFacts
+from nictop.rules.kernel_messages import link_messages
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding
 
@@ -134,7 +137,12 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
     yield from _not_watched(host)
 
 
-@host_rule("vmxnet3", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
+@host_rule(
+    "vmxnet3",
+    "warning",
+    yields_to=("nic_has_no_msix",),
+    uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"),
+)
 def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
     """A vmxnet3 NIC has one receive queue although the guest has several CPUs.
 
@@ -150,13 +158,11 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
         if is_steered(link):
             continue
         hot = hot_cpu(host, link)
-        messages = [
-            one.text for one in host.inventory.messages or () if ": intr type" in one.text and link.name in one.text
-        ]
+        messages = link_messages(host, link, "interrupt_type", within=math.inf)
         evidence = [
             Evidence("receive queues", "1", f"ethtool -l {link.name}"),
             Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online"),
-            *(Evidence("kernel message", text, "/dev/kmsg") for text in messages[-1:]),
+            *((Evidence("kernel message", messages.newest.text, "/dev/kmsg"),) if messages is not None else ()),
         ]
         if hot is not None:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"

@@ -5,6 +5,8 @@ Reads nothing; rules about `PciFunction` and kernel messages.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
@@ -13,9 +15,10 @@ from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import Messages, functions_with_messages, message_source
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding
-from nictop.rules.vf.facts import PCI_DEVICES, function_messages, message_source
+from nictop.rules.vf.facts import PCI_DEVICES
 
 FAMILY: Final = "PCI and SR-IOV"
 DEBIAN_FIRMWARE = {
@@ -30,7 +33,21 @@ NETDEV_CLASSES = (0x0200, 0x0207, 0x0C06)
 """Ethernet and InfiniBand, which have netdevs. Others (0x0280) are anything from Wi-Fi to switches."""
 
 
-@host_rule(FAMILY, "critical", needs=("pci.driver", "pci.driver_override", "pci.physical_function"))
+@host_rule(
+    FAMILY,
+    "critical",
+    yields_to=(
+        "driver_did_not_start",
+        "driver_has_detached_the_nic",
+        "firmware_was_not_loaded",
+        "nic_firmware_failed",
+        "nic_reports_a_hardware_fault",
+        "transceiver_is_refused",
+        "device_has_no_address_space",
+        "mac_address_in_the_nic_is_invalid",
+    ),
+    needs=("pci.driver", "pci.driver_override", "pci.physical_function"),
+)
 def function_has_no_driver(host: HostFacts) -> Outcomes:
     """A NIC is on the PCI bus, but no driver is bound to it: it has no network interface.
 
@@ -109,40 +126,60 @@ def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
     """The driver of a NIC did not find its firmware: the NIC has no interface or runs in a reduced mode.
 
     nictop reads the kernel messages about the function: a failed firmware request while the function has no netdev
-    (critical), or the ice driver's "DDP package file was not found", after which the NIC works in Safe Mode with one
-    queue and without SR-IOV (warning).
+    (critical), or the ice driver's "DDP package file was not found", after which the NIC works in Safe Mode with
+    one queue and without SR-IOV (warning), or a driver that could not be brought up without the file (bnx2, bnx2x, tg3;
+    critical).
 
-    Not reported: the NIC has an interface in spite of the message (many files are optional), another driver is bound
+    Not reported: the NIC works in spite of the message (many files are optional), another driver is bound
     now than the one that logged the last message, or an ice NIC has more than one queue: a later attempt succeeded.
 
     Sources: kernel drivers/net/ethernet/intel/ice/ice_main.c (ice_load_pkg, ice_request_fw), ice.rst ("Dynamic Device
     Personalization").
     """
-    for address, messages in function_messages(host, "irmware", "DDP package file was not found").items():
+    for address, messages in functions_with_messages(host, "firmware_missing", within=math.inf):
         function = host.functions.get(address)
         if function is None or function.driver in PASSTHROUGH_DRIVERS:
             continue
-        if function.driver is not None and not messages[-1].text.startswith(f"{function.driver} "):
+        if function.driver not in (None, *messages.newest_drivers):
             continue
         links = host.links_of_function.get(address, ())
-        reduced = any("DDP package" in one.text for one in messages) and any(map(_has_one_queue, links))
-        if links and not reduced:
+        title = _firmware_title(messages, links)
+        if title is None:
             continue
         yield host_finding(
-            "warning" if links else "critical",
+            "warning" if title.startswith("safe mode") else "critical",
             host,
             address,
-            "safe mode: firmware package not found" if links else "driver failed: firmware not found",
-            evidence=(Evidence("kernel message", messages[-1].text, message_source(host, messages[-1])),),
+            title,
+            evidence=tuple(Evidence("kernel message", text, message_source(messages)) for text in _texts(messages)),
             why="The driver loads firmware from /lib/firmware. Without it the driver stops, or provides one queue and "
             "no SR-IOV.",
             fixes=(_firmware_fix(host, function),),
         )
 
 
-def _has_one_queue(link: Link) -> bool:
+def _firmware_title(messages: Messages, links: Sequence[Link]) -> str | None:
+    """What the missing file has caused; None: nothing, as many files are optional."""
+    if not links:
+        return "driver failed: firmware not found"
+    if any("DDP package" in one.text for one in messages.entries):
+        return None if any(map(_has_queues, links)) else "safe mode: firmware package not found"
+    by_driver = [one for one in messages.entries if one.known.driver not in ("any", "pci")]
+    if by_driver and not any(link.carrier for link in links):
+        return "cannot be brought up: firmware not found"
+    return None
+
+
+def _texts(messages: Messages) -> list[str]:
+    """The newest message, and that of the kernel with the name of the file."""
+    files = [one.text for one in messages.entries if ".fw" in one.text or ".bin" in one.text]
+    return list(dict.fromkeys([messages.newest.text, *files[-1:]]))
+
+
+def _has_queues(link: Link) -> bool:
+    """Several: the driver has loaded the package at a later attempt."""
     channels = link.ethtool.channels
-    return channels is not None and max(channels.max_combined or 0, channels.max_rx or 0) <= 1
+    return channels is not None and max(channels.max_combined or 0, channels.max_rx or 0) > 1
 
 
 def _firmware_fix(host: HostFacts, function: PciFunction) -> Fix:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from nictop.model.devices.tree import KINDS_ON_LOWER_LINK
@@ -15,6 +16,7 @@ from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, ManualStep, command, echo, shell_quote
 from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import Messages, functions_with_messages, host_messages, message_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES
@@ -104,7 +106,213 @@ def _command_line_fix(host: HostFacts) -> Fix:
     return Fix("here", "Enable the IOMMU on the kernel command line", (edit, command("update-grub")), True, undo, note)
 
 
-@host_rule(FAMILY, "info", needs=("pci.physical_function",), uses=("pci.driver", "pci.enabled"))
+@dataclass(frozen=True)
+class Failure:
+    """Why vfio or the IOMMU could not give a function to a guest."""
+
+    sign: str
+    """Part of the kernel message."""
+    words: str
+    why: str
+    fixes: tuple[Fix, ...]
+
+
+MEMLOCK_NOTE = (
+    "At least the memory of the guest plus 1 GiB. libvirt: <memtune><hard_limit>; systemd: LimitMEMLOCK= of the "
+    "service; a shell: ulimit -l."
+)
+RMRR_NOTE = (
+    "HPE: disable the shared memory features of this slot (conrep, or HPE's advisory c04781229). Without that, VT-d "
+    "cannot isolate the device."
+)
+FAILURES = (
+    Failure(
+        "MEMLOCK",
+        "limit of locked memory",
+        "The memory of a guest with a passed-through device is pinned completely: the limit of QEMU's process is "
+        "too low.",
+        (Fix("here", "Raise the limit of locked memory", (), True, note=MEMLOCK_NOTE),),
+    ),
+    Failure(
+        "MEMORY_LOCK",
+        "limit of locked memory",
+        "The memory of a guest with a passed-through device is pinned completely: the limit of QEMU's process is "
+        "too low.",
+        (Fix("here", "Raise the limit of locked memory", (), True, note=MEMLOCK_NOTE),),
+    ),
+    Failure(
+        "ineligible for IOMMU domain attach",
+        "the firmware reserves memory for the device (RMRR)",
+        "The firmware of the server uses the device itself by memory that it has declared to the kernel (RMRR); such a "
+        "device cannot be isolated.",
+        (Fix("firmware", "Turn the firmware's use of the device off", (), True, note=RMRR_NOTE),),
+    ),
+    Failure(
+        "1:1 IOMMU mapping",
+        "the firmware reserves memory for the device (RMRR)",
+        "The firmware of the server uses the device itself by memory that it has declared to the kernel; such a device "
+        "cannot be isolated.",
+        (Fix("firmware", "Turn the firmware's use of the device off", (), True, note=RMRR_NOTE),),
+    ),
+    Failure(
+        "D3",
+        "the device does not wake up (D3cold)",
+        "While no guest used it, the device was put to sleep, and did not come back.",
+        (
+            Fix(
+                "here",
+                "Keep unused devices awake",
+                (echo("options vfio-pci disable_idle_d3=1", "/etc/modprobe.d/vfio-idle.conf"),),
+                True,
+                (command("rm", "/etc/modprobe.d/vfio-idle.conf"),),
+                "Takes effect when vfio-pci is loaded again. A device that is gone now needs the machine to be "
+                "powered off.",
+            ),
+        ),
+    ),
+    Failure(
+        "not ready",
+        "the device does not answer after a reset",
+        "vfio resets the function when a guest opens it; this one did not come back.",
+        (Fix("firmware", "Power the machine off and on; update BIOS and NIC firmware", ()),),
+    ),
+    Failure(
+        "Cannot bind to PF",
+        "it has VFs",
+        "vfio takes a physical function only while it has no VFs.",
+        (Fix("here", "Remove its VFs first, or pass VFs to guests", (), note="echo 0 > sriov_numvfs, at boot, too."),),
+    ),
+    Failure(
+        "VF token",
+        "its physical function is bound to vfio, too",
+        "vfio lets a program use a VF of such a physical function only with the token that the program for the "
+        "physical function has set.",
+        (Fix("here", "Start the guest with the token (QEMU: vf-token=)", ()),),
+    ),
+    Failure(
+        "reset",
+        "it cannot be reset",
+        "vfio resets the function before a guest gets it. Functions without a reset of their own (FLR) are reset with "
+        "the whole slot, and only if all its functions belong to the same guest.",
+        (Fix("here", "Pass all functions of the card to the same guest, or use a VF", ()),),
+    ),
+)
+"""By the first sign that is in a message."""
+OTHER_FAILURE = Failure("", "see the message", "vfio or the IOMMU rejected the function.", ())
+
+
+@host_rule(FAMILY, "critical", needs=("pci.driver", "pci.enabled"), uses=("messages", "pci"))
+def guest_could_not_get_the_function(host: HostFacts) -> Outcomes:
+    """A NIC that is reserved for passthrough could not be given to a guest.
+
+    nictop reads the kernel messages of vfio, of the IOMMU drivers and of the PCI core about the function in the last 24
+    hours: a reset that failed, memory that could not be locked, a device that the firmware uses (RMRR), a device that
+    does not wake up.
+
+    Not reported: a guest uses the function now.
+
+    Sources: kernel drivers/vfio/vfio_iommu_type1.c (RLIMIT_MEMLOCK), drivers/iommu/intel/iommu.c (RMRR),
+    drivers/pci/pci.c (pci_dev_wait); cloud-hypervisor#165, harvester#7340.
+    """
+    if "container" in host.inventory.platform.roles:
+        return
+    for address, messages in functions_with_messages(host, "passthrough_failed"):
+        function = host.functions.get(address)
+        if function is None or (function.enabled and function.driver in VFIO_DRIVERS):
+            continue
+        failure = _failure(messages)
+        yield host_finding(
+            "critical" if function.driver in VFIO_DRIVERS else "warning",
+            host,
+            address,
+            f"could not be given to a guest: {failure.words}",
+            evidence=(*message_evidence(messages), *_reset_evidence(function)),
+            why=failure.why,
+            fixes=failure.fixes,
+        )
+    unnamed = host_messages(host, "memory_locked")
+    waiting = [one for one in host.snapshot.pci if one.driver in VFIO_DRIVERS and one.enabled is False]
+    if unnamed is not None and waiting:
+        failure = FAILURES[0]
+        yield host_finding(
+            "critical",
+            host,
+            "",
+            f"a device could not be given to a guest: {failure.words}",
+            evidence=(
+                *message_evidence(unnamed),
+                Evidence("not in use", ", ".join(one.address for one in waiting[:4]), PCI_DEVICES),
+            ),
+            why=failure.why,
+            fixes=failure.fixes,
+        )
+
+
+def _failure(messages: Messages) -> Failure:
+    text = messages.newest.text
+    return next((failure for failure in FAILURES if failure.sign in text), OTHER_FAILURE)
+
+
+def _reset_evidence(function: PciFunction) -> tuple[Evidence, ...]:
+    methods = function.reset_methods
+    if methods is None:
+        return ()
+    return (Evidence("reset methods", ", ".join(methods) or "none", f"{PCI_DEVICES}/{function.address}/reset_method"),)
+
+
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("guest_could_not_get_the_function",),
+    needs=("pci.enabled",),
+    uses=("pci.driver", "pci.reset_methods"),
+)
+def function_cannot_be_reset(host: HostFacts) -> Outcomes:
+    """A NIC is reserved for a guest, but the kernel has no way to reset this function alone.
+
+    nictop finds no reset method (reset_method) for a function that is bound to vfio-pci. vfio then resets the whole
+    slot, which it only does if all functions of the slot are bound to vfio: else the guest gets a device in an unknown
+    state, and a second start of the guest often fails.
+
+    Not reported: all functions of the slot are bound to vfio, and functions that a guest uses.
+
+    Sources: kernel drivers/pci/pci.c (pci_init_reset_methods), drivers/vfio/pci/vfio_pci_core.c
+    (vfio_pci_dev_set_hot_reset); QubesOS/qubes-issues#11048.
+    """
+    for function in host.snapshot.pci:
+        if function.driver not in VFIO_DRIVERS or function.reset_methods != () or function.enabled:
+            continue
+        slot = function.address.rpartition(".")[0]
+        others = [one for one in host.snapshot.pci if one.address.rpartition(".")[0] == slot and one is not function]
+        foreign = [one for one in others if one.driver not in VFIO_DRIVERS]
+        if others and not foreign:
+            continue
+        yield host_finding(
+            "warning",
+            host,
+            function.address,
+            "reserved for a guest, but cannot be reset on its own",
+            evidence=(
+                *_reset_evidence(function),
+                Evidence(
+                    "other functions of the slot", ", ".join(one.address for one in others) or "none", PCI_DEVICES
+                ),
+            ),
+            why="Without a reset the device keeps the state of its last user: guests may fail to start with it.",
+            fixes=(
+                Fix("here", "Use a VF of the NIC, or another NIC", (), note="VFs can be reset on their own (FLR)."),
+                Fix("here", "Update the kernel", (), note="Quirks of the kernel add reset methods for some NICs."),
+            ),
+        )
+
+
+@host_rule(
+    FAMILY,
+    "info",
+    yields_to=("guest_could_not_get_the_function", "function_cannot_be_reset"),
+    needs=("pci.physical_function",),
+    uses=("pci.driver", "pci.enabled"),
+)
 def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
     """A NIC is bound to vfio-pci for a guest or a program, but none uses it; this host cannot use it either.
 
@@ -184,7 +392,7 @@ def iommu_group_is_shared(host: HostFacts) -> Outcomes:
             ),
             why="Devices of one group can access each other's memory: they can only be assigned together, to one "
             "guest.",
-            fixes=_group_fixes(host, others),
+            fixes=(*_sibling_fixes(host, wanted[0], others), *_group_fixes(host, others)),
         )
 
 
@@ -203,6 +411,24 @@ def _other_users(group: IommuGroup, wanted: Iterable[PciFunction]) -> list[tuple
         and class_code >> 16 != BRIDGE_CLASS
         and address not in mine
     ]
+
+
+def _sibling_fixes(host: HostFacts, function: PciFunction, others: list[tuple[str, str]]) -> tuple[Fix, ...]:
+    """Reserve the other ports of the same card as well; (): others of the group are not of this card, or are needed."""
+    slot = function.address.rpartition(".")[0]
+    siblings = [(address, driver) for address, driver in others if address.rpartition(".")[0] == slot]
+    carriers = {link.pci_address for link in carrying_links(host)}
+    if not siblings or len(siblings) != len(others) or any(address in carriers for address, _ in siblings):
+        return ()
+    commands, undo = [], []
+    for address, driver in siblings:
+        path = f"{PCI_DEVICES}/{address}"
+        commands += [echo("vfio-pci", f"{path}/driver_override"), echo(address, f"{path}/driver/unbind")]
+        commands.append(echo(address, "/sys/bus/pci/drivers_probe"))
+        undo += [Command(("echo",), f"{path}/driver_override"), echo(address, f"{path}/driver/unbind")]
+        undo.append(echo(address, f"/sys/bus/pci/drivers/{driver}/bind"))
+    note = "The host can then use none of its ports. All of them go to the same guest, or stay unused."
+    return (Fix("here", "Reserve the other ports of the card as well", tuple(commands), False, tuple(undo), note),)
 
 
 def _group_fixes(host: HostFacts, others: list[tuple[str, str]]) -> tuple[Fix, ...]:

@@ -6,6 +6,7 @@ the values in a guest are emulated by its hypervisor.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -16,14 +17,15 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
 from nictop.probe.records import Interrupt, Link, PcieLink, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
+from nictop.rules.fixes.interrupt_managers import affinity_fixes, manager_evidence
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
+from nictop.rules.kernel_messages import address_messages
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, host_finding, link_finding
-from nictop.rules.vf.facts import function_messages, is_up
+from nictop.rules.vf.facts import is_up
 
 FAMILY: Final = "PCI and SR-IOV"
 BANDWIDTH_MESSAGE = re.compile(
@@ -116,6 +118,12 @@ def _port_speed(host: HostFacts, function: PciFunction) -> int:
     return max((one.speed or 0 for one in settings if one is not None), default=0)
 
 
+def _logged_limit(host: HostFacts, function: PciFunction) -> re.Match[str] | None:
+    """What the kernel logged about the narrowest link on the way to a function since it was booted."""
+    messages = address_messages(host, function.address, "pcie_bandwidth", within=math.inf)
+    return BANDWIDTH_MESSAGE.search(messages.newest.text) if messages is not None else None
+
+
 def _is_still_valid(limit: re.Match[str], function: PciFunction) -> bool:
     """Whether the message still applies: a PCIe link may have been retrained since the driver was loaded."""
     known = {function.address: function.link, function.parent: function.parent_link}.get(limit[3])
@@ -144,12 +152,11 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
 
     Sources: PCI Express Base Specification (encoding), kernel drivers/pci/pci.c (pcie_bandwidth_available).
     """
-    messages = function_messages(host, "available PCIe bandwidth")
     for function in _physical_nics(host):
         speed = _port_speed(host, function)
         capacity = pcie_capacity(function.link) if function.link is not None else None
         where, what = function.address, _link_text(function.link) if function.link is not None else ""
-        limit = BANDWIDTH_MESSAGE.search(messages[function.address][-1].text) if function.address in messages else None
+        limit = _logged_limit(host, function)
         if limit is not None and _is_still_valid(limit, function) and (capacity is None or float(limit[1]) < capacity):
             capacity, what, where = float(limit[1]), limit[2], limit[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
@@ -194,7 +201,9 @@ def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
     Reported when no vector is local, the port carries 10 000 packets per second or more, and the NIC's node has online
     CPUs. Not reported if the firmware does not report the node (-1), as in most guests.
 
-    Sources: fasterdata.es.net ("interrupt binding"), esnet/iperf#2031, kernel scaling.rst.
+    irqbalance places interrupts on the NIC's node: if it runs and did not, restart it.
+
+    Sources: fasterdata.es.net ("interrupt binding"), esnet/iperf#2031, kernel scaling.rst, irqbalance(1) (numa_node).
     """
     nodes = {node: parse_cpu_list(cpus) or () for node, cpus in host.inventory.platform.node_cpus.items()}
     if len(nodes) < 2:
@@ -235,10 +244,6 @@ def _remote_interrupts(
     host: HostFacts, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
 ) -> Finding:
     node = host.functions[link.pci_address or ""].numa_node
-    places = interrupt_cpus(host, link, sorted(local))
-    undo = affinity_undo(host, link, places)
-    runs = host.inventory.services.irqbalance is not None
-    note = "irqbalance is running and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
     return link_finding(
         "warning",
         host,
@@ -248,15 +253,14 @@ def _remote_interrupts(
             Evidence("NUMA node", f"{node}: CPUs {format_cpu_list(local)}", f"/sys/bus/pci/devices/{link.pci_address}"),
             Evidence("interrupts", f"CPUs {format_cpu_list(cpus)}", "/proc/irq/*/effective_affinity_list"),
             Evidence("packets", packets_per_second(_packets(host, link)), "both directions, mean of the last minute"),
+            manager_evidence(host, link),
         ),
         why="Descriptors and packets cross the link between the sockets, which adds latency and can halve the rate.",
-        fixes=(Fix("here", "Move the interrupts to the NIC's NUMA node", affinity_commands(places), False, undo, note),)
-        if places
-        else (),
+        fixes=affinity_fixes(host, link, tuple(sorted(local)), "Move the interrupts to the NIC's NUMA node"),
     )
 
 
-@host_rule(FAMILY, "info", uses=("ethtool.channels", "interrupts"))
+@host_rule(FAMILY, "info", yields_to=("nic_has_no_msix",), uses=("ethtool.channels", "interrupts"))
 def queues_share_interrupts(host: HostFacts) -> Outcomes:
     """A NIC has more queues than interrupt vectors: some queues share a vector, and so a CPU.
 

@@ -5,6 +5,7 @@ Reads nothing; rules about `Sriov`, `ConfigurationEntry`, NetworkManager's ``sri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,14 +15,13 @@ from nictop.probe.records import PciFunction
 from nictop.rules.finding import Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import command, echo, print_lines
 from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import functions_with_messages, message_source
 from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding
-from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES, function_messages, is_up, is_used, message_source
+from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES, is_up, is_used
 
 FAMILY: Final = "PCI and SR-IOV"
-NO_SPACE_MESSAGES = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number out of range")
-"""drivers/pci/iov.c, sriov_enable: both end in ENOMEM, "Cannot allocate memory"."""
 
 
 @host_rule(
@@ -172,6 +172,45 @@ def _lacks_functions(host: HostFacts) -> bool:
 
 
 @host_rule(FAMILY, "critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
+def no_interrupts_for_virtual_functions(host: HostFacts) -> Outcomes:
+    """The driver of a NIC could not create VFs: no interrupt vectors (MSI-X) of the card are left for them.
+
+    nictop reads "Only … MSI-X interrupts available for SR-IOV" of ice about the function. ice and its RDMA driver irdma
+    take as many vectors as there are CPUs when they are loaded; each VF needs at least two.
+
+    Not reported when the function has VFs now.
+
+    Sources: kernel intel/ice/ice_sriov.c (ice_set_per_vf_res); k8snetworkplumbingwg/sriov-network-operator#1185.
+    """
+    for address, messages in functions_with_messages(host, "no_vf_interrupts", within=math.inf):
+        function = host.functions.get(address)
+        if function is None or function.sriov is None or function.sriov.num_vfs > 0:
+            continue
+        file = "/etc/modprobe.d/blacklist-irdma.conf"
+        links = host.links_of_function.get(address, ())
+        fewer = tuple(command("ethtool", "-L", link.name, "combined", "16") for link in links)
+        yield host_finding(
+            "critical",
+            host,
+            address,
+            "cannot create VFs: no MSI-X interrupts left",
+            evidence=(Evidence("kernel message", messages.newest.text, message_source(messages)),),
+            why="The vectors of the card are shared by the port, RDMA and the VFs; the first two took all.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Do not load irdma",
+                    (echo("blacklist irdma", file),),
+                    True,
+                    (command("rm", file),),
+                    "Then update the initramfs and reboot. RDMA is then not available.",
+                ),
+                Fix("here", "Or use fewer queues on the port", fewer, False, note="Before the VFs are made."),
+            ),
+        )
+
+
+@host_rule(FAMILY, "critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
 def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
     """The kernel could not create VFs: the firmware has not reserved addresses or bus numbers for them.
 
@@ -183,7 +222,7 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
     Sources: kernel drivers/pci/iov.c (sriov_enable), openshift/openshift-docs#32619,
     k8snetworkplumbingwg/sriov-network-device-plugin#240.
     """
-    for address, messages in function_messages(host, *NO_SPACE_MESSAGES).items():
+    for address, messages in functions_with_messages(host, "no_vf_resources", within=math.inf):
         function = host.functions.get(address)
         if function is None or function.sriov is None or function.sriov.num_vfs > 0:
             continue
@@ -206,7 +245,7 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
             host,
             address,
             "cannot create VFs: no PCI resources from the BIOS",
-            evidence=(Evidence("kernel message", messages[-1].text, message_source(host, messages[-1])),),
+            evidence=(Evidence("kernel message", messages.newest.text, message_source(messages)),),
             why="Every VF needs its own address range behind the PCI bridge of the NIC. The firmware assigns the "
             "ranges before Linux starts.",
             fixes=tuple(fixes),
@@ -216,7 +255,11 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
 @host_rule(
     FAMILY,
     "warning",
-    yields_to=("no_address_space_for_virtual_functions", "more_virtual_functions_asked_than_offered"),
+    yields_to=(
+        "no_address_space_for_virtual_functions",
+        "no_interrupts_for_virtual_functions",
+        "more_virtual_functions_asked_than_offered",
+    ),
     uses=("configuration", "pci.sriov"),
 )
 def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:

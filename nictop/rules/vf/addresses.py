@@ -6,6 +6,7 @@ watched hosts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +20,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.fixes.profiles import bring_up, modify
 from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import link_messages
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import (
@@ -36,7 +38,13 @@ NEW_MACHINE_ID = (
 )
 
 
-@pair_rule(FAMILY, "warning", needs=("pci.physical_function",), uses=("links.address_assignment",))
+@pair_rule(
+    FAMILY,
+    "warning",
+    yields_to=("vf_was_made_while_its_port_was_down",),
+    needs=("pci.physical_function",),
+    uses=("links.address_assignment",),
+)
 def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
     """The VF of a guest has no configured MAC address: its driver generates a random one at every boot.
 
@@ -64,10 +72,17 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
                 evidence=(
                     Evidence("MAC address", link.address or "none", f"ip link show {link.name}"),
                     Evidence("assignment type", "random", f"/sys/class/net/{link.name}/addr_assign_type"),
+                    *_random_evidence(host, link),
                 ),
                 why="DHCP leases, profiles, licences and filters bound to the address fail after the next boot.",
                 fixes=_address_fixes(host, link),
             )
+
+
+def _random_evidence(host: HostFacts, link: Link) -> tuple[Evidence, ...]:
+    """What the driver logged about it."""
+    messages = link_messages(host, link, "random_address", within=math.inf)
+    return (Evidence("kernel message", messages.newest.text, "/dev/kmsg"),) if messages is not None else ()
 
 
 def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:

@@ -124,7 +124,13 @@ def _follow_port_fix(place: WhereToType, port: Link, number: int) -> Fix:
     return set_vf_fix(place, title, port, number, "state", "auto", undo=("state", "disable"))
 
 
-@pair_rule(FAMILY, "critical", needs=("ethtool.driver",), uses=("platform.hypervisor",))
+@pair_rule(
+    FAMILY,
+    "critical",
+    yields_to=("driver_has_detached_the_nic", "vf_was_made_while_its_port_was_down", "vf_is_reset_repeatedly"),
+    needs=("ethtool.driver",),
+    uses=("platform.hypervisor",),
+)
 def vf_has_no_carrier(hosts: Sequence[HostFacts]) -> Outcomes:
     """The VF of a guest is up but has no carrier: its PF on the hypervisor is down, or has disabled the VF.
 

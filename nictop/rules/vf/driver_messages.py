@@ -9,39 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from nictop.probe.records import KernelMessage, Link, VirtualFunction
-from nictop.rules.finding import Evidence, Finding
+from nictop.model.kernel_log import Logged
+from nictop.probe.records import Link, VirtualFunction
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import link_finding
-from nictop.rules.vf.facts import (
-    RECENT_SECONDS,
-    Pair,
-    function_messages,
-    function_of,
-    is_used,
+from nictop.rules.kernel_messages import (
+    Messages,
+    address_messages,
+    functions_with_messages,
+    message_evidence,
     message_source,
-    own_links,
-    pairs,
-    set_vf_fix,
     since,
 )
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
+from nictop.rules.subjects import link_finding
+from nictop.rules.vf.facts import Pair, function_of, is_used, own_links, pairs, set_vf_fix
 from nictop.rules.vf.pairs import is_filtered
+
+if TYPE_CHECKING:
+    from nictop.probe.inventory.machine.message_table import Meaning
 
 FAMILY: Final = "VF attributes and path"
 VF_NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
 REPORTING_DRIVERS = ("igb", "ixgbe", "i40e", "ice")
 """PF drivers that log rejected requests."""
-ADDRESS_REFUSED = "override administratively set MAC"
-ADDRESS_LIMIT_REACHED = (
-    "Cannot add more MAC addresses",
-    "Can't add more MAC addresses",
-    "is not trusted, switch the VF",
-)
-SPOOF_DETECTED = ("Spoof event(s) detected on VF", "Spoofed packets detected")
 ADDRESS_SET = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
 """igb, ixgbe, i40e and ice, after ``ip link set PF vf N mac …``."""
 
@@ -52,7 +47,7 @@ class DriverWarning:
 
     host: HostFacts
     port: Link
-    messages: list[KernelMessage]
+    messages: Messages
 
     @property
     def affected(self) -> list[VirtualFunction]:
@@ -60,12 +55,12 @@ class DriverWarning:
         netdev on this host has, since the newest message."""
         return [one for one in self.port.virtual_functions if self._newest(one.number) is not None]
 
-    def _newest(self, number: int) -> KernelMessage | None:
+    def _newest(self, number: int) -> Logged | None:
         """The last message that can be about the present VF of that number."""
         if not is_used(self.host, self.port, number):
             return None
         function = function_of(self.host, self.port, number)
-        messages = since(self.messages, function.created if function is not None else None)
+        messages = since(self.messages.entries, function.created if function is not None else None)
         for link in own_links(self.host, self.port, number):
             messages = since(messages, link.created)
         named = [(one, {int(match[1]) for match in VF_NUMBER.finditer(one.text)}) for one in messages]
@@ -74,11 +69,14 @@ class DriverWarning:
     def has_new_address(self, number: int) -> bool:
         """The administrator has set the MAC address of that VF after the last message about it."""
         newest = self._newest(number)
-        return newest is not None and any(
-            message.time > newest.time and int(match[1]) == number
-            for message in function_messages(self.host, "etting MAC ").get(self.port.pci_address or "", ())
-            for match in ADDRESS_SET.finditer(message.text)
-        )
+        settings = address_messages(self.host, self.port.pci_address, "vf_address_set")
+        if newest is None or settings is None:
+            return False
+        for entry in settings.entries:
+            match = ADDRESS_SET.search(entry.text)
+            if entry.time > newest.time and match is not None and int(match[1]) == number:
+                return True
+        return False
 
     def users(self, hosts: Sequence[HostFacts], number: int) -> list[Pair]:
         """Netdevs of that VF on watched hosts."""
@@ -106,11 +104,11 @@ def _has_used_functions(host: HostFacts) -> bool:
     return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)
 
 
-def _warnings(hosts: Sequence[HostFacts], *signs: str) -> Iterator[DriverWarning]:
+def _warnings(hosts: Sequence[HostFacts], meaning: Meaning) -> Iterator[DriverWarning]:
     """All but those of a PF whose guest is watched and filtered: `vf_filter_stops_a_bridge` is more specific."""
     filtered = {(one.physical.name, one.port.ifindex) for one in pairs(hosts) if is_filtered(one)}
     for host in hosts:
-        for address, messages in function_messages(host, *signs).items():
+        for address, messages in functions_with_messages(host, meaning):
             port = next((one for one in host.links_of_function.get(address, ()) if one.virtual_functions), None)
             if port is not None and (host.name, port.ifindex) not in filtered:
                 yield DriverWarning(host, port, messages)
@@ -137,7 +135,7 @@ def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
     Sources: k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
     (igb_set_vf_mac_addr).
     """
-    for warning in _warnings(hosts, ADDRESS_REFUSED):
+    for warning in _warnings(hosts, "vf_address_refused"):
         untrusted = [one for one in warning.affected if one.trust is not True and not _is_solved(hosts, warning, one)]
         if not untrusted:
             continue
@@ -168,7 +166,7 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: kernel drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
     """
-    for warning in _warnings(hosts, *ADDRESS_LIMIT_REACHED):
+    for warning in _warnings(hosts, "vf_limit_reached"):
         untrusted = [one for one in warning.affected if one.trust is not True]
         if not untrusted:
             continue
@@ -178,6 +176,41 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
             "VF not trusted: limit of MAC/VLAN filters reached",
             "An untrusted VF may use only a few MAC addresses; users of further addresses in the guest (containers, a "
             "bridge, IPv6) receive nothing.",
+        )
+
+
+@host_rule(FAMILY, "warning", uses=("messages",))
+def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
+    """The NIC stopped a VF, or one of its queues, because its guest sent malformed descriptors or too many messages.
+
+    nictop reads the messages about malicious drivers (Malicious Driver Detection) of PF drivers in the last 24 hours.
+    Usually that is a fault of the guest's driver, not an attack: an old driver, DPDK, or offloads that it uses wrongly.
+
+    Sources: kernel intel/i40e/i40e_main.c (i40e_handle_mdd_event), intel/ice/ice_main.c (ice_handle_mdd_event),
+    intel/ixgbe/ixgbe_main.c, qlogic/qed/qed_sriov.c.
+    """
+    for address, messages in functions_with_messages(host, "vf_malicious"):
+        port = next(iter(host.links_of_function.get(address, ())), None)
+        if port is None:
+            continue
+        match = VF_NUMBER.search(messages.newest.text)
+        show = command("ip", "-s", "link", "show", port.name)
+        yield link_finding(
+            "warning",
+            host,
+            port,
+            f"stopped {f'VF {match[1]}' if match is not None else 'a VF or queue'}: malformed requests (MDD)",
+            evidence=message_evidence(messages),
+            why="The VF sends and receives nothing until it is reset. The cause is the driver in the guest.",
+            fixes=(
+                Fix("here", "Find the VF and its guest", (show,)),
+                Fix(
+                    "hypervisor" if host.is_guest else "here",
+                    "Update the driver in the guest",
+                    (),
+                    note="Or turn off its offloads there.",
+                ),
+            ),
         )
 
 
@@ -194,7 +227,7 @@ def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: st
         port,
         title,
         evidence=(
-            Evidence("kernel message", messages[-1].text, message_source(host, messages[-1])),
+            Evidence("kernel message", messages.newest.text, message_source(messages)),
             Evidence("untrusted VFs", ", ".join(f"VF {one.number}" for one in functions), f"ip link show {port.name}"),
         ),
         why=f"{why} {note}",
@@ -216,12 +249,12 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
     Sources: kernel drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564,
     lxc/incus#2021.
     """
-    for warning in _warnings(hosts, *SPOOF_DETECTED):
-        host, port, message = warning.host, warning.port, warning.messages[-1]
+    for warning in _warnings(hosts, "vf_spoofs"):
+        host, port, messages = warning.host, warning.port, warning.messages
         checked = [
             one for one in warning.affected if one.spoof_check is True and not warning.is_settled(hosts, one.number)
         ]
-        if not checked or message.time < host.inventory.time - RECENT_SECONDS:
+        if not checked:
             continue
         yield link_finding(
             "warning",
@@ -229,7 +262,7 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
             port,
             "spoof check drops frames with other source addresses",
             evidence=(
-                Evidence("kernel message", message.text, message_source(host, message)),
+                Evidence("kernel message", messages.newest.text, message_source(messages)),
                 Evidence(
                     "spoof check on", ", ".join(f"VF {one.number}" for one in checked), f"ip link show {port.name}"
                 ),

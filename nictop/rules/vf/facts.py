@@ -1,22 +1,23 @@
 """VFs among the links, whether they are used, and the PF of each on the watched hosts.
 
-Reads nothing. On one host a VF is found by its PCI function (``physfn``, ``virtfnN``); between two hosts by the MAC
-address that the PF has set for it (IFLA_VFINFO_LIST) and that the guest's netdev has.
+Reads nothing. On one host a VF is found by its PCI function (``physfn``, ``virtfnN``), also in a container that is
+watched as a host of its own; between two hosts by the MAC address that the PF has set for it (IFLA_VFINFO_LIST) and
+that the guest's netdev has. Where the addresses differ, which is a fault itself, the only VF in use of that kind of a
+hypervisor that runs a machine with the guest's name is taken for the guest's.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from nictop.model.devices.virtual_functions import is_in_use, is_virtual_function, pci_function_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import is_same_machine as watched_twice
-from nictop.model.text.units import duration
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
+from nictop.probe.records import Link, PciFunction, VirtualFunction
 from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
@@ -24,12 +25,6 @@ from nictop.rules.host import HostFacts, link_driver
 PASSTHROUGH_PARAMETERS = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Kernel command line parameters that enable passthrough."""
 PCI_DEVICES = "/sys/bus/pci/devices"
-RECENT_SECONDS = 24 * 3600.0
-"""Older kernel messages are ignored."""
-CLOCK_TOLERANCE_SECONDS = 10.0
-"""udev reports a device up to so long after the kernel created it, when its driver may have logged messages."""
-DEVICE_MESSAGE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
-"""Start of a kernel message about a device: driver and address."""
 PERSISTENCE_NOTE = (
     "Reset when the VFs are created again. Persistent: sriov.vfs of the PF's NetworkManager profile, [SR-IOV] in its "
     ".network file, or this command where the VFs are created."
@@ -73,6 +68,8 @@ class Pair:
     port: Link
     """Netdev of the physical function."""
     function: VirtualFunction
+    by: Literal["PCI address", "MAC address", "name of the virtual machine"] = "MAC address"
+    """What both sides have in common."""
 
     @property
     def place(self) -> WhereToType:
@@ -99,19 +96,76 @@ def _pairs(hosts: tuple[HostFacts, ...]) -> tuple[Pair, ...]:
         for port in host.links:
             for function in port.virtual_functions:
                 own = own_links(host, port, function.number)
-                found += [Pair(host, link, host, port, function) for link in own]
+                found += [Pair(host, link, host, port, function, "PCI address") for link in own]
                 if not own and function.address and function.address != ZERO_MAC_ADDRESS:
                     claims.setdefault(function.address, []).append((host, port, function))
+    found += _in_containers(hosts)
     if claims:
-        found += _across(hosts, claims)
+        found += _across(hosts, claims, {(one.guest.name, one.link.ifindex) for one in found})
+    if len(hosts) > 1:
+        found += _by_machine_name(hosts, found)
     return tuple(found)
 
 
+def _in_containers(hosts: Sequence[HostFacts]) -> Iterator[Pair]:
+    """VFs in the network namespace of a container: the same kernel, so the same PCI address."""
+    for guest in hosts:
+        if "container" not in guest.inventory.platform.roles:
+            continue
+        kernels = [host for host in hosts if host is not guest and watched_twice(host.snapshot, guest.snapshot)]
+        for host in kernels:
+            for port in host.links:
+                for function in port.virtual_functions:
+                    own = function_of(host, port, function.number)
+                    links = guest.links_of_function.get(own.address, ()) if own is not None else ()
+                    for link in links:
+                        yield Pair(guest, link, host, port, function, "PCI address")
+
+
+def _by_machine_name(hosts: Sequence[HostFacts], known: Sequence[Pair]) -> Iterator[Pair]:
+    """The VF of a guest whose MAC address is that of no VF of its hypervisor."""
+    paired = {(one.guest.name, one.link.ifindex) for one in known}
+    taken = {(one.physical.name, one.port.ifindex, one.function.number) for one in known}
+    for guest in hosts:
+        links = [one for one in guest.links if is_virtual_function(one, guest.functions)]
+        links = [one for one in links if (guest.name, one.ifindex) not in paired]
+        if len(links) != 1:
+            continue
+        free = [
+            (host, port, function)
+            for host in hosts
+            if host is not guest and runs_machine(host, guest)
+            for port, function in host.used_virtual_functions
+            if (host.name, port.ifindex, function.number) not in taken
+            and _is_alike(host, port, function, guest, links[0])
+        ]
+        if len(free) == 1:
+            yield Pair(guest, links[0], *free[0], "name of the virtual machine")
+
+
+def runs_machine(host: HostFacts, guest: HostFacts) -> bool:
+    """A QEMU process of the host has the guest's hostname as its name."""
+    name = guest.snapshot.hello.hostname.partition(".")[0] if guest.snapshot.hello is not None else ""
+    return bool(name) and any(one.machine == name for one in host.inventory.threads)
+
+
+def _is_alike(host: HostFacts, port: Link, function: VirtualFunction, guest: HostFacts, link: Link) -> bool:
+    """Both are the same kind of PCI device."""
+    here, there = function_of(host, port, function.number), guest.functions.get(link.pci_address or "")
+    if here is None or there is None:
+        return False
+    return (here.vendor_id, here.device_id) == (there.vendor_id, there.device_id)
+
+
 def _across(
-    hosts: Sequence[HostFacts], claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]]
+    hosts: Sequence[HostFacts],
+    claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]],
+    known: set[tuple[str, int]],
 ) -> Iterator[Pair]:
     for guest in hosts:
         for link in guest.links:
+            if (guest.name, link.ifindex) in known:
+                continue
             claimed = claims.get(link.permanent_address or "") or claims.get(link.address or "") or ()
             others = [one for one in claimed if not is_same_machine(guest, one[0])]
             if len(others) == 1 and is_virtual_function(link, guest.functions):
@@ -121,29 +175,6 @@ def _across(
 def is_same_machine(one: HostFacts, other: HostFacts) -> bool:
     """Watched twice, under two names."""
     return one is other or watched_twice(one.snapshot, other.snapshot)
-
-
-def function_messages(host: HostFacts, *signs: str) -> dict[str, list[KernelMessage]]:
-    """PCI address → kernel messages about it that contain one of `signs`, oldest first."""
-    found: dict[str, list[KernelMessage]] = {}
-    for message in host.inventory.messages or ():
-        if any(sign in message.text for sign in signs):
-            match = DEVICE_MESSAGE.match(message.text)
-            if match is not None:
-                found.setdefault(match[1], []).append(message)
-    return found
-
-
-def since(messages: Iterable[KernelMessage], created: float | None) -> list[KernelMessage]:
-    """Those that can be about a device that was created at `created` (None: at boot, or not known), and not about an
-    earlier one of the same name or number."""
-    return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE_SECONDS]
-
-
-def message_source(host: HostFacts, message: KernelMessage) -> str:
-    """``dmesg, 3 min 5 s ago``: an old message may be about a problem that is solved."""
-    age = max(0.0, host.inventory.time - message.time)
-    return f"dmesg, {duration(age)} ago"
 
 
 def set_vf_fix(

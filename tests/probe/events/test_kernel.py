@@ -320,3 +320,67 @@ def test_a_message_of_another_process_is_not_an_event(log: EventLog) -> None:
         except OSError as error:
             pytest.skip(f"refused by the kernel: {error}")
     assert log.events.read(descriptor) == ([], False)
+
+
+@pytest.fixture
+def kernel_log() -> Iterator[tuple[Events, socket.socket]]:
+    """Events with a kernel log, and where its records are written: a datagram socket has one for each read, and EAGAIN
+    at the end, as /dev/kmsg has."""
+    reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with reader, writer:
+        reader.setblocking(False)
+        events = Events.__new__(Events)
+        events.sockets, events._log = {}, reader.fileno()
+        yield events, writer
+
+
+HANG = b"4,1,5000000,-;igb 0000:02:00.0 eth0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms\n"
+ORDINARY = b"6,2,5000000,-;igb 0000:02:00.0 eth0: igb: eth0 NIC Link is Up 1000 Mbps Full Duplex\n SUBSYSTEM=pci\n"
+
+
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        ([], False),
+        ([ORDINARY], False),
+        ([b"30,1,5,-;systemd[1]: Started Session 1 of user root.\n", b"", b"\xff;;"], False),
+        ([ORDINARY, HANG, ORDINARY], True),
+        ([b"3,1,5,-;igb 0000:02:00.0: Detected Tx Unit Hang\\x0a  Tx Queue  <1>\n SUBSYSTEM=pci\n"], True),
+        ([b"27,1,5,-;(udev-worker)[9]: eth0: Failed to rename network interface 2 from 'eth0' to 'ens3'\n"], True),
+    ],
+)
+def test_known_kernel_messages(kernel_log: tuple[Events, socket.socket], records: list[bytes], *, found: bool) -> None:
+    """Only those since the last call count."""
+    events, log = kernel_log
+    for record in records:
+        log.send(record)
+    assert events.has_known_messages() == found
+    assert not events.has_known_messages()
+
+
+def test_more_kernel_messages_than_are_read_at_once(kernel_log: tuple[Events, socket.socket]) -> None:
+    """Some of those that are skipped may be known."""
+    events, log = kernel_log
+    for _ in range(kernel_events.MAX_EVENTS_PER_WAKE):
+        log.send(ORDINARY)
+    assert events.has_known_messages()
+    assert not events.has_known_messages()
+
+
+def test_lost_kernel_messages_may_be_known(
+    kernel_log: tuple[Events, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EPIPE: overwritten before they were read."""
+    events, _ = kernel_log
+
+    def overwritten(descriptor: int, length: int) -> bytes:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("nictop.probe.events.kernel.os.read", overwritten)
+    assert events.has_known_messages()
+
+
+def test_a_kernel_log_that_may_not_be_read() -> None:
+    events = Events.__new__(Events)
+    events._log = -1
+    assert not events.has_known_messages()

@@ -1,5 +1,5 @@
 """Daemons that affect NICs: NetworkManager, networkd, irqbalance, guest tools, hypervisors, Open vSwitch,
-lldpd → `Services`.
+lldpd, the guest agent of Google Compute Engine → `Services`.
 
 Takes the names of all processes (`processes`) and reads /proc/PID/cmdline, status and ns/net of those with a matching
 name. A daemon in a container is left out: its process namespace is another one. Daemons that configure links are
@@ -31,10 +31,15 @@ SERVICE_COMMS = {
     "pmxcfs": "proxmox",
     "ovs-vswitchd": "openvswitch",
     "lldpd": "lldpd",
+    "google_guest_ag": "google_guest_agent",
 }
 """comm → field of `Services`. The kernel truncates comm to 15 bytes: ``systemd-network`` may be systemd-networkd."""
-FULL_NAMES = {"systemd-network": "systemd-networkd"}
-"""Truncated comm → name of the program in the command line."""
+FULL_NAMES = {
+    "systemd-network": ("systemd-networkd",),
+    "google_guest_ag": ("google_guest_agent", "google_guest_agent_manager"),
+}
+"""Truncated comm → names of the program in the command line. Google's: ExecStart of google-guest-agent.service and
+google-guest-agent-manager.service; google_guest_agent_netevent of guest-configs is no daemon."""
 NETWORK_SERVICES = ("networkmanager", "networkd", "openvswitch", "lldpd")
 """Their links are those of their network namespace; a container may run one of them for this namespace."""
 ZOMBIE = "\nState:\tZ"
@@ -57,10 +62,10 @@ def is_own_service(pid: int, comm: str, service: str, own_namespace: str | None,
     status = read_text(f"{proc}/{pid}/status")
     if isinstance(status, str) and ZOMBIE in status:  # has ended: its namespaces cannot be read
         return False
-    full_name = FULL_NAMES.get(comm)
-    if full_name is not None:
+    full_names = FULL_NAMES.get(comm)
+    if full_names is not None:
         command = read_text(f"{proc}/{pid}/cmdline")
-        if not isinstance(command, str) or program(command) != full_name:
+        if not isinstance(command, str) or program(command) not in full_names:
             return False
     if service in NETWORK_SERVICES:
         network = namespace_of(pid, proc)

@@ -1,19 +1,21 @@
-"""Interrupts of network devices → `Interrupt`: handlers, allowed CPUs and effective CPU.
+"""Interrupts of network devices → `Interrupt`: handlers, allowed CPUs, effective CPU, and whether they can be moved.
 
 Selected are ``msi_irqs/`` of every PCI network function (for virtio: of the function below which virtioN is found), its
 legacy ``irq`` if it has none; for links on other buses (xen event channels, virtio-mmio, platform) the interrupts whose
-handler has the name of the device. Reads /sys/kernel/irq/N/ (actions, chip_name), /proc/irq/N/ (smp_affinity_list,
-effective_affinity_list, node) and, on a kernel without /sys/kernel/irq, the names in /proc/interrupts.
+handler has the name of the device. Reads /sys/kernel/irq/N/ (actions, chip_name), /proc/irq/N/ (smp_affinity_list and
+its mode, effective_affinity_list, node), the kernel release and, on a kernel without /sys/kernel/irq, the names in
+/proc/interrupts.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import SysfsDirectory, printable_path, unreadable_from_error
+from nictop.probe.kernel.sysfs import SysfsDirectory, printable_path, read_text, unreadable_from_error
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 
 IRQ_NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
@@ -28,6 +30,11 @@ BUSES_WITHOUT_NAMED_INTERRUPTS = ("pci", "vmbus", "usb")
 INTERRUPTS_READ_BYTES = 256 * 1024
 MAX_INTERRUPTS_BYTES = 64 * 1024 * 1024
 """Of /proc/interrupts: larger than 10,000 lines with 512 CPUs."""
+
+WRITABLE_ONLY_IF_MOVABLE = (6, 12)
+"""Linux version from which smp_affinity_list is read-only for an interrupt that user space cannot move. Commit
+92f9d825b12f, "genirq/procfs: Correctly set file permissions for affinity control files"."""
+KERNEL_RELEASE = pattern(r"([0-9]{1,4})\.([0-9]{1,6})", re.ASCII)
 
 Names = dict[int, tuple["str | None", tuple[str, ...]]]
 """IRQ number → (chip, handlers)."""
@@ -80,8 +87,25 @@ def read_interrupt(number: int, address: str | None, lookup: NameLookup, proc: s
         allowed_cpus=folder.text("allowed_cpus", "smp_affinity_list"),
         effective_cpus=folder.text("effective_cpus", "effective_affinity_list"),
         numa_node=None if node is None or node < 0 else node,
+        movable=parse_movable(folder.mode("movable", "smp_affinity_list"), lookup.kernel_release),
         unreadable={**lookup.unreadable.get(number, {}), **folder.unreadable},
     )
+
+
+def parse_movable(mode: int | None, kernel_release: str | None) -> bool | None:
+    """Whether user space may move an interrupt, by the mode of its smp_affinity_list: see `Interrupt.movable`.
+
+    A read-only file is conclusive on any kernel, as distributions backport the change; a writable one only on a kernel
+    that has it.
+    """
+    if mode is None:
+        return None
+    if not mode & stat.S_IWUSR:
+        return False
+    version = KERNEL_RELEASE.match(kernel_release or "")
+    if version is None:
+        return None
+    return True if (int(version[1]), int(version[2])) >= WRITABLE_ONLY_IF_MOVABLE else None
 
 
 def is_handler_of(action: str, chip: str | None, link: Link) -> bool:
@@ -102,13 +126,16 @@ def is_handler_of(action: str, chip: str | None, link: Link) -> bool:
 class NameLookup:
     """Chip and handlers by IRQ number: from /sys/kernel/irq, else from /proc/interrupts, read once when first needed.
 
-    `unreadable`: failures by number and field; `trouble`: why there are no names at all.
+    `unreadable`: failures by number and field; `trouble`: why there are no names at all; `kernel_release`: of the same
+    machine (/proc/sys/kernel/osrelease).
     """
 
     def __init__(self, sys: str, proc: str) -> None:
         self._path = os.path.join(sys, "kernel/irq")
         self._file = os.path.join(proc, "interrupts")
         self._in_sysfs = os.path.isdir(self._path)
+        release = read_text(os.path.join(proc, "sys/kernel/osrelease"))
+        self.kernel_release = release if isinstance(release, str) else None
         self._lines: Names | None = None
         self._known: Names = {}
         self.unreadable: dict[int, dict[str, Unreadable]] = {}

@@ -1,40 +1,46 @@
 """Kernel messages about problems of NICs → `KernelMessage`.
 
-Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and selects those with a text of `kernel_hints`.
-Messages that a process has written are left out.
+Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and selects those with a text of `message_table`.
+Messages that a process has written are left out, except those of udev.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from nictop.probe.inventory.machine.kernel_hints import FIRMWARE_HINT, FUNCTION_HINTS, HINTS, MAX_KMSG_BYTES
+from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
+from nictop.probe.inventory.machine.message_table import (
+    LOG_DAEMON,
+    MAX_KMSG_BYTES,
+    OF_ANY_DEVICE,
+    UDEV,
+    Known,
+    find_known,
+    is_candidate,
+)
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
 from nictop.probe.records import KernelMessage, Unreadable
 
-FIRMWARE_FAILED = pattern(
-    rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL
-)
-FAILED_FIRMWARE = pattern(rb"(?:fail|could not|unable|can't)\w{0,32}\b.{0,60}?\bfirmware", re.I | re.DOTALL)
-"""``Direct firmware load for x.fw failed with error -2`` and ``Failed to load firmware "x.bin"``."""
 KMSG_RECORD = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
 """Priority, sequence number, microseconds, flags and possible further fields; the text. Properties follow on separate
 lines."""
-DEVICE_PREFIX = pattern(rb"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
-"""dev_printk(): driver, or bus without a driver, and address."""
 ESCAPED_BYTE = pattern(rb"\\x([0-9a-f]{2})")
 """How the kernel escapes backslashes, control characters and bytes that are not ASCII."""
 
 MAX_MESSAGES = 200
-MAX_MESSAGES_PER_HINT = 40
-"""So that one frequent message does not replace all others."""
+MAX_MESSAGES_PER_GROUP = 40
+"""Of one text about one device, so that one frequent message does not replace all others."""
 MAX_MESSAGE_CHARS = 500
 MAX_KMSG_RECORDS = 50_000
 """Limits the cost for a buffer of several MiB."""
+
+Position = int
+"""Of a record in the buffer."""
+Group = list[tuple[Position, KernelMessage]]
+"""Messages with one text about one device, oldest first."""
 
 
 def read_kernel_messages(
@@ -42,7 +48,7 @@ def read_kernel_messages(
 ) -> tuple[tuple[KernelMessage, ...] | None, Unreadable | None]:
     """Messages, oldest first, or why they could not be read: without root kernel.dmesg_restrict must be 0.
 
-    `addresses`: of the PCI network functions. Never raises OSError.
+    `addresses`: of the PCI network functions and of the ports above them. Never raises OSError.
     """
     path = os.path.join(dev, "kmsg")
     try:
@@ -75,49 +81,59 @@ def read_records(descriptor: int) -> Iterator[bytes]:
 
 
 def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMessage, ...]:
-    """The records about problems of NICs in their order: the newest `MAX_MESSAGES`, `MAX_MESSAGES_PER_HINT` each."""
-    functions = {address.encode() for address in addresses}
-    records = tuple(records)
-    text = b"".join(records)  # most hints do not occur: one search in all records is faster than one per record
-    present = [hint for hint in (*HINTS, *FUNCTION_HINTS, FIRMWARE_HINT) if hint in text]
-    selected: dict[bytes, deque[tuple[int, KernelMessage]]] = {}
-    for number, record in enumerate(records):
-        hint = hint_in(record, functions, present)
-        if hint is None:
+    """The records about problems of NICs in their order, at most `MAX_MESSAGES` and `MAX_MESSAGES_PER_GROUP` of one
+    text about one device. `KernelMessage.omitted` counts those that are left out."""
+    functions = frozenset(addresses)
+    groups: dict[tuple[str, str], Group] = {}
+    for position, record in enumerate(records):
+        if not is_candidate(record):
             continue
         message = parse_record(record)
-        if message is not None:
-            selected.setdefault(hint, deque(maxlen=MAX_MESSAGES_PER_HINT)).append((number, message))
-    in_order = sorted((entry for entries in selected.values() for entry in entries), key=lambda entry: entry[0])
-    return tuple(message for _, message in in_order[-MAX_MESSAGES:])
-
-
-def hint_in(record: bytes, functions: set[bytes], present: Iterable[bytes]) -> bytes | None:
-    """The hint among `present` that makes a record relevant; None: irrelevant. `functions`: addresses of network
-    functions."""
-    for hint in present:
-        if hint not in record:
+        if message is None:
             continue
-        if hint in HINTS:
-            return hint
-        if is_about(record, functions) and (hint != FIRMWARE_HINT or is_firmware_failure(record)):
-            return hint
-    return None
+        known = find_known(message.text)
+        if known is None or not is_about_a_nic(known, message.text, functions):
+            continue
+        group = (known.text, device_in(message.text))
+        groups.setdefault(group, []).append((position, message))
+    shortened = [with_omissions(group, number) for group, number in fair_shares(groups)]
+    in_order = sorted((entry for group in shortened for entry in group), key=lambda entry: entry[0])
+    return tuple(message for _, message in in_order)
 
 
-def is_firmware_failure(record: bytes) -> bool:
-    """Firmware could not be loaded or does not respond; other messages only name its version."""
-    return FIRMWARE_FAILED.search(record) is not None or FAILED_FIRMWARE.search(record) is not None
+def is_about_a_nic(known: Known, text: str, functions: frozenset[str]) -> bool:
+    """Messages of the PCI core and of vfio name devices of any kind: those that name one of `functions`."""
+    return known.driver not in OF_ANY_DEVICE or not functions.isdisjoint(addresses_in(text))
 
 
-def is_about(record: bytes, functions: set[bytes]) -> bool:
-    """Whether the text begins with a driver and the address of one of `functions`."""
-    match = DEVICE_PREFIX.match(record, record.find(b";") + 1)
-    return match is not None and match[1] in functions
+def device_in(text: str) -> str:
+    """What distinguishes the devices in messages of one text; "": the message names none."""
+    device, name = parse_device(text)
+    return device or name or ""
+
+
+def fair_shares(groups: dict[tuple[str, str], Group]) -> list[tuple[Group, int]]:
+    """How many of the newest messages of each group are kept. If all are too many, the largest groups give way."""
+    share = MAX_MESSAGES_PER_GROUP
+    while share > 1 and sum(min(share, len(group)) for group in groups.values()) > MAX_MESSAGES:
+        share -= 1
+    # More groups than messages: those with the newest messages.
+    newest_first = sorted(groups.values(), key=lambda group: -group[-1][0])
+    return [(group, min(share, len(group))) for group in newest_first[:MAX_MESSAGES]]
+
+
+def with_omissions(group: Group, number: int) -> Group:
+    """The newest `number` messages of a group; the first of them says how many are left out."""
+    omitted, kept = group[: len(group) - number], group[len(group) - number :]
+    if not omitted:
+        return kept
+    position, message = kept[0]
+    counted = replace(message, omitted=len(omitted), omitted_since=omitted[0][1].time)
+    return [(position, counted), *kept[1:]]
 
 
 def parse_record(record: bytes) -> KernelMessage | None:
-    """A record of the kernel (facility 0); None for one of a process and for a malformed one.
+    """A record of the kernel (facility 0) or of udev; None for one of another process and for a malformed one.
 
     Several lines become one. Control characters other than white space are left in: the screen removes them.
     """
@@ -125,8 +141,9 @@ def parse_record(record: bytes) -> KernelMessage | None:
     if match is None:
         return None
     priority = int(match[1])
-    if priority >> 3:
-        return None
     data = ESCAPED_BYTE.sub(lambda escaped: bytes([int(escaped[1], 16)]), match[4])
     text = " ".join(data.decode("utf-8", "replace").split())
+    facility = priority >> 3
+    if facility and not (facility == LOG_DAEMON and text.startswith(UDEV)):
+        return None
     return KernelMessage(int(match[3]) / 1e6, priority & 7, text[:MAX_MESSAGE_CHARS])

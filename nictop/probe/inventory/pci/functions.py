@@ -1,4 +1,5 @@
-"""PCI network functions → `PciFunction`: driver, PCIe link, NUMA node, IOMMU group, physical and virtual functions.
+"""PCI network functions → `PciFunction`: driver, PCIe link and its errors, NUMA node, IOMMU group, physical and virtual
+functions.
 
 Reads /sys/bus/pci/devices/ADDRESS/ of every function of class 0x02xxxx (network) or 0x0c06xx (InfiniBand). Names come
 from a lookup (`names`), called once for all.
@@ -14,10 +15,13 @@ from dataclasses import replace
 from nictop.probe.inventory.pci.names import Lookup, read_names
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
-from nictop.probe.records import PcieLink, PciFunction, Sriov, Unreadable
+from nictop.probe.records import PcieErrors, PcieLink, PciFunction, Sriov, Unreadable
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 VIRTFN_LINK = pattern(r"virtfn([0-9]{1,5})", re.ASCII)
+ERROR_COUNT = pattern(r"([!-~][ -~]{0,62}) ([0-9]{1,19})", re.ASCII)
+"""A line of an ``aer_dev_`` file: name and count, which fits into 64 bits."""
+RESET_METHOD = pattern(r"[a-z_]{1,32}", re.ASCII)
 LINK_SPEED = pattern(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s", re.ASCII)
 PCI_CFG_SPACE_SIZE = 256
 """Configuration space of every PCI function in bytes; only root can read more than the first 64."""
@@ -28,6 +32,12 @@ MAX_CAPABILITIES = (PCI_CFG_SPACE_EXP_SIZE - PCI_CFG_SPACE_SIZE) // 8
 PCI_EXT_CAP_ID_SRIOV = 0x0010
 UNKNOWN_WIDTHS = (0, 63, 255)
 """0: no link. 63 and 255: all bits set, read from a function that does not respond."""
+MAX_ERROR_KINDS = 64
+"""In one file: the kernel has one for each of 32 bits (aer_uncorrectable_error_string in drivers/pci/pcie/aer.c)."""
+MAX_RESET_METHODS = 16
+"""The kernel has 7 (pci_reset_fn_methods in drivers/pci/pci.c)."""
+ASPM_FILES = ("l0s_aspm", "l1_aspm", "l1_1_aspm", "l1_2_aspm", "l1_1_pcipm", "l1_2_pcipm", "clkpm")
+"""In ``link/``: aspm_ctrl_attrs in drivers/pci/pcie/aspm.c."""
 
 
 def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciFunction, ...], Unreadable | None]:
@@ -70,7 +80,7 @@ def read_function(devices: str, address: str) -> PciFunction | None:
         return None
     physical = folder.link("physical_function", "physfn")
     parent = os.path.basename(os.path.dirname(os.path.realpath(path)))
-    is_bridge = PCI_ADDRESS.fullmatch(parent) is not None
+    bridge = SysfsDirectory(os.path.join(devices, parent)) if PCI_ADDRESS.fullmatch(parent) else None
     enable, numa = folder.integer("enabled", "enable"), folder.integer("numa_node", "numa_node")
     override = folder.text("driver_override", "driver_override")
     sriov = read_sriov(folder)
@@ -88,15 +98,20 @@ def read_function(devices: str, address: str) -> PciFunction | None:
         iommu_group=read_iommu_group(folder),
         numa_node=None if numa is None or numa < 0 else numa,
         link=None if physical else read_pcie_link(folder, "link"),
-        parent=parent if is_bridge else None,
-        parent_link=read_parent_link(devices, parent, folder) if is_bridge else None,
+        parent=None if bridge is None else parent,
+        parent_link=None if bridge is None else read_pcie_link(bridge, "parent_link"),
+        errors=read_errors(folder, "errors"),
+        parent_errors=None if bridge is None or physical else read_errors(bridge, "parent_errors"),
+        aspm={} if physical else read_aspm(folder),
+        reset_methods=read_reset_methods(folder),
         sriov=sriov,
         physical_function=physical,
         sriov_capable=sriov is not None or (False if physical else read_sriov_capable(path)),
         modalias=folder.text("modalias", "modalias"),
         rdma_devices=folder.names("rdma_devices", "infiniband"),
     )
-    return replace(function, unreadable=folder.unreadable)
+    unreadable = folder.unreadable if bridge is None else {**folder.unreadable, **bridge.unreadable}
+    return replace(function, unreadable=unreadable)
 
 
 def is_network_class(class_code: int) -> bool:
@@ -115,14 +130,6 @@ def read_iommu_group(folder: SysfsDirectory) -> int | None:
     return number
 
 
-def read_parent_link(devices: str, parent: str, folder: SysfsDirectory) -> PcieLink | None:
-    """The bridge's end of the PCIe link; failures are recorded in the function's `folder`."""
-    bridge = SysfsDirectory(os.path.join(devices, parent))
-    link = read_pcie_link(bridge, "parent_link")
-    folder.unreadable.update(bridge.unreadable)
-    return link
-
-
 def read_pcie_link(folder: SysfsDirectory, field: str) -> PcieLink | None:
     """current_link_speed, current_link_width and their maxima; None when the function has none of the four."""
     speeds = [folder.text(field, name) for name in ("current_link_speed", "max_link_speed")]
@@ -138,6 +145,92 @@ def parse_speed(text: str) -> float | None:
     """GT/s of ``8.0 GT/s PCIe``; None for ``Unknown``."""
     match = LINK_SPEED.match(text)
     return float(match.group(1)) if match else None
+
+
+def read_errors(folder: SysfsDirectory, field: str) -> PcieErrors | None:
+    """The counters of Advanced Error Reporting; None when there are none, or one of the files could not be read.
+
+    The kernel counts them in memory: the function itself is not accessed.
+    """
+    correctable = read_error_counts(folder, field, "aer_dev_correctable", "TOTAL_ERR_COR")
+    if correctable is None:
+        return None
+    nonfatal = read_error_counts(folder, field, "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL")
+    fatal = read_error_counts(folder, field, "aer_dev_fatal", "TOTAL_ERR_FATAL")
+    if nonfatal is None or fatal is None:
+        return None
+    return PcieErrors(correctable[0], nonfatal[0], fatal[0], correctable[1], nonfatal[1], fatal[1])
+
+
+def read_error_counts(folder: SysfsDirectory, field: str, name: str, total: str) -> tuple[int, dict[str, int]] | None:
+    """Total and kinds in the file `name`; None when it is missing or could not be read."""
+    content = folder.text(field, name)
+    if content is None:
+        return None
+    counts = parse_error_counts(content, total)
+    if counts is None:
+        folder.add_malformed(field, name, content)
+    return counts
+
+
+def parse_error_counts(text: str, total: str) -> tuple[int, dict[str, int]] | None:
+    """The count of the line named `total`, and name → count of the other lines with a count above 0.
+
+    Each line is ``BadTLP 12``; of some kernels the names have spaces (``Receiver Error 2``). None: malformed.
+    """
+    lines = text.split("\n")
+    if len(lines) > MAX_ERROR_KINDS:
+        return None
+    counts = {}
+    for line in lines:
+        match = ERROR_COUNT.fullmatch(line)
+        if match is None:
+            return None
+        counts[match.group(1)] = int(match.group(2))
+    number = counts.pop(total, None)
+    if number is None:
+        return None
+    return number, {kind: count for kind, count in counts.items() if count > 0}
+
+
+def read_aspm(folder: SysfsDirectory) -> dict[str, bool]:
+    """File of ``link/`` → enabled. It has the files of supported states only; without any it is empty or missing."""
+    supported = folder.names("aspm", "link")
+    enabled = {}
+    for name in ASPM_FILES:
+        if name not in supported:
+            continue
+        state = folder.integer("aspm", f"link/{name}")
+        if state is not None:
+            enabled[name] = state > 0
+    return enabled
+
+
+def read_reset_methods(folder: SysfsDirectory) -> tuple[str, ...] | None:
+    """Words of reset_method; empty when the kernel cannot reset the function, None when the methods are not known.
+
+    A function that the kernel cannot reset has neither ``reset_method`` nor ``reset``; Linux before 5.15 has only
+    ``reset`` (pci_dev_reset_attr_is_visible in drivers/pci/pci-sysfs.c).
+    """
+    content = read_text(os.path.join(folder.path, "reset_method"))
+    if isinstance(content, Unreadable):
+        if content.reason == "missing":
+            can_be_reset = os.path.lexists(os.path.join(folder.path, "reset"))
+            return None if can_be_reset else ()
+        folder.unreadable["reset_methods"] = content
+        return None
+    methods = parse_reset_methods(content)
+    if methods is None:
+        folder.add_malformed("reset_methods", "reset_method", content)
+    return methods
+
+
+def parse_reset_methods(text: str) -> tuple[str, ...] | None:
+    """``flr bus`` → its words; None: malformed."""
+    methods = text.split()
+    if len(methods) > MAX_RESET_METHODS or not all(RESET_METHOD.fullmatch(method) for method in methods):
+        return None
+    return tuple(methods)
 
 
 def read_sriov(folder: SysfsDirectory) -> Sriov | None:

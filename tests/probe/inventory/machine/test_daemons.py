@@ -86,6 +86,8 @@ def named(tmp_path: Path, name: str) -> Path:
         ("vmtoolsd", "vmware_tools"),
         ("virtqemud", "libvirt"),
         ("ovs-vswitchd", "openvswitch"),
+        ("google_guest_agent", "google_guest_agent"),
+        ("google_guest_agent_manager", "google_guest_agent"),
     ],
 )
 def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: str) -> None:
@@ -98,11 +100,18 @@ def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: 
         assert {key: value for key, value in vars(found).items() if value != vars(before)[key]} == {field: pid}
 
 
-def test_another_program_with_the_same_truncated_name(tmp_path: Path) -> None:
-    before = read_services(read_processes()[0]).networkd
-    with running(str(named(tmp_path, "systemd-networkd-wait-online"))) as pid:
-        assert Path(f"/proc/{pid}/comm").read_text() == "systemd-network\n"
-        assert read_services(read_processes()[0]).networkd == before
+@pytest.mark.parametrize(
+    ("name", "comm", "field"),
+    [
+        ("systemd-networkd-wait-online", "systemd-network", "networkd"),
+        ("google_guest_agent_netevent", "google_guest_ag", "google_guest_agent"),
+    ],
+)
+def test_another_program_with_the_same_truncated_name(tmp_path: Path, name: str, comm: str, field: str) -> None:
+    before = read_services(read_processes()[0])
+    with running(str(named(tmp_path, name))) as pid:
+        assert Path(f"/proc/{pid}/comm").read_text() == f"{comm}\n"
+        assert getattr(read_services(read_processes()[0]), field) == getattr(before, field)
 
 
 def test_a_manager_in_another_network_namespace_is_ignored(namespace: Namespace, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.inventory.links.reader import read_links
-from nictop.probe.inventory.machine.interrupts import parse_names, read_interrupts
+from nictop.probe.inventory.machine.interrupts import parse_movable, parse_names, read_interrupts
 from nictop.probe.inventory.pci.functions import read_pci
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 
@@ -104,6 +104,13 @@ def test_this_machine_against_proc_interrupts() -> None:
         assert one.allowed_cpus == Path(folder, "smp_affinity_list").read_text().strip()
 
 
+def test_the_files_of_this_machine_are_writable_for_the_interrupts_that_can_be_moved() -> None:
+    found = only(read_interrupts(read_links()[0], read_pci("/sys", lambda wanted: {})[0]))
+    for one in found:
+        writable = bool(Path(f"/proc/irq/{one.number}/smp_affinity_list").stat().st_mode & 0o200)
+        assert one.movable in ((True, None) if writable else (False,))
+
+
 @pytest.mark.skipif(not os.path.isdir("/sys/kernel/irq"), reason="this kernel has no /sys/kernel/irq")
 def test_both_sources_of_names_agree(tmp_path: Path) -> None:
     functions, _ = read_pci("/sys", lambda wanted: {})
@@ -160,6 +167,40 @@ def test_node_chip_and_cpu_lists(host: Host) -> None:
             57, ("mlx5_comp3@pci:0000:5e:00.0",), "0000:5e:00.0", "IR-PCI-MSIX-0000:5e:00.0", "0-3,8", "8", numa_node=1
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "release", "movable"),
+    [
+        (0o644, "6.12.0", True),
+        (0o644, "6.18.44-fc-v657", True),
+        (0o644, "7.0-rc1", True),
+        (0o644, "6.11.9", None),
+        (0o644, "4.9.0-9-amd64", None),
+        (0o644, "unknown", None),
+        (0o644, None, None),
+        (0o444, "6.12.0", False),
+        (0o444, "5.14.0-570.12.1.el9_6.x86_64", False),
+        (0o444, None, False),
+        (None, "6.12.0", None),
+    ],
+)
+def test_what_the_mode_of_the_affinity_shows(mode: int | None, release: str | None, movable: bool | None) -> None:
+    """Before Linux 6.12 every file is writable; backports may have it read-only earlier."""
+    assert parse_movable(mode, release) is movable
+
+
+def test_managed_interrupts_have_a_read_only_affinity(host: Host) -> None:
+    """Queues of wangxun NICs (PCI_IRQ_AFFINITY in libwx/wx_lib.c); that of link changes can be moved."""
+    (host.root / "proc/sys/kernel").mkdir(parents=True)
+    (host.root / "proc/sys/kernel/osrelease").write_text("6.12.0-1-amd64\n")
+    for number in (60, 61, 62):
+        host.interrupt(number, f"eth0-TxRx-{number}", "PCI-MSIX", smp_affinity_list="0-1")
+        (host.root / f"proc/irq/{number}/smp_affinity_list").chmod(0o644 if number == 62 else 0o444)
+    host.device("0000:5e:00.0", 16, (60, 61, 62, 63))
+    found = host.read(functions=(function("0000:5e:00.0"),))
+    assert [one.movable for one in found] == [False, False, True, None]
+    assert all(one.unreadable == {} for one in found)
 
 
 def test_a_vector_without_handler_and_a_garbled_node(host: Host) -> None:

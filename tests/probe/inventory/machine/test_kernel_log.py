@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine import kernel_log
 from nictop.probe.inventory.machine.kernel_log import parse_record, read_kernel_messages, read_records, select
+from nictop.probe.inventory.machine.message_table import is_candidate
 from nictop.probe.records import KernelMessage
 
-PF = "0000:03:00.0"
+DATA = Path(__file__).parents[3] / "data"
+PF, PORT = "0000:03:00.0", "0000:00:1c.1"
+GPU, GPU_PORT = "0000:65:00.0", "0000:64:00.0"
 
 RELEVANT = [
     f"ixgbe {PF}: not enough MMIO resources for SR-IOV",
@@ -59,6 +63,11 @@ RELEVANT = [
     "nf_conntrack: nf_conntrack: table full in netns 4026531840, dropping packet",
     "br0: received packet on eth1 with own address as source address (addr:52:54:00:00:aa:01, vlan:0)",
     "IPv6: eth0: IPv6 duplicate address fe80::1 used by 52:54:00:00:aa:01 detected!",
+    f"vfio-pci {PF}: Unable to change power state from D3cold to D0, device inaccessible",
+    f"pcieport {PORT}: AER: Corrected error received: {PF}",
+    f"pcieport {PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
+    f"DMAR: [DMA Read NO_PASID] Request device [{PF[5:]}] fault addr 0xffe00000 [fault reason 0x06] PTE Read access",
+    "r8152 2-1:1.0 enx020000000001: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms",
 ]
 """From the kernel's source code and from reports of users."""
 
@@ -68,14 +77,23 @@ IRRELEVANT = [
     "ixgbe 0000:03:00.0: PCI INT A: no GSI",
     f"ixgbe {PF}: Multiqueue Enabled: Rx Queue Count = 8, Tx Queue Count = 8 XDP Queue count = 0",
     f"i40e {PF}: fw 9.150.78250 api 1.15 nvm 9.40 firmware version 9.40",
-    "pci 0000:05:00.0: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at 0000:00:1c.1",
-    "nouveau 0000:65:00.0: Direct firmware load for nvidia/gp102/gr/sw_nonctx.bin failed with error -2",
+    "pci 0000:05:00.0: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at 0000:00:1c.4",
+    f"nouveau {GPU}: Direct firmware load for nvidia/gp102/gr/sw_nonctx.bin failed with error -2",
+    f"vfio-pci {GPU}: not ready 65535ms after bus reset; giving up",
+    f"vfio-pci {GPU}: Unable to change power state from D3cold to D0, device inaccessible",
+    f"pcieport {GPU_PORT}: AER: Corrected error received: {GPU}",
+    f"pcieport {GPU_PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
+    f"nouveau {GPU}: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer, (Requester ID)",
+    f"pci {GPU}: BAR 1 [mem size 0x10000000 64bit pref]: can't assign; no space",
+    f"nouveau: probe of {GPU} failed with error -12",
     "i915 0000:00:02.0: not enough MMIO resources for SR-IOV",
     "hid-generic 0003:046D:C52B.0001: hiddev96: USB HID v1.11 Device",
     "Out of memory: Killed process 4242 (python3)",
     "audit: type=1400 audit(1.0:2): apparmor=DENIED",
-    f"a process says {PF}: not enough MMIO resources for SR-IOV",
+    "usb 2-1: reset SuperSpeed USB device number 2 using xhci_hcd",
+    f"igb {PF} ens224: renaming",
 ]
+"""Other messages, and messages of the PCI core, of vfio and of the firmware loader about a graphics card."""
 
 
 def record(text: str, *, number: int = 1, priority: int = 4, time: int = 5_000_000) -> bytes:
@@ -84,13 +102,13 @@ def record(text: str, *, number: int = 1, priority: int = 4, time: int = 5_000_0
 
 @pytest.mark.parametrize("text", RELEVANT)
 def test_relevant_messages(text: str) -> None:
-    (message,) = select([record(text)], [PF])
+    (message,) = select([record(text)], [PF, PORT])
     assert message == KernelMessage(5.0, 4, " ".join(text.replace("\\x0a", " ").split()))
 
 
 @pytest.mark.parametrize("text", IRRELEVANT)
 def test_irrelevant_messages(text: str) -> None:
-    assert select([record(text)], [PF]) == ()
+    assert select([record(text)], [PF, PORT]) == ()
 
 
 def test_messages_of_processes_are_ignored() -> None:
@@ -99,22 +117,120 @@ def test_messages_of_processes_are_ignored() -> None:
     assert select([record(text, priority=12)], []) == ()
 
 
-def test_the_number_of_messages_per_hint_is_limited() -> None:
-    flood = [record(f"IPv4: martian source 10.0.0.{number} from 10.0.0.1, on dev eth1") for number in range(250)]
+def test_a_message_of_udev_at_boot() -> None:
+    """Facility 3; what other services, users and the authentication log there is not of the kernel."""
+    text = "systemd-udevd[339]: eth0: Failed to rename network interface 2 from 'eth0' to 'ens3': File exists"
+    worker = "(udev-worker)" + text[len("systemd-udevd") :]
+    for line in (text, worker):
+        assert [one.text for one in select([record(line, priority=3 << 3 | 3)], [])] == [line]
+        assert [one.level for one in select([record(line, priority=3 << 3 | 3)], [])] == [3]
+        for facility in (1, 2, 4, 5, 10, 16):
+            assert select([record(line, priority=facility << 3 | 3)], []) == ()
+    other = "systemd[1]: a unit says: NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out"
+    assert select([record(other, priority=3 << 3 | 3)], []) == ()
+
+
+def test_a_port_above_a_nic_counts_and_others_do_not() -> None:
+    lines = [f"pcieport {port}: PCIe Bus Error: severity=Correctable, type=Physical Layer" for port in (PORT, GPU_PORT)]
+    assert [one.text for one in select(map(record, lines), [PF, PORT])] == lines[:1]
+    assert select(map(record, lines), [PF]) == ()
+
+
+def test_a_record_of_several_lines_is_one_message() -> None:
+    """The kernel escapes the line feeds of a printk."""
+    lines = ("e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:", "  TDH                  <0>", "  TDT       <1>")
+    (message,) = select([record("\\x0a".join(lines))], [])
+    assert message.text == "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang: TDH <0> TDT <1>"
+
+
+def hang(name: str, number: int) -> bytes:
+    """Of a NIC, `number` seconds after the boot."""
+    text = f"NETDEV WATCHDOG: {name} (e1000): transmit queue 0 timed out"
+    return record(text, number=number, time=number * 1_000_000)
+
+
+def test_a_flood_about_one_nic_does_not_hide_another() -> None:
+    flood = [hang("eth1", number) for number in range(10, 5010)]
+    kept = select([hang("eth0", 1), *flood[:9], hang("eth0", 15), *flood[9:]], [])
+    assert [one.time for one in kept if "eth0" in one.text] == [1.0, 15.0]
+    assert len(kept) == 2 + kernel_log.MAX_MESSAGES_PER_GROUP
+    assert kept[-1].time == 5009.0
+
+
+def test_a_flood_of_one_text_does_not_hide_another_text() -> None:
+    flood = [
+        record(f"IPv4: martian source 10.0.0.{number} from 10.0.0.1, on dev eth1", time=number * 1_000_000)
+        for number in range(250)
+    ]
     other = record("nf_conntrack: nf_conntrack: table full, dropping packet", time=1)
     kept = select([other, *flood], [])
     assert [message.text for message in kept[:2]] == [
         "nf_conntrack: nf_conntrack: table full, dropping packet",
         "IPv4: martian source 10.0.0.210 from 10.0.0.1, on dev eth1",
     ]
-    assert len(kept) == 1 + kernel_log.MAX_MESSAGES_PER_HINT
+    assert len(kept) == 1 + kernel_log.MAX_MESSAGES_PER_GROUP
     assert kept[-1].text.startswith("IPv4: martian source 10.0.0.249 ")
 
 
-def test_the_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_log, "MAX_MESSAGES", 3)
-    texts = ["IPv4: martian source 1", *(f"nf_conntrack: table full, dropping packet {n}" for n in range(3))]
-    assert [message.text for message in select(map(record, texts), [])] == texts[1:]
+def test_messages_that_are_left_out_are_counted() -> None:
+    """The first that is kept says how many there were before it, and since when."""
+    kept = select([hang("eth0", 3), *(hang("eth1", number) for number in range(10, 110))], [])
+    ((first, *rest),) = [[one for one in kept if "eth1" in one.text]]
+    assert (first.omitted, first.omitted_since, first.time) == (100 - kernel_log.MAX_MESSAGES_PER_GROUP, 10.0, 70.0)
+    assert [(one.omitted, one.omitted_since) for one in rest] == [(0, None)] * (kernel_log.MAX_MESSAGES_PER_GROUP - 1)
+    assert [(one.omitted, one.omitted_since) for one in kept if "eth0" in one.text] == [(0, None)]
+    exactly = select([hang("eth1", number) for number in range(kernel_log.MAX_MESSAGES_PER_GROUP)], [])
+    assert len(exactly) == kernel_log.MAX_MESSAGES_PER_GROUP
+    assert {one.omitted for one in exactly} == {0}
+
+
+def test_frequent_messages_give_way_first() -> None:
+    """More than 200 messages: rare ones stay complete, the others keep equal shares."""
+    records = [hang(f"rare{number}", 1 + number) for number in range(10)]
+    records += [hang(f"eth{name}", 100 + 10 * number + name) for number in range(60) for name in range(6)]
+    kept = select(records, [])
+    counts = {name: sum(f"eth{name} " in one.text for one in kept) for name in range(6)}
+    assert len(kept) <= kernel_log.MAX_MESSAGES
+    assert sum("rare" in one.text for one in kept) == 10
+    assert set(counts.values()) == {(kernel_log.MAX_MESSAGES - 10) // 6}
+    assert sum(one.omitted for one in kept) + len(kept) == len(records)
+    assert [one.time for one in kept] == sorted(one.time for one in kept)
+
+
+def test_more_devices_than_messages() -> None:
+    """Those with the newest messages, one of each."""
+    records = [hang(f"eth{name}", 1000 * number + name) for number in range(1, 3) for name in range(300)]
+    kept = select(records, [])
+    assert [one.time for one in kept] == [2000.0 + name for name in range(100, 300)]
+    assert {(one.omitted, one.omitted_since is None) for one in kept} == {(1, False)}
+
+
+@pytest.mark.parametrize("line", (DATA / "kernel_messages.tsv").read_text().splitlines())
+def test_every_sample_line_is_a_candidate(line: str) -> None:
+    _, _, sample = line.split("\t")
+    assert is_candidate(record(sample))
+    assert is_candidate(record(sample + " \\x0a  TDH <0>"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Linux version 6.12.0 (builder@host) (gcc 14.2.0) #1 SMP PREEMPT_DYNAMIC",
+        "igb 0000:02:00.0 ens224: igb: ens224 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX",
+        "e1000e 0000:00:1f.6 eno1: NIC Link is Up 1000 Mbps Full Duplex, Flow Control: Rx/Tx",
+        "mlx5_core 0000:03:00.0: firmware version: 16.35.2000",
+        "virtio_net virtio0 ens3: entered promiscuous mode",
+        "br0: port 1(ens3) entered forwarding state",
+        "audit: type=1400 audit(1.0:2): apparmor=DENIED",
+        "EXT4-fs (sda1): mounted filesystem with ordered data mode",
+        "device tap0 entered promiscuous mode",
+        "IPv6: ADDRCONF(NETDEV_CHANGE): ens3: link becomes ready",
+        "vmxnet3 0000:0b:00.0 ens192: NIC Link is Up 10000 Mbps",
+        "",
+    ],
+)
+def test_ordinary_messages_are_no_candidates(text: str) -> None:
+    assert not is_candidate(record(text))
 
 
 def test_escaped_bytes_and_length() -> None:
@@ -194,8 +310,23 @@ def test_any_bytes_are_a_record(data: bytes, addresses: list[str]) -> None:
 
 
 @given(st.sampled_from(RELEVANT), st.binary(max_size=40))
-def test_a_hint_is_found_whatever_follows(text: str, tail: bytes) -> None:
-    assert len(select([record(text)[:-1] + b"\n" + tail], [PF])) == 1
+def test_a_message_is_found_whatever_follows(text: str, tail: bytes) -> None:
+    assert len(select([record(text)[:-1] + b"\n" + tail], [PF, PORT])) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 250), st.integers(0, 3)), max_size=400))
+def test_every_message_is_kept_or_counted(names: list[tuple[int, int]]) -> None:
+    """As long as no device is left out."""
+    records = [hang(f"eth{name if rare else 0}", number) for number, (name, rare) in enumerate(names)]
+    kept = select(records, [])
+    devices = {name if rare else 0 for name, rare in names}
+    assert len(kept) <= kernel_log.MAX_MESSAGES
+    assert [one.time for one in kept] == sorted(one.time for one in kept)
+    if len(devices) <= kernel_log.MAX_MESSAGES:
+        assert len(kept) + sum(one.omitted for one in kept) == len(records)
+        assert {one.text.split()[2] for one in kept} == {f"eth{device}" for device in devices}
+    texts = [(one.time, replace(one, omitted=0, omitted_since=None)) for one in kept]
+    assert all(parse_record(records[int(time)]) == one for time, one in texts)
 
 
 @given(st.integers(min_value=0, max_value=7), st.integers(min_value=0, max_value=10**15), st.text())

@@ -13,9 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.inventory.pci.functions import parse_speed, parse_sriov_capable, read_pci
+from nictop.probe.inventory.pci.functions import (
+    ASPM_FILES,
+    parse_error_counts,
+    parse_reset_methods,
+    parse_speed,
+    parse_sriov_capable,
+    read_pci,
+)
 from nictop.probe.inventory.pci.names import parse_pci_ids, parse_udev_names, read_names, read_udev_names
-from nictop.probe.records import PcieLink, PciFunction
+from nictop.probe.kernel.sysfs import MAX_SYSFS_BYTES
+from nictop.probe.records import PcieErrors, PcieLink, PciFunction
 
 Capture = Callable[[str], Path]
 
@@ -351,6 +359,222 @@ def test_a_virtual_function_has_no_capability(tree: Path) -> None:
     (tree / "physfn").symlink_to("../0000:05:00.1")
     (tree / "config").write_bytes(configuration(*IGB))
     assert read_tree(tree).sriov_capable is False
+
+
+CORRECTABLE = """\
+RxErr 2
+BadTLP 12
+BadDLLP 0
+Rollover 0
+Timeout 0
+NonFatalErr 0
+CorrIntErr 0
+HeaderOF 0
+TOTAL_ERR_COR 13
+"""
+UNCORRECTABLE = """\
+Undefined 0
+DLP 0
+SDES 0
+TLP 0
+FCP 0
+CmpltTO {timeouts}
+CmpltAbrt 0
+UnxCmplt 0
+RxOF 0
+MalfTLP 0
+ECRC 0
+UnsupReq 0
+ACSViol 0
+UncorrIntErr 0
+BlockedTLP 0
+AtomicOpBlocked 0
+TLPBlockedErr 0
+PoisonTLPBlocked 0
+dev_nonfatal_errs_bit[27] 0
+TOTAL_ERR_{severity} {timeouts}
+"""
+WITH_SPACES = "Receiver Error 2\nBad TLP 0\nRELAY_NUM Rollover 1\nTOTAL_ERR_COR 3\n"
+"""Linux 4.19, as in Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats."""
+
+
+def write_errors(device: Path, timeouts: int = 0) -> None:
+    (device / "aer_dev_correctable").write_text(CORRECTABLE)
+    (device / "aer_dev_nonfatal").write_text(UNCORRECTABLE.format(severity="NONFATAL", timeouts=timeouts))
+    (device / "aer_dev_fatal").write_text(UNCORRECTABLE.format(severity="FATAL", timeouts=0))
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Path:
+    """A network function below a port, with error counters in both, links and files as in sysfs."""
+    port = tmp_path / "devices/pci0000:00/0000:00:03.0"
+    device = port / "0000:05:00.0"
+    device.mkdir(parents=True)
+    for name, content in (("class", "0x020000"), ("vendor", "0x15b3"), ("device", "0x1017")):
+        (device / name).write_text(content + "\n")
+    (port / "class").write_text("0x060400\n")
+    bus = tmp_path / "bus/pci/devices"
+    bus.mkdir(parents=True)
+    (bus / port.name).symlink_to(port)
+    (bus / device.name).symlink_to(device)
+    write_errors(device)
+    write_errors(port, timeouts=1)
+    return bus / device.name
+
+
+OWN_ERRORS = PcieErrors(13, 0, 0, {"RxErr": 2, "BadTLP": 12}, {}, {})
+PORT_ERRORS = PcieErrors(13, 1, 0, {"RxErr": 2, "BadTLP": 12}, {"CmpltTO": 1}, {})
+
+
+def test_errors_of_a_function_and_its_port(slot: Path) -> None:
+    function = read_tree(slot)
+    assert function.parent == "0000:00:03.0"
+    assert (function.errors, function.parent_errors) == (OWN_ERRORS, PORT_ERRORS)
+    assert function.unreadable == {}
+
+
+def test_a_virtual_function_leaves_port_and_link_to_its_physical_function(slot: Path) -> None:
+    (slot / "physfn").symlink_to("../0000:05:00.1")
+    (slot / "link").mkdir()
+    (slot / "link/l1_aspm").write_text("1\n")
+    function = read_tree(slot)
+    assert (function.errors, function.parent_errors, function.aspm) == (OWN_ERRORS, None, {})
+    assert function.unreadable == {}
+
+
+@pytest.mark.parametrize(
+    "content", ["RxErr 2\n", "RxErr\nTOTAL_ERR_COR 1\n", "TOTAL_ERR_COR -1\n", "a 1\n" * MAX_SYSFS_BYTES, "\xff\x00"]
+)
+def test_malformed_error_counters_are_reported(slot: Path, content: str) -> None:
+    (slot / "aer_dev_correctable").write_text(content)
+    (slot.resolve().parent / "aer_dev_fatal").write_text(content)
+    function = read_tree(slot)
+    assert (function.errors, function.parent_errors) == (None, None)
+    assert {field: why.reason for field, why in function.unreadable.items()} == {
+        "errors": "malformed",
+        "parent_errors": "malformed",
+    }
+    assert "0000:05:00.0/aer_dev_correctable" in function.unreadable["errors"].detail
+    assert "0000:00:03.0/aer_dev_fatal" in function.unreadable["parent_errors"].detail
+
+
+@pytest.mark.parametrize("name", ["aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"])
+def test_a_function_without_all_error_counters_has_none(slot: Path, name: str) -> None:
+    """Missing: no such capability, or its removal has begun. Empty: no line of the kernel."""
+    (slot / name).write_text("")
+    assert (read_tree(slot).errors, read_tree(slot).unreadable) == (None, {})
+    (slot / name).unlink()
+    assert (read_tree(slot).errors, read_tree(slot).unreadable) == (None, {})
+    (slot / name).mkdir()
+    assert read_tree(slot).unreadable["errors"].detail.endswith("EISDIR")
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (CORRECTABLE.rstrip(), (13, {"RxErr": 2, "BadTLP": 12})),
+        (WITH_SPACES.rstrip(), (3, {"Receiver Error": 2, "RELAY_NUM Rollover": 1})),
+        ("dev_cor_errs_bit[9] 1\nTOTAL_ERR_COR 1", (1, {"dev_cor_errs_bit[9]": 1})),
+        ("TOTAL_ERR_COR " + "9" * 19, (10**19 - 1, {})),
+        ("TOTAL_ERR_COR 1\n", None),
+        ("TOTAL_ERR_FATAL 1", None),
+        ("TOTAL_ERR_COR " + "9" * 20, None),
+        ("TOTAL_ERR_COR ٣", None),
+        (" 1\nTOTAL_ERR_COR 1", None),
+        ("é 1\nTOTAL_ERR_COR 1", None),
+        ("a" * 64 + " 1\nTOTAL_ERR_COR 1", None),
+        ("", None),
+    ],
+)
+def test_error_counts(text: str, counts: tuple[int, dict[str, int]] | None) -> None:
+    assert parse_error_counts(text, "TOTAL_ERR_COR") == counts
+
+
+@given(st.text() | st.lists(st.sampled_from(CORRECTABLE.split("\n"))).map("\n".join))
+def test_any_text_is_error_counts_or_none(text: str) -> None:
+    counts = parse_error_counts(text, "TOTAL_ERR_COR")
+    if counts is not None:
+        total, kinds = counts
+        assert 0 <= total < 2**64
+        assert all(0 < count < 2**64 for count in kinds.values())
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_in_the_files_end_in_a_record(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    device = tmp_path_factory.mktemp("any") / "bus/pci/devices/0000:05:00.0"
+    (device / "link").mkdir(parents=True)
+    for name in ("class", "vendor", "device"):
+        (device / name).write_text("0x020000\n")
+    for name in ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal", "link/l1_aspm", "reset_method"):
+        (device / name).write_bytes(content)
+    function = read_tree(device)
+    assert set(function.aspm) <= {"l1_aspm"}
+    assert set(function.unreadable) <= {"errors", "aspm", "reset_methods"}
+    assert function.reset_methods is not None or "reset_methods" in function.unreadable
+
+
+def test_aspm_states_that_the_link_supports(tree: Path) -> None:
+    (tree / "link").mkdir()
+    assert read_tree(tree).aspm == {}
+    for name, content in (("l1_aspm", "1"), ("l1_2_aspm", "0"), ("clkpm", "1"), ("unknown", "1")):
+        (tree / f"link/{name}").write_text(content + "\n")
+    function = read_tree(tree)
+    assert function.aspm == {"l1_aspm": True, "l1_2_aspm": False, "clkpm": True}
+    assert function.unreadable == {}
+    for name in ASPM_FILES:
+        (tree / f"link/{name}").write_text("1\n")
+    assert read_tree(tree).aspm == dict.fromkeys(ASPM_FILES, True)
+
+
+@pytest.mark.parametrize("content", ["on", "1" * MAX_SYSFS_BYTES + "x", "\xff"])
+def test_a_malformed_aspm_state_is_reported(tree: Path, content: str) -> None:
+    (tree / "link").mkdir()
+    (tree / "link/l0s_aspm").write_text("0\n")
+    (tree / "link/l1_aspm").write_text(content)
+    function = read_tree(tree)
+    assert function.aspm == {"l0s_aspm": False}
+    assert function.unreadable["aspm"].reason == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("text", "methods"),
+    [
+        ("flr bus", ("flr", "bus")),
+        ("device_specific acpi pm", ("device_specific", "acpi", "pm")),
+        ("af_flr cxl_bus\n", ("af_flr", "cxl_bus")),
+        ("", ()),
+        ("FLR", None),
+        ("flr,bus", None),
+        ("\ufffd", None),
+        ("a" * 33, None),
+        ("flr " * 1000, None),
+    ],
+)
+def test_reset_methods(text: str, methods: tuple[str, ...] | None) -> None:
+    assert parse_reset_methods(text) == methods
+
+
+@given(st.text())
+def test_any_text_is_reset_methods_or_none(text: str) -> None:
+    assert parse_reset_methods(text) in (None, tuple(text.split()))
+
+
+def test_reset_methods_of_old_and_new_kernels(tree: Path) -> None:
+    """Before 5.15 there is only ``reset``; a function that cannot be reset has neither file on any kernel."""
+    assert read_tree(tree).reset_methods == ()
+    (tree / "reset").write_text("")
+    assert read_tree(tree).reset_methods is None
+    (tree / "reset_method").write_text("flr bus\n")
+    assert read_tree(tree).reset_methods == ("flr", "bus")
+    (tree / "reset_method").write_text("")
+    assert read_tree(tree).reset_methods == ()
+    assert read_tree(tree).unreadable == {}
+    (tree / "reset_method").write_text("a\0b " * MAX_SYSFS_BYTES)
+    assert (read_tree(tree).reset_methods, read_tree(tree).unreadable["reset_methods"].reason) == (None, "malformed")
+    (tree / "reset_method").unlink()
+    (tree / "reset_method").mkdir()
+    assert read_tree(tree).reset_methods is None
+    assert read_tree(tree).unreadable["reset_methods"].detail.endswith("EISDIR")
 
 
 def test_names_agree_with_pyudev() -> None:

@@ -1,0 +1,193 @@
+"""What the kernel log of a host says about its devices: each message with its meaning, by device.
+
+A PCI address, or another name on a bus, decides before the name of an interface: the name is that at the time of the
+message, and interfaces are renamed (net/core/dev.c, "renamed from"). Reads nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
+from nictop.probe.inventory.machine.message_table import Known, find_known
+from nictop.probe.records import KernelMessage, Link, PciFunction
+
+if TYPE_CHECKING:
+    from nictop.probe.inventory.machine.message_table import Meaning
+
+RENAMED = re.compile(r"(\S{1,64}): renamed from (\S{1,64})")
+"""New name, old name."""
+QUEUE = re.compile(r"(?:[Qq]ueue|\b[Qq]|\bqid|\bchannel)[,:]?(?: <| |\[)(\d{1,5})\b", re.ASCII)
+"""``transmit queue 3``, ``Tx Queue <1>``, ``Tx queue[3]``, ``on queue: 6``, ``tx queue, 3``, ``Q 12``, ``qid: 3``, and
+the channel of mlx5. Not the number of a send queue in the hardware (``SQ: 0x1a2b``)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """A kernel message that nictop knows."""
+
+    message: KernelMessage
+    known: Known
+    device: str | None
+    """PCI address, ``virtio2`` or VMBus GUID; None: not in the message."""
+    name: str | None
+    """Of the interface, at the time of the message."""
+    addresses: tuple[str, ...]
+    """All PCI addresses in the text."""
+
+    @property
+    def time(self) -> float:
+        return self.message.time
+
+    @property
+    def text(self) -> str:
+        return self.message.text
+
+    @property
+    def queue(self) -> int | None:
+        """Number of the queue that the message names."""
+        match = QUEUE.search(self.text)
+        return int(match[1]) if match is not None else None
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """An interface got another name."""
+
+    time: float
+    device: str
+    old: str
+    new: str
+
+
+class KernelLog:
+    """The known messages of a host, oldest first, by device."""
+
+    def __init__(
+        self, messages: Iterable[KernelMessage], links: Sequence[Link] = (), pci: Sequence[PciFunction] = ()
+    ) -> None:
+        self.entries: tuple[Logged, ...] = tuple(_entries(messages))
+        self._of_link: dict[int, list[Logged]] = {}
+        self._of_address: dict[str, list[Logged]] = {}
+        self.others: list[Logged] = []
+        """Those about no link and no PCI function of this host."""
+        self._meanings = frozenset(entry.known.meaning for entry in self.entries)
+        if not self.entries:
+            return
+        names = _Names(links, pci, self.entries)
+        functions = {function.address for function in pci}
+        functions.update(function.parent for function in pci if function.parent is not None)
+        for entry in self.entries:
+            about = names.links_of(entry)
+            for link in about:
+                self._of_link.setdefault(link.ifindex, []).append(entry)
+            addresses = _function_addresses(entry, about, functions)
+            for address in addresses:
+                self._of_address.setdefault(address, []).append(entry)
+            if not about and not addresses:
+                self.others.append(entry)
+
+    @property
+    def addresses(self) -> list[str]:
+        """PCI functions, and ports above them, that messages are about."""
+        return sorted(self._of_address)
+
+    def has(self, meanings: Iterable[Meaning]) -> bool:
+        """Some message has one of these meanings."""
+        return not self._meanings.isdisjoint(meanings)
+
+    def of_link(self, link: Link) -> Sequence[Logged]:
+        """Messages about a netdev, by whatever name it had."""
+        return self._of_link.get(link.ifindex, ())
+
+    def of_address(self, address: str | None) -> Sequence[Logged]:
+        """Messages about a PCI function, or a port above one; also those that name only its netdev."""
+        return self._of_address.get(address or "", ())
+
+
+def _entries(messages: Iterable[KernelMessage]) -> Iterable[Logged]:
+    for message in messages:
+        known = find_known(message.text)
+        if known is not None:
+            device, name = parse_device(message.text)
+            yield Logged(message, known, device, name, tuple(addresses_in(message.text)))
+
+
+def _function_addresses(entry: Logged, links: Sequence[Link], functions: set[str]) -> list[str]:
+    found = [address for address in (*entry.addresses, entry.device) if address in functions]
+    found += [link.pci_address for link in links if link.pci_address is not None]
+    return list(dict.fromkeys(found))
+
+
+class _Names:
+    """Which link a message is about."""
+
+    def __init__(self, links: Sequence[Link], pci: Sequence[PciFunction], entries: Iterable[Logged]) -> None:
+        self._by_name = {altname: link for link in links for altname in link.altnames}
+        self._by_name.update({link.name: link for link in links})
+        self._by_device: dict[str, list[Link]] = {}
+        for link in links:
+            for device in {link.device, link.pci_address} - {None}:
+                self._by_device.setdefault(str(device), []).append(link)
+        drivers = {function.address: function.driver for function in pci}
+        self._by_driver: dict[str, list[Link]] = {}
+        for link in links:
+            # A NIC that its driver has detached answers no ethtool request, but sysfs still has its driver.
+            driver = _driver(link) or drivers.get(link.pci_address or "")
+            if driver is not None:
+                self._by_driver.setdefault(driver, []).append(link)
+        self._renamings = [one for entry in entries if (one := _renaming(entry)) is not None]
+
+    def links_of(self, entry: Logged) -> Sequence[Link]:
+        if entry.device is not None:
+            return self._of_device(entry, entry.device)
+        link = self._of_name(entry)
+        if link is not None:
+            return (link,)
+        if entry.name not in (None, entry.known.driver):
+            return ()
+        # Some texts name only the driver: they are about its link if it has only one.
+        own = self._by_driver.get(entry.known.driver, ())
+        return own if len(own) == 1 else ()
+
+    def _of_device(self, entry: Logged, device: str) -> Sequence[Link]:
+        """All links of the device, or the one of several that the message names."""
+        links = self._by_device.get(device, ())
+        if not links and not entry.addresses:
+            return self._of_renumbered(entry)
+        named = [link for link in links if entry.name in (link.name, *link.altnames)]
+        return named or links
+
+    def _of_renumbered(self, entry: Logged) -> Sequence[Link]:
+        """The link of that name and driver: virtio numbers and VMBus GUIDs change when a device is made again."""
+        link = self._of_name(entry)
+        driver = entry.text.partition(" ")[0]
+        return () if link is None or _driver(link) != driver else (link,)
+
+    def _of_name(self, entry: Logged) -> Link | None:
+        """The link that had the name at the time of the message."""
+        later = [one for one in self._renamings if one.time > entry.time]
+        given_up = next((one for one in later if one.old == entry.name), None)
+        if given_up is not None:
+            links = self._by_device.get(given_up.device, ())
+            return links[0] if len(links) == 1 else None
+        if any(one.new == entry.name for one in later):
+            return None
+        return self._by_name.get(entry.name or "")
+
+
+def _driver(link: Link) -> str | None:
+    return link.ethtool.driver.driver if link.ethtool.driver is not None else None
+
+
+def _renaming(entry: Logged) -> Renaming | None:
+    match = RENAMED.search(entry.text) if entry.known.meaning == "renamed" else None
+    if match is None or entry.device is None:
+        return None
+    return Renaming(entry.time, entry.device, match[2], match[1])
+
+
+NO_MESSAGES = KernelLog(())

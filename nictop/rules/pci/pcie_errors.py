@@ -1,0 +1,253 @@
+"""Errors of the PCIe link of a NIC (Advanced Error Reporting), and accesses that the IOMMU blocked.
+
+Reads nothing; `PciFunction.errors` of the function and of the port above it, and kernel messages about both. PCI
+Express Base Specification, 6.2 (error signalling); kernel Documentation/PCI/pcieaer-howto.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from nictop.model.text import units
+from nictop.probe.records import PcieErrors, PciFunction
+from nictop.rules.finding import Evidence, Fix, Severity
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes
+from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import HOUR_SECONDS, Messages, functions_with_messages, message_evidence
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import host_finding
+from nictop.rules.vf.facts import PCI_DEVICES
+
+FAMILY: Final = "PCI and SR-IOV"
+MANY_PER_HOUR = 10.0
+"""Corrected errors; single ones are normal."""
+MIN_TOTAL = 100
+"""Corrected errors since boot below which their rate is not computed."""
+CORRECTED = re.compile(r"(?<!un)(?<!non-)correct(?:ed|able)\b", re.IGNORECASE)
+"""In the severity that a message names. All other messages are about errors that were not corrected: "can't recover",
+"Device recovery failed", "PCI I/O error detected"."""
+HARMLESS_KINDS = frozenset(("UnsupReq",))
+"""Uncorrected, but the answer to a probing access, for instance when the kernel looks for devices."""
+SIGNAL_KINDS = frozenset(("RxErr", "BadTLP", "BadDLLP", "Receiver Error", "Bad TLP", "Bad DLLP"))
+"""Damaged on the way."""
+MAX_KINDS = 4
+BLOCKED_INTERRUPT = "Blocked an interrupt request"
+"""drivers/iommu/intel/dmar.c, irq_remap_fault_reasons."""
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of one function and of the port above it."""
+
+    function: PciFunction
+    with_port: bool
+    """The port above is that of no earlier function."""
+    corrected: Messages | None
+    uncorrected: Messages | None
+    """Logged in the last 24 hours."""
+
+    @property
+    def counted(self) -> tuple[tuple[str, PcieErrors], ...]:
+        """(PCI address, counters) of both ends, where any is above 0."""
+        ends = [(self.function.address, self.function.errors)]
+        if self.with_port:
+            ends.append((self.function.parent or "", self.function.parent_errors))
+        return tuple((address, errors) for address, errors in ends if errors is not None and _any(errors))
+
+
+def _any(errors: PcieErrors) -> bool:
+    return bool(errors.correctable or errors.nonfatal or errors.fatal)
+
+
+@host_rule(FAMILY, "critical", uses=("messages", "pci.errors", "pci.parent_errors"))
+def pcie_link_has_errors(host: HostFacts) -> Outcomes:
+    """The PCIe link of a NIC has errors: between the NIC and the port above it, data is damaged or lost.
+
+    nictop reads aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of the function and of the port above it, and
+    the kernel messages about both (AER, all wordings since 2.6). Uncorrected errors: critical; warning if the log shows
+    none in the last 24 hours. Corrected ones: warning from ten per hour (in the log in the last hour, or since boot),
+    else info if they were logged in the last 24 hours.
+
+    Not reported: unsupported requests (UnsupReq), which occur when the kernel looks for devices, and few corrected
+    errors that were not logged.
+
+    Sources: kernel drivers/pci/pcie/aer.c, Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats;
+    endlessm/linux#548, ellyq/coreboot#4.
+    """
+    for errors in _errors(host):
+        severity = _severity(host, errors)
+        if severity is None:
+            continue
+        function = errors.function
+        yield host_finding(
+            severity,
+            host,
+            function.address,
+            _title(errors, severity),
+            evidence=(*_counter_evidence(host, errors), *_log_evidence(errors), *aspm_evidence(function)),
+            why=_why(errors),
+            fixes=_fixes(host, function),
+        )
+
+
+def _errors(host: HostFacts) -> list[Errors]:
+    """Errors of each NIC; those of a port above several functions are counted for the first."""
+    corrected: dict[str, Messages] = {}
+    uncorrected: dict[str, Messages] = {}
+    for address, messages in functions_with_messages(host, "pcie_error"):
+        for target, wanted in ((corrected, False), (uncorrected, True)):
+            entries = tuple(one for one in messages.entries if _is_uncorrected(one.text) == wanted)
+            if entries:
+                target[address] = Messages(entries, messages.now)
+    found: list[Errors] = []
+    seen: set[str] = set()
+    is_logged = bool(corrected or uncorrected)
+    for function in host.snapshot.pci:
+        is_counted = function.errors is not None or function.parent_errors is not None
+        if function.physical_function is not None or not (is_logged or is_counted):
+            continue
+        ends = [function.address]
+        with_port = function.parent is not None and function.parent not in seen
+        if function.parent is not None and with_port:
+            ends.append(function.parent)
+            seen.add(function.parent)
+        one = Errors(function, with_port, _first(corrected, ends), _first(uncorrected, ends))
+        if one.counted or one.corrected is not None or one.uncorrected is not None:
+            found.append(one)
+    return found
+
+
+def _first(messages: dict[str, Messages], addresses: list[str]) -> Messages | None:
+    """Messages about the end of the link that logged most: one error is often logged by both."""
+    found = [messages[address] for address in addresses if address in messages]
+    return max(found, key=lambda one: one.count().number, default=None)
+
+
+def _is_uncorrected(text: str) -> bool:
+    return CORRECTED.search(text) is None
+
+
+def _severity(host: HostFacts, errors: Errors) -> Severity | None:
+    if errors.uncorrected is not None and not _are_harmless(errors):
+        return "critical"
+    if any(_uncorrected_total(one) for _, one in errors.counted):
+        return "critical" if host.inventory.messages is None else "warning"
+    hourly = errors.corrected.count(HOUR_SECONDS).number if errors.corrected is not None else 0
+    if hourly >= MANY_PER_HOUR or _corrected_per_hour(host, errors) >= MANY_PER_HOUR:
+        return "warning"
+    return "info" if errors.corrected is not None else None
+
+
+def _are_harmless(errors: Errors) -> bool:
+    """All uncorrected errors that were counted are of a harmless kind; those in the log are among them."""
+    kinds = [kind for _, one in errors.counted for kind in (*one.nonfatal_kinds, *one.fatal_kinds)]
+    return bool(kinds) and HARMLESS_KINDS.issuperset(kinds)
+
+
+def _uncorrected_total(errors: PcieErrors) -> int:
+    """Errors by which data was lost; 0 if all of them are of a harmless kind."""
+    kinds = {*errors.nonfatal_kinds, *errors.fatal_kinds}
+    if kinds and kinds <= HARMLESS_KINDS:
+        return 0
+    return errors.nonfatal + errors.fatal
+
+
+def _corrected_per_hour(host: HostFacts, errors: Errors) -> float:
+    """Mean since boot of the end with more errors; 0: too few for a mean."""
+    most = max((one.correctable for _, one in errors.counted), default=0)
+    return most / max(1.0, host.inventory.time / HOUR_SECONDS) if most >= MIN_TOTAL else 0.0
+
+
+def _title(errors: Errors, severity: Severity) -> str:
+    logged = errors.uncorrected is not None and not _are_harmless(errors)
+    lost = logged or any(_uncorrected_total(one) for _, one in errors.counted)
+    if lost:
+        return "uncorrected PCIe errors: data was lost between NIC and slot"
+    return "corrected PCIe errors" if severity == "info" else "many corrected PCIe errors"
+
+
+def _counter_evidence(host: HostFacts, errors: Errors) -> list[Evidence]:
+    found = []
+    for address, one in errors.counted:
+        end = "NIC" if address == errors.function.address else "port above"
+        totals = {"corrected": one.correctable, "non-fatal": one.nonfatal, "fatal": one.fatal}
+        shown = ", ".join(f"{units.count(number)} {name}" for name, number in totals.items() if number)
+        kinds = {**one.correctable_kinds, **one.nonfatal_kinds, **one.fatal_kinds}
+        most = sorted(kinds, key=lambda kind: -kinds[kind])[:MAX_KINDS]
+        names = f" ({', '.join(most)})" if most else ""
+        hours = max(1.0, host.inventory.time / HOUR_SECONDS)
+        hourly = units.count(round(one.correctable / hours))
+        rate = f", {hourly} corrected per hour since boot" if one.correctable >= MIN_TOTAL else ""
+        found.append(Evidence(f"errors of the {end}", f"{shown}{names}{rate}", f"{PCI_DEVICES}/{address}/aer_dev_*"))
+    return found
+
+
+def _log_evidence(errors: Errors) -> tuple[Evidence, ...]:
+    messages = errors.uncorrected or errors.corrected
+    return message_evidence(messages) if messages is not None else ()
+
+
+def _why(errors: Errors) -> str:
+    kinds = {kind for _, one in errors.counted for kind in one.correctable_kinds}
+    texts = " ".join(one.text for logged in (errors.corrected, errors.uncorrected) if logged for one in logged.entries)
+    if kinds & SIGNAL_KINDS or "Physical Layer" in texts or "Data Link Layer" in texts:
+        return "The signal between the NIC and the slot is damaged: contact, riser, slot, or a link that sleeps (ASPM)."
+    return "Corrected errors cost bandwidth; after an uncorrected one the driver resets the NIC, or the device is lost."
+
+
+def _fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
+    link = next(iter(host.links_of_function.get(function.address, ())), None)
+    show = command("lspci", "-vvv", "-s", function.address)
+    return (
+        Fix(
+            "firmware",
+            "Reseat the card, try another slot or riser",
+            (),
+            True,
+            note="Power off first. Then update the BIOS.",
+        ),
+        *aspm_fixes(link, function),
+        Fix("here", "Show the state of the link and its errors", (show,)),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- IOMMU
+
+
+@host_rule(FAMILY, "warning", uses=("messages", "pci"))
+def iommu_blocks_the_nic(host: HostFacts) -> Outcomes:
+    """The IOMMU blocked accesses of a NIC to memory: its driver, or the guest that has it, gave it a wrong address.
+
+    nictop reads the faults that the IOMMU drivers log ("DMAR: … fault addr", "AMD-Vi: Event logged … IO_PAGE_FAULT",
+    "arm-smmu … fault") with the PCI address of a network function, of the last 24 hours.
+
+    Sources: kernel drivers/iommu/intel/dmar.c (dmar_fault_do_one), drivers/iommu/amd/iommu.c (iommu_print_event).
+    """
+    for address, messages in functions_with_messages(host, "iommu_fault"):
+        function = host.functions.get(address)
+        if function is None:
+            continue
+        only_interrupts = all(BLOCKED_INTERRUPT in entry.text for entry in messages.entries)
+        lost = "Interrupts of the NIC are" if only_interrupts else "What the NIC read or wrote is"
+        yield host_finding(
+            "warning",
+            host,
+            address,
+            "IOMMU blocks its interrupts" if only_interrupts else "IOMMU blocks its accesses to memory (DMA faults)",
+            evidence=message_evidence(messages),
+            why=f"{lost} lost: stalled queues, resets, damaged packets. Causes: a fault of the driver or firmware, "
+            "firmware that uses memory not declared in ACPI (RMRR), or a guest that was killed.",
+            fixes=(
+                Fix("here", "Update kernel and driver", (), note=f"Driver: {function.driver or 'none'}."),
+                Fix("firmware", "Update the BIOS and the firmware of the NIC", ()),
+                Fix(
+                    "here",
+                    "As a test, boot with iommu=pt",
+                    (),
+                    note="The kernel then maps all memory for devices of the host; it hides a fault of a driver.",
+                ),
+            ),
+        )

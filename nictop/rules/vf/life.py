@@ -1,0 +1,491 @@
+"""Life of a VF: resets by its PF, rejected requests, a PF that was down when it was made.
+
+Reads nothing; kernel messages of VF drivers (in a guest) and of PF drivers (on its hypervisor), and the netdevs that
+appeared while the host was watched. A VF is identified by its PCI address: interfaces and their numbers change when it
+is made again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
+from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
+from nictop.probe.records import Link
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import Step, command, joined
+from nictop.rules.fixes.hypervisors import has_linux_hypervisor
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.kernel_messages import (
+    HOUR_SECONDS,
+    address_messages,
+    functions_with_messages,
+    links_with_messages,
+    message_evidence,
+)
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
+from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.vf.facts import Pair, is_up, pairs, set_vf_fix
+
+FAMILY: Final = "VF attributes and path"
+MIN_RESETS_PER_HOUR = 3
+"""Single resets are normal: the PF resets a VF when its settings change."""
+FAILED_REQUEST = re.compile(
+    r"\bVF[ -]?(?P<vf>\d{1,4})\b.{0,60}?\bopcode (?P<opcode>\d{1,4})"
+    r"(?:.{0,40}?(?:retval:?|error) (?P<error>-?\d{1,5}))?"
+)
+UNKNOWN_REQUEST = re.compile(r"\bopcode (?P<opcode>\d{1,4}) from VF\b")
+VF_NUMBER = re.compile(r"\bVF(?: ID)?[ :#-]{0,2}([0-9]{1,4})\b")
+REQUESTS = {
+    1: "agree on a version",
+    2: "reset itself",
+    3: "get its resources",
+    6: "set up its queues",
+    7: "map its interrupts",
+    8: "enable its queues",
+    9: "disable its queues",
+    10: "add a MAC address",
+    11: "remove a MAC address",
+    12: "add a VLAN",
+    13: "remove a VLAN",
+    14: "receive all frames (promiscuous)",
+    15: "read its counters",
+    23: "set its RSS key",
+    24: "set its RSS table",
+    27: "strip VLAN tags",
+    28: "keep VLAN tags",
+    29: "get another number of queues",
+    47: "add a flow rule",
+    48: "remove a flow rule",
+    52: "add a VLAN",
+    53: "remove a VLAN",
+}
+"""virtchnl operation → what the VF wanted; include/linux/avf/virtchnl.h, enum virtchnl_ops."""
+ERRORS = {
+    -5: "not allowed, or not in this state",
+    -18: "no memory",
+    -53: "rejected by the firmware",
+    -64: "not supported",
+    -1: "not permitted",
+    -22: "invalid",
+}
+"""Result → meaning; enum virtchnl_status_code, and errno of i40e's own driver."""
+ADDRESS_REQUESTS = (10, 12, 14, 52)
+"""Need trust, or a PF that has not set the address."""
+
+
+# ------------------------------------------------------------------------------------------------------------ resets
+
+
+@host_rule(FAMILY, "critical", uses=("messages", "pci"))
+def vf_is_reset_repeatedly(host: HostFacts) -> Outcomes:
+    """A VF is reset, or removed and made again, over and over: connections over it stall each time.
+
+    nictop counts messages of VF drivers in the last hour ("Reset indication received from the PF", "Hardware reset
+    detected"), and the interfaces that appeared for the same PCI address while the host was watched: three or more. The
+    cause is on the PF: its own resets, a rejected setting that both sides repeat, or drivers that do not fit. Critical
+    if the VF is up without a carrier, else warning.
+
+    Sources: kernel intel/iavf/iavf_main.c (iavf_reset_task), mellanox/mlx5/core/health.c; intel/ethernet-linux-ice#57.
+    """
+    seen: set[str] = set()
+    for address, messages in functions_with_messages(host, "vf_reset", within=HOUR_SECONDS):
+        count = messages.count(HOUR_SECONDS)
+        if count.number < MIN_RESETS_PER_HOUR:
+            continue
+        seen.add(address)
+        yield _reset_loop(host, address, f"reset {count} times in the last hour", message_evidence(messages))
+    for device, history in host.snapshot.histories.items():
+        if device in seen or history.new_netdevs < MIN_RESETS_PER_HOUR or not _is_vf(host, device):
+            continue
+        value = f"{history.new_netdevs} new interfaces in {history.watched:.0f} s"
+        evidence = (Evidence("interfaces of this device", value, "RTM_NEWLINK, while nictop watched"),)
+        yield _reset_loop(host, device, f"made again {history.new_netdevs} times", evidence)
+
+
+def _is_vf(host: HostFacts, address: str) -> bool:
+    function = host.functions.get(address)
+    if function is None:
+        return False
+    links = host.links_of_function.get(address, ())
+    return function.physical_function is not None or any(is_virtual_function(one, host.functions) for one in links)
+
+
+def _reset_loop(host: HostFacts, address: str, what: str, evidence: tuple[Evidence, ...]) -> Finding:
+    links = host.links_of_function.get(address, ())
+    why = "Its traffic stops at each reset. Settings of the guest do not stop them: the PF decides."
+    fixes = _loop_fixes(host, address)
+    if links:
+        severity: Severity = "critical" if is_up(links[0]) and links[0].carrier is False else "warning"
+        return link_finding(severity, host, links[0], f"VF {what}", evidence=evidence, why=why, fixes=fixes)
+    return host_finding("warning", host, address, f"VF {what}", evidence=evidence, why=why, fixes=fixes)
+
+
+def _loop_fixes(host: HostFacts, address: str) -> tuple[Fix, ...]:
+    function = host.functions.get(address)
+    driver = function.driver if function is not None else None
+    physical = function.physical_function if function is not None else None
+    show: tuple[Step, ...] = ()
+    if physical is not None:
+        show = (joined("|", command("dmesg", "-T"), command("grep", "-F", physical)),)
+    elif has_linux_hypervisor(host.inventory.platform):
+        # The VF has another PCI address there.
+        show = (joined("|", command("dmesg", "-T"), command("grep", "-wE", "VF|opcode|reset")),)
+    versions = "The drivers of VF and PF must fit: compare their versions (ethtool -i on both sides)."
+    on_host = (
+        "Look for the PF's own resets, for rejected requests (opcode), and for a VLAN or MAC address that is set again."
+    )
+    return (
+        Fix(
+            "here" if physical is not None else "hypervisor",
+            "Check the log of the PF's driver",
+            show,
+            note=on_host,
+        ),
+        Fix("here", f"Use another version of {driver or 'the VF driver'}, or of the PF's driver", (), note=versions),
+    )
+
+
+# -------------------------------------------------------------------------------------------------- rejected requests
+
+
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("vf_may_not_change_its_address", "vf_has_no_room_for_more_addresses"),
+    uses=("messages",),
+)
+def vf_request_failed(host: HostFacts) -> Outcomes:
+    """The driver of a PF rejects requests of a VF: what the guest wanted to set is not in effect.
+
+    nictop reads "VF … failed opcode …, retval: …", "Invalid message from VF", "Unsupported opcode" and similar messages
+    of PF drivers in the last 24 hours. Opcode and result are those of the virtchnl protocol.
+
+    Sources: kernel include/linux/avf/virtchnl.h; intel/i40e/i40e_virtchnl_pf.c, intel/ice/ice_virtchnl.c.
+    """
+    for address, messages in functions_with_messages(host, "vf_request_failed"):
+        port = next((link for link in host.links_of_function.get(address, ()) if link.virtual_functions), None)
+        if port is None:
+            continue
+        newest = messages.newest.text
+        yield link_finding(
+            "warning",
+            host,
+            port,
+            f"rejects requests of {_vf_text(newest)}: {_request_text(newest)}",
+            evidence=message_evidence(messages),
+            why="The guest works without what it asked for: addresses, VLANs or queues are missing, often silently.",
+            fixes=_request_fixes(port, newest),
+        )
+
+
+def _vf_text(text: str) -> str:
+    match = VF_NUMBER.search(text)
+    return f"VF {match[1]}" if match is not None else "a VF"
+
+
+def _request_text(text: str) -> str:
+    """``add a MAC address (opcode 10): not permitted (-1)``"""
+    match = FAILED_REQUEST.search(text)
+    known = match or UNKNOWN_REQUEST.search(text)
+    if known is None:
+        return "see the message"
+    opcode = int(known["opcode"])
+    wanted = f"{REQUESTS[opcode]} (opcode {opcode})" if opcode in REQUESTS else f"opcode {opcode}"
+    if match is None or match["error"] is None:
+        return wanted
+    error = int(match["error"])
+    return f"{wanted}: {ERRORS[error]} ({error})" if error in ERRORS else f"{wanted}: error {error}"
+
+
+def _request_fixes(port: Link, text: str) -> tuple[Fix, ...]:
+    match, number = FAILED_REQUEST.search(text), VF_NUMBER.search(text)
+    show = Fix("here", "Show the settings of the VFs", (command("ip", "link", "show", port.name),))
+    if match is None or number is None or int(match["opcode"]) not in ADDRESS_REQUESTS:
+        return (show, Fix("here", "Update the drivers of PF and VF", (), note="Both sides must know the request."))
+    note = "Only for guests that you trust: a trusted VF may use other addresses and receive all traffic of the port."
+    vf = int(number[1])
+    if any(one.trust is True for one in port.virtual_functions if one.number == vf):
+        return (show,)
+    return (set_vf_fix("here", f"Trust VF {vf}", port, vf, "trust", "on", undo=("trust", "off"), note=note), show)
+
+
+@host_rule(FAMILY, "info", uses=("messages",))
+def vf_setting_came_too_early(host: HostFacts) -> Outcomes:
+    """A setting of a VF (MAC address, VLAN, rate) was rejected by the PF, because the VF was being reset.
+
+    nictop reads "VF … still in reset. Try again." of i40e and ice in the last 24 hours. libvirt and scripts set address
+    and VLAN right before a guest starts; if that fails, the guest starts with the old ones.
+
+    Source: kernel intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_init_timeout).
+    """
+    for address, messages in functions_with_messages(host, "vf_setting_failed"):
+        port = next((link for link in host.links_of_function.get(address, ()) if link.virtual_functions), None)
+        if port is None:
+            continue
+        yield link_finding(
+            "info",
+            host,
+            port,
+            f"a setting of {_vf_text(messages.newest.text)} was rejected: still in reset",
+            evidence=message_evidence(messages),
+            why="The setting is not in effect: the guest may have another MAC address or VLAN than intended.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Compare the settings of the VFs with what was intended",
+                    (command("ip", "link", "show", port.name),),
+                ),
+                Fix(
+                    "here", "Set them again", (), note="Some seconds after the VFs were made or their guest has ended."
+                ),
+            ),
+        )
+
+
+@pair_rule(FAMILY, "warning", uses=("messages",))
+def port_refuses_a_request(hosts: Sequence[HostFacts]) -> Outcomes:
+    """The PF of a VF has rejected a request of this guest: an address, a VLAN, an MTU or a number of queues.
+
+    nictop reads the messages of the VF's driver ("Failed to add MAC filter", "PF returned error … to our request …") in
+    the last 24 hours. Error names such as IAVF_ERR_NVM are only labels: the firmware is not damaged.
+
+    Not reported: the netdev was created after the last message.
+
+    Sources: kernel intel/iavf/iavf_virtchnl.c, intel/ixgbevf/vf.c; k8snetworkplumbingwg/sriov-cni#232.
+    """
+    known = {(one.guest.name, one.link.ifindex): one for one in pairs(hosts)}
+    for host in hosts:
+        for link, messages in links_with_messages(host, "pf_refused"):
+            pair = known.get((host.name, link.ifindex))
+            yield link_finding(
+                "warning",
+                host,
+                link,
+                "its PF has rejected a request",
+                evidence=message_evidence(messages),
+                why="What this guest wanted is not in effect. The PF decides which MAC addresses, VLANs and MTUs a "
+                "VF may use; usually the host has set its address, or does not trust it.",
+                fixes=_allow_fixes(host, link, pair),
+            )
+
+
+def _allow_fixes(host: HostFacts, link: Link, pair: Pair | None) -> tuple[Fix, ...]:
+    note = "Only for guests that you trust."
+    if pair is not None and pair.function.trust is True:
+        show = command("ip", "link", "show", pair.port.name)
+        return (Fix(pair.place, "Compare with the settings of the VF on the PF", (show,)),)
+    if pair is not None:
+        number = pair.function.number
+        return (
+            set_vf_fix(
+                pair.place, f"Trust VF {number}", pair.port, number, "trust", "on", undo=("trust", "off"), note=note
+            ),
+        )
+    if not has_linux_hypervisor(host.inventory.platform):
+        return (Fix("hypervisor", "Allow it on the PF, or use the address that the host has set", ()),)
+    find = joined("|", command("ip", "link", "show"), command("grep", "-B", "20", "-i", link.address or "<MAC>"))
+    trust = command("ip", "link", "set", "<PF>", "vf", "<N>", "trust", "on")
+    return (Fix("hypervisor", "Find the PF, and trust the VF", (find, trust), False, note=note),)
+
+
+# ------------------------------------------------------------------------------------------------------ PF was down
+
+
+@host_rule(FAMILY, "critical", uses=("links.address_assignment", "messages", "pci"))
+def vf_was_made_while_its_port_was_down(host: HostFacts) -> Outcomes:
+    """The driver of a VF found its PF down or in reset: the VF has no link, or a random MAC address.
+
+    nictop reads the guest's own log: "PF still in reset state. Is the PF interface up?" and similar messages of VF
+    drivers. That proves the state of the PF without access to the host. Critical if the VF has no carrier, else warning
+    if its address is random.
+
+    Not reported: the VF has a carrier, or is administratively down, and has an address that the host has set; or it was
+    made again since.
+
+    Sources: kernel intel/ixgbevf/ixgbevf_main.c (ixgbevf_sw_init), intel/igbvf/netdev.c; canonical/lxd#5041.
+    """
+    yield from _without_link(host)
+    for link, messages in links_with_messages(host, "port_was_down"):
+        random = link.address_assignment == "random"
+        without_link = is_up(link) and link.carrier is not True
+        if not without_link and not random:
+            continue
+        evidence = [*message_evidence(messages)]
+        if random:
+            evidence.append(Evidence("MAC address", f"{link.address or 'none'}, random", f"ip link show {link.name}"))
+        yield link_finding(
+            "critical" if without_link else "warning",
+            host,
+            link,
+            "its PF was down when the VF was made",
+            evidence=tuple(evidence),
+            why="A VF gets its link and its MAC address from the PF. If the PF is down when the VF's driver starts, it "
+            "has neither; the address is another one after each start.",
+            fixes=_port_up_fixes(host, link),
+        )
+
+
+def _without_link(host: HostFacts) -> Iterator[Finding]:
+    """VFs for which the driver made no interface, because its PF did not answer."""
+    for address, messages in functions_with_messages(host, "port_was_down"):
+        function = host.functions.get(address)
+        if function is None or host.links_of_function.get(address) or function.driver in PASSTHROUGH_DRIVERS:
+            continue
+        yield host_finding(
+            "critical",
+            host,
+            address,
+            "no interface: its PF did not answer the driver of the VF",
+            evidence=message_evidence(messages),
+            why="The driver of a VF gets everything from the PF: queues, MAC address, link. This PF was down or in "
+            "reset, or its driver rejected what this one asked for.",
+            fixes=(
+                Fix("hypervisor", "Bring the PF up, look at the log of its driver", (), note="Then make the VF again."),
+                Fix("hypervisor", "Use another version of the PF's driver", (), note="Both drivers must fit."),
+            ),
+        )
+
+
+def _port_up_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    up = command("ip", "link", "set", "<PF>", "up")
+    note = "Bring the PF up before the VFs are made, also at boot: it needs no address, only to be up."
+    again = tuple(command("ip", "link", "set", "dev", link.name, state) for state in ("down", "up"))
+    function = host.functions.get(link.pci_address or "")
+    physical = host.links_of_function.get(function.physical_function or "", ()) if function is not None else ()
+    if physical:
+        up = command("ip", "link", "set", physical[0].name, "up")
+        return (Fix("here", "Bring the PF up", (up, *again), False, note=note),)
+    reload = (
+        command("modprobe", "-r", link_driver(link) or "<DRIVER>"),
+        command("modprobe", link_driver(link) or "<DRIVER>"),
+    )
+    on_linux = has_linux_hypervisor(host.inventory.platform)
+    return (
+        Fix("hypervisor", "Bring the PF up", (up,) if on_linux else (), False, note=note),
+        Fix(
+            "here",
+            "Then start the driver of the VF again",
+            reload,
+            None,
+            note="All links of this driver go down: use the console.",
+        ),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- addresses
+
+
+@pair_rule(
+    FAMILY,
+    "critical",
+    yields_to=("vf_filter_stops_a_bridge",),
+    uses=("messages", "pci.driver", "pci.enabled", "pci.sriov", "threads"),
+)
+def guest_uses_another_address_than_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
+    """The VF of a guest has another MAC address than its PF has set for it: frames for the guest are not delivered.
+
+    nictop compares the address of the guest's netdev with that in the PF's table (IFLA_VFINFO_LIST). Both sides must be
+    watched. As the address is what usually tells which VF a guest has, nictop also uses the PCI address (containers),
+    and the name of the virtual machine, if only one VF in use can be the guest's.
+
+    Not reported: the PF's driver has logged it, which rules about the PF report; the VF is trusted, is down, or is a
+    port of a bond, bridge or netvsc, which set their own address; no address has been set on the PF.
+
+    Sources: kernel intel/ixgbe/ixgbe_sriov.c, intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission);
+    k8snetworkplumbingwg/sriov-cni#88.
+    """
+    for pair in pairs(hosts):
+        wanted = pair.function.address
+        if pair.guest is pair.physical or not wanted or wanted == ZERO_MAC_ADDRESS or pair.function.trust is True:
+            continue
+        link = pair.link
+        if link.address in (wanted, None) or not is_up(link) or link.master is not None or _is_logged_there(pair):
+            continue
+        yield link_finding(
+            "critical",
+            pair.guest,
+            link,
+            f"MAC address differs from that of {pair.port_text}",
+            evidence=(
+                Evidence("address in the guest", link.address or "", f"ip link show {link.name}"),
+                Evidence("address on the PF", wanted, f"ip link show {pair.port.name}: {pair.port_text}"),
+                Evidence("known as its VF by", pair.by, "nictop"),
+            ),
+            why="The NIC delivers frames for the address that the PF has set, and drops what the guest sends with "
+            "another one (spoof check).",
+            fixes=_same_address_fixes(pair, wanted),
+        )
+
+
+def _is_logged_there(pair: Pair) -> bool:
+    """The PF's driver has logged it: the rules about its messages report it for the PF."""
+    return address_messages(pair.physical, pair.port.pci_address, "vf_address_refused", "vf_spoofs") is not None
+
+
+def _same_address_fixes(pair: Pair, wanted: str) -> tuple[Fix, ...]:
+    link, number = pair.link, pair.function.number
+    here = command("ip", "link", "set", "dev", link.name, "address", wanted)
+    back = command("ip", "link", "set", "dev", link.name, "address", link.address or "")
+    note = "If the driver rejects it, start the driver again: it then takes the address of the PF."
+    return (
+        Fix("here", "Use the address that the PF has set", (here,), False, (back,), note),
+        set_vf_fix(
+            pair.place,
+            "Or set the guest's address on the PF",
+            pair.port,
+            number,
+            "mac",
+            link.address or "<MAC>",
+            undo=("mac", wanted),
+        ),
+    )
+
+
+@host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
+def virtual_functions_share_an_address(host: HostFacts) -> Outcomes:
+    """Two VFs in use of one NIC have the same MAC address in the same VLAN: frames reach only one of their guests.
+
+    nictop compares the addresses that the PF has set (IFLA_VFINFO_LIST) of VFs that are in use. Usual cause: a VF that
+    was not reset when its guest ended, and keeps the address that another VF has now.
+
+    Sources: k8snetworkplumbingwg/sriov-network-device-plugin#685; ip-link(8) vf mac.
+    """
+    for port, same in _equal_addresses(host):
+        numbers = ", ".join(f"VF {number}" for number in same)
+        vf = same[-1]
+        change = set_vf_fix(
+            "here",
+            f"Set another MAC address for VF {vf}",
+            port,
+            vf,
+            "mac",
+            "<MAC>",
+            note="Replace <MAC> with an unused address, e.g. 02:…; first the VF whose guest no longer needs it.",
+        )
+        yield link_finding(
+            "critical",
+            host,
+            port,
+            f"{numbers} have the same MAC address",
+            evidence=(Evidence("MAC address", f"{_address(port, vf)}: {numbers}", f"ip link show {port.name}"),),
+            why="The embedded switch of the NIC sends frames for the address to one of them.",
+            fixes=(change,),
+        )
+
+
+def _equal_addresses(host: HostFacts) -> Iterator[tuple[Link, list[int]]]:
+    """(netdev of the PF, numbers of VFs in use with one address)"""
+    users: dict[tuple[int, str, int], list[int]] = {}
+    for port, function in host.used_virtual_functions:
+        if function.address and function.address != ZERO_MAC_ADDRESS:
+            users.setdefault((port.ifindex, function.address, function.vlan or 0), []).append(function.number)
+    for (ifindex, _, _), numbers in users.items():
+        if len(numbers) > 1:
+            yield host.snapshot.links[ifindex], sorted(numbers)
+
+
+def _address(port: Link, number: int) -> str:
+    return next((one.address or "" for one in port.virtual_functions if one.number == number), "")

@@ -1,0 +1,218 @@
+"""What happened to the netdevs of a host within an hour: sums, counters that restart, new netdevs, bounded memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.limits import MAX_LINKS
+from nictop.model.devices.link_history import (
+    HISTORY_SECONDS,
+    MIN_STEP_SECONDS,
+    LinkHistory,
+    increase,
+    reset_total,
+    with_inventory,
+)
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link
+from tests.model.hosts import HELLO, PLATFORM
+
+DEVICE = "0000:02:00.0"
+MAX_POINTS = int(HISTORY_SECONDS / MIN_STEP_SECONDS) + 2
+
+
+def link(
+    changes: int | None = 0, resets: int | None = 0, *, ifindex: int = 2, device: str | None = DEVICE, **fields: Any
+) -> Link:
+    """A NIC of e1000e, whose driver counts transmit timeouts as resets."""
+    names, values = (None, None) if resets is None else (("rx_packets", "tx_timeout_count"), (7, resets))
+    ethtool = Ethtool(
+        driver=DriverInfo("e1000e", "", "", ""),
+        driver_counter_names=names,
+        driver_counters=values,
+    )
+    return Link(
+        ifindex, "eth0", 1, 3, "up", True, 1500, device=device, carrier_changes=changes, ethtool=ethtool, **fields
+    )
+
+
+def inventory(time: float, *links: Link) -> Inventory:
+    return Inventory(time=time, wall=0.0, took=0.1, reason="event", platform=PLATFORM, pci=(), links=links)
+
+
+def watch(*readings: tuple[float, Link]) -> LinkHistory:
+    """The history of the device after these inventories."""
+    histories: Mapping[str, LinkHistory] = {}
+    for time, one in readings:
+        histories = with_inventory(histories, inventory(time, one))
+    return histories[DEVICE]
+
+
+def numbers(history: LinkHistory) -> tuple[int, int, int]:
+    return history.new_carrier_changes, history.new_resets, history.new_netdevs
+
+
+def test_nothing_has_happened_at_the_first_inventory() -> None:
+    """However often the link was lost before."""
+    history = watch((100.0, link(400, 30)))
+    assert numbers(history) == (0, 0, 0)
+    assert history.watched == 0.0
+
+
+def test_sums_of_an_hour() -> None:
+    history = watch((0.0, link(10, 1)), (600.0, link(14, 1)), (1200.0, link(15, 3)), (1800.0, link(15, 3)))
+    assert numbers(history) == (5, 2, 0)
+    assert history.watched == 1800.0
+
+
+def test_what_is_older_than_an_hour_is_forgotten() -> None:
+    early = [(0.0, link(0)), (60.0, link(100, 50)), (120.0, link(100, 50))]
+    assert numbers(watch(*early, (HISTORY_SECONDS, link(102, 51)))) == (102, 51, 0)
+    later = [(120.0 + number * 600.0, link(100 + number, 50)) for number in range(1, 8)]
+    history = watch(*early, *later)
+    assert numbers(history) == (6, 0, 0)
+    assert history.watched <= HISTORY_SECONDS
+
+
+def test_readings_in_quick_succession_are_all_counted() -> None:
+    """Inventories follow each other within a second while a link flaps."""
+    history = watch(*((number * 0.5, link(number, number // 10)) for number in range(101)))
+    assert numbers(history) == (100, 10, 0)
+    assert history.watched == 50.0
+    assert len(history.points) <= 3
+
+
+def test_points_are_bounded() -> None:
+    """An inventory each second for three hours."""
+    history = watch(*((float(second), link(second)) for second in range(3 * 3600)))
+    assert len(history.points) <= MAX_POINTS
+    assert HISTORY_SECONDS - 2 * MIN_STEP_SECONDS <= history.watched <= HISTORY_SECONDS
+    assert history.new_carrier_changes == history.watched
+
+
+def test_counters_that_restart() -> None:
+    """The driver's counters are 0 again after a reset of the NIC."""
+    history = watch((0.0, link(10, 40)), (600.0, link(12, 2)), (1200.0, link(13, 5)))
+    assert numbers(history) == (3, 5, 0)
+
+
+def test_a_counter_that_is_not_read_for_a_while() -> None:
+    """What it counted meanwhile is not known to be of this hour."""
+    history = watch((0.0, link(10, 40)), (600.0, link(None, None)), (1200.0, link(30, 60)), (1800.0, link(31, 61)))
+    assert numbers(history) == (1, 1, 0)
+    assert (history.carrier_changes, history.resets) == (31, 61)
+
+
+def test_a_new_netdev_of_the_same_device() -> None:
+    """The driver was bound again, or a VF was made again: counters begin at 0."""
+    history = watch(
+        (0.0, link(10, 3)), (60.0, link(4, 1, ifindex=7)), (120.0, link(6, 1, ifindex=7)), (180.0, link(2, ifindex=8))
+    )
+    assert numbers(history) == (8, 1, 2)
+    assert history.ifindex == 8
+
+
+def test_a_device_that_is_missing_for_a_moment() -> None:
+    """Between unbind and bind there is no netdev."""
+    histories = with_inventory({}, inventory(0.0, link(10)))
+    histories = with_inventory(histories, inventory(10.0))
+    assert numbers(histories[DEVICE]) == (0, 0, 0)
+    histories = with_inventory(histories, inventory(20.0, link(2, ifindex=7)))
+    assert numbers(histories[DEVICE]) == (2, 0, 1)
+
+
+def test_a_device_that_stays_away_is_forgotten() -> None:
+    histories = with_inventory({}, inventory(0.0, link(10)))
+    assert DEVICE in with_inventory(histories, inventory(HISTORY_SECONDS))
+    assert with_inventory(histories, inventory(HISTORY_SECONDS + 1.0)) == {}
+    again = with_inventory(histories, inventory(HISTORY_SECONDS + 1.0, link(50, ifindex=9)))
+    assert numbers(again[DEVICE]) == (0, 0, 0)
+
+
+def test_a_link_without_a_device_has_no_history() -> None:
+    """Bridges, bonds and tunnels lose their carrier with their ports."""
+    assert with_inventory({}, inventory(0.0, link(10, device=None))) == {}
+
+
+def test_a_clock_that_goes_back() -> None:
+    """The host was booted again: everything begins anew."""
+    history = watch((50_000.0, link(10, 3)), (50_060.0, link(90, 9)), (20.0, link(4, 1)), (80.0, link(5, 1)))
+    assert numbers(history) == (1, 0, 0)
+    assert history.watched == 60.0
+
+
+def test_two_devices_are_counted_separately() -> None:
+    other = "0000:03:00.0"
+    histories: Mapping[str, LinkHistory] = {}
+    for number in range(5):
+        one, two = link(number), link(0, number, ifindex=3, device=other)
+        histories = with_inventory(histories, inventory(number * 100.0, one, two))
+    assert numbers(histories[DEVICE]) == (4, 0, 0)
+    assert numbers(histories[other]) == (0, 4, 0)
+
+
+def test_increase() -> None:
+    assert increase(3, 5, is_new=False) == 2
+    assert increase(5, 3, is_new=False) == 3
+    assert increase(5, 3, is_new=True) == 3
+    assert increase(None, 3, is_new=False) == 0
+    assert increase(5, None, is_new=True) == 0
+
+
+def test_resets_that_a_driver_counts() -> None:
+    assert reset_total(link(resets=4)) == 4
+    assert reset_total(link(resets=None)) is None
+    names = Ethtool(driver=None, driver_counter_names=("rx_packets",), driver_counters=(1,))
+    assert reset_total(Link(2, "eth0", 1, 3, "up", True, 1500, ethtool=names)) is None
+    cut = Ethtool(driver_counter_names=("rx_packets", "tx_timeout_count"), driver_counters=(1,))
+    assert reset_total(Link(2, "eth0", 1, 3, "up", True, 1500, ethtool=cut)) is None
+
+
+def test_a_snapshot_has_the_histories() -> None:
+    snapshot = advance(Snapshot.empty("host"), Line(hello=HELLO))
+    for number in range(4):
+        snapshot = advance(snapshot, Line(inventory=inventory(number * 100.0, link(number * 2))))
+    assert numbers(snapshot.histories[DEVICE]) == (6, 0, 0)
+    assert snapshot.histories[DEVICE].watched == 300.0
+
+
+def test_memory_is_bounded() -> None:
+    """The largest number of links, with an inventory each minute for two hours; all of them flap."""
+    histories: Mapping[str, LinkHistory] = {}
+    for minute in range(120):
+        links = [link(minute, ifindex=number, device=f"virtio{number}") for number in range(1, MAX_LINKS + 1, 50)]
+        histories = with_inventory(histories, inventory(minute * 60.0, *links))
+    assert len(histories) == len(range(1, MAX_LINKS + 1, 50))
+    points = [point for history in histories.values() for point in history.points]
+    assert len(points) <= MAX_POINTS * len(histories)
+    assert max(map(sys.getsizeof, points)) < 200
+
+
+def test_devices_that_never_return_are_no_leak() -> None:
+    """Containers: another device each minute for a day."""
+    histories: Mapping[str, LinkHistory] = {}
+    for minute in range(24 * 60):
+        histories = with_inventory(histories, inventory(minute * 60.0, link(device=f"virtio{minute}")))
+    assert len(histories) <= MAX_POINTS
+
+
+TIME = st.floats(allow_nan=False, allow_infinity=False)
+COUNT = st.none() | st.integers(min_value=0, max_value=2**64)
+
+
+@given(st.lists(st.tuples(TIME, COUNT, COUNT, st.integers(1, 3)), max_size=40))
+def test_any_readings_are_a_history(readings: list[tuple[float, int | None, int | None, int]]) -> None:
+    """Sums never fall, and points stay in their order."""
+    histories: Mapping[str, LinkHistory] = {}
+    for time, changes, resets, ifindex in readings:
+        histories = with_inventory(histories, inventory(time, link(changes, resets, ifindex=ifindex)))
+        history = histories[DEVICE]
+        assert min(numbers(history)) >= 0
+        assert 0 <= history.watched <= HISTORY_SECONDS
+        assert history.points == tuple(sorted(history.points, key=lambda one: one.time))
+        assert len(history.points) <= MAX_POINTS
