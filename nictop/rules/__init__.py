@@ -21,7 +21,9 @@ import nictop.rules.link.flags
 import nictop.rules.profiles.missing
 import nictop.rules.bond.lacp
 import nictop.rules.bond.ports
-import nictop.rules.pci.device_log
+import nictop.rules.pci.detached
+import nictop.rules.pci.starting
+import nictop.rules.pci.faults
 import nictop.rules.link.transmit_hang
 import nictop.rules.link.resets
 import nictop.rules.pci.pcie_errors

@@ -24,10 +24,13 @@ from nictop.probe.records import Bond, BondPort, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.bonds import active_backup_fix, option_fixes, set_option
 from nictop.rules.fixes.commands import command, joined
+from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
+SPEED_AND_DUPLEX = ("-s", "speed", "10000", "duplex", "full")
+"""Of a virtual port: any values do, but all ports must have the same."""
 MAX_PORTS = 4
 """In the evidence."""
 ACTOR_STATE = "IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE"
@@ -93,14 +96,14 @@ def lacp_has_no_partner(host: HostFacts) -> Outcomes:
                 evidence=(_state_evidence(port), *_speed_evidence([port])),
                 why=f"{link.name} has a partner on its other ports. This cable leads to another device, or its switch "
                 "port is not in the port channel.",
-                fixes=(*_speed_fixes([port]), _switch_fix([port])),
+                fixes=(*_speed_fixes(host, [port]), _switch_fix([port])),
             )
 
 
 def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) -> Finding:
     used = [port for port in ports if port_of(port).aggregator == bond.aggregator]
     only = f"; only {used[0].name} is used" if len(ports) > 1 and len(used) == 1 else ""
-    fixes = [*_speed_fixes(ports)]
+    fixes = [*_speed_fixes(host, ports)]
     if bond.lacp_active is False:
         fixes.append(_send_lacpdus(link))
     every = host.ports.get(link.ifindex, ())
@@ -148,7 +151,7 @@ def _speed_evidence(ports: Sequence[Link]) -> list[Evidence]:
     return found
 
 
-def _speed_fixes(ports: Sequence[Link]) -> list[Fix]:
+def _speed_fixes(host: HostFacts, ports: Sequence[Link]) -> list[Fix]:
     """Speed and duplex of drivers that do not report them and let them be set (virtio_net)."""
     unknown = []
     for port in _without_duplex(ports):
@@ -161,10 +164,11 @@ def _speed_fixes(ports: Sequence[Link]) -> list[Fix]:
         Fix(
             "here",
             "Set speed and duplex, which LACP needs",
-            tuple(command("ethtool", "-s", port.name, "speed", "10000", "duplex", "full") for port in unknown),
+            tuple(command("ethtool", "-s", port.name, *SPEED_AND_DUPLEX[1:]) for port in unknown),
             persistent=False,
             note="The driver reports neither. The value does not limit the rate, but must be the same on all ports.",
-        )
+        ),
+        *(ethtool_fixes(host, port, SPEED_AND_DUPLEX)[1] for port in unknown),
     ]
 
 

@@ -16,8 +16,11 @@ PROFILE_OPTIONS = {
     "-K": ("feature", (1, 20)),
     "-C": ("coalesce", (1, 26)),
     "-A": ("pause", (1, 32)),
+    "--set-eee": ("eee", (1, 46)),
 }
 """Option of ethtool → prefix of NetworkManager's property names, and the first version that has them."""
+PROFILE_NAMES = {"eee": "enabled"}
+"""Parameter of ethtool → its name in a profile, where that is another one."""
 
 LINK_FILE_KEYS: dict[str, dict[str, str]] = {
     "-L": {"rx": "RxChannels", "tx": "TxChannels", "other": "OtherChannels", "combined": "CombinedChannels"},
@@ -61,10 +64,14 @@ def networkmanager_settings(host: HostFacts, option: str, values: Sequence[str])
     if prefix is None or not pairs or version(manager.version) < since:
         return None
     numbers = option == "-C"
+    pairs = [(PROFILE_NAMES.get(name, name), value) for name, value in pairs]
     return [
         part
         for name, value in pairs
-        for part in (f"ethtool.{prefix}-{name}", {"on": "1", "off": "0"}.get(value, value) if numbers else value)
+        for part in (
+            f"ethtool.{prefix}-{name}",
+            {"on": "1", "off": "0"}.get(value, value) if numbers else value,
+        )
     ]
 
 

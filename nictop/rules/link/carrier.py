@@ -67,7 +67,8 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     carrier_changes while the host is watched): three or more; in the last 24 hours: ten or more in the log; and as a
     mean since the netdev was created: ten a day or more. carrier_changes counts each loss and each return.
 
-    If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with it at 2.5 Gb/s.
+    If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with it at 2.5 Gb/s, and
+    for other NICs it is the quickest test.
 
     Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes; Intel's advice on I225
     and I226 in vyos/vyos-build#366.
@@ -84,8 +85,8 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
         state = link.ethtool.state
         if state is not None and state.down_events:
             evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
-        saving = _loses_link_by_saving(host, link)
-        if saving:
+        saving = _saving_cause(link)
+        if saving is not None:
             evidence += [*eee_evidence(link), *aspm_evidence(host.functions.get(link.pci_address or ""))]
         yield link_finding(
             "warning",
@@ -94,13 +95,14 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
             f"link flapped {number} times {losses.period}",
             evidence=tuple(evidence),
             why="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree). "
-            + (SAVING_CAUSE if saving else ""),
-            fixes=_flap_fixes(host, link, saving=saving),
+            + (saving or ""),
+            fixes=_flap_fixes(host, link, saving=saving is not None),
         )
 
 
-SAVING_CAUSE = (
-    "Likely cause: Energy Efficient Ethernet, with which some pairs of NIC and switch lose the link; not the cable."
+KNOWN_CAUSE = "Likely cause: Energy Efficient Ethernet, with which this NIC loses its link at 2.5 Gb/s; not the cable."
+POSSIBLE_CAUSE = (
+    "Possible causes: Energy Efficient Ethernet, which is in use and does not work with every switch; cable or port."
 )
 
 
@@ -138,14 +140,15 @@ def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     return Losses(losses, False, period, "carrier_changes")
 
 
-def _loses_link_by_saving(host: HostFacts, link: Link) -> bool:
-    """Energy Efficient Ethernet is in use, or it is on for an igc, which loses its link with it at 2.5 Gb/s."""
+def _saving_cause(link: Link) -> str | None:
+    """What to say about Energy Efficient Ethernet; None: it is off, or not known."""
     settings, eee = link.ethtool.settings, link.ethtool.eee
     if eee is None or not (eee.active or eee.enabled):
-        return False
-    if eee.active or link_driver(link) != "igc":
-        return eee.active
-    return settings is None or settings.speed is None or settings.speed in EEE_SPEEDS
+        return None
+    at_its_speed = settings is None or settings.speed is None or settings.speed in EEE_SPEEDS
+    if link_driver(link) == "igc" and at_its_speed:
+        return KNOWN_CAUSE
+    return POSSIBLE_CAUSE if eee.active else None
 
 
 def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]:
@@ -155,15 +158,10 @@ def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]
         function = host.functions.get(link.pci_address or "")
         aspm = aspm_fixes(link, function) if link_driver(link) == "igc" else ()
         return (*eee_fixes(host, link), *aspm, log, Fix("switch", "Then check cable and switch port", ()))
-    cable = Fix(
-        "switch",
-        "Replace cable and transceiver, check the switch port",
-        (),
-        note="If it continues, use another switch port.",
-    )
     if host.is_guest and link.bus in PARAVIRTUAL_BUSES:
         return (log, Fix("hypervisor", "Check what disconnects the virtual NIC", ()))
-    return (log, *eee_fixes(host, link), cable)
+    note = "If it continues, use another switch port."
+    return (log, Fix("switch", "Replace cable and transceiver, check the switch port", (), note=note))
 
 
 @host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))

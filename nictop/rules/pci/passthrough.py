@@ -110,8 +110,8 @@ def _command_line_fix(host: HostFacts) -> Fix:
 class Failure:
     """Why vfio or the IOMMU could not give a function to a guest."""
 
-    sign: str
-    """Part of the kernel message."""
+    signs: tuple[str, ...]
+    """Parts of kernel messages, one of which is enough."""
     words: str
     why: str
     fixes: tuple[Fix, ...]
@@ -125,37 +125,23 @@ RMRR_NOTE = (
     "HPE: disable the shared memory features of this slot (conrep, or HPE's advisory c04781229). Without that, VT-d "
     "cannot isolate the device."
 )
+LOCKED_MEMORY = Failure(
+    ("MEMLOCK",),
+    "limit of locked memory",
+    "The memory of a guest with a passed-through device is pinned completely: the limit of QEMU's process is too low.",
+    (Fix("here", "Raise the limit of locked memory", (), True, note=MEMLOCK_NOTE),),
+)
 FAILURES = (
+    LOCKED_MEMORY,
     Failure(
-        "MEMLOCK",
-        "limit of locked memory",
-        "The memory of a guest with a passed-through device is pinned completely: the limit of QEMU's process is "
-        "too low.",
-        (Fix("here", "Raise the limit of locked memory", (), True, note=MEMLOCK_NOTE),),
-    ),
-    Failure(
-        "MEMORY_LOCK",
-        "limit of locked memory",
-        "The memory of a guest with a passed-through device is pinned completely: the limit of QEMU's process is "
-        "too low.",
-        (Fix("here", "Raise the limit of locked memory", (), True, note=MEMLOCK_NOTE),),
-    ),
-    Failure(
-        "ineligible for IOMMU domain attach",
+        ("ineligible for IOMMU domain attach", "1:1 IOMMU mapping"),
         "the firmware reserves memory for the device (RMRR)",
         "The firmware of the server uses the device itself by memory that it has declared to the kernel (RMRR); such a "
         "device cannot be isolated.",
         (Fix("firmware", "Turn the firmware's use of the device off", (), True, note=RMRR_NOTE),),
     ),
     Failure(
-        "1:1 IOMMU mapping",
-        "the firmware reserves memory for the device (RMRR)",
-        "The firmware of the server uses the device itself by memory that it has declared to the kernel; such a device "
-        "cannot be isolated.",
-        (Fix("firmware", "Turn the firmware's use of the device off", (), True, note=RMRR_NOTE),),
-    ),
-    Failure(
-        "D3",
+        ("D3",),
         "the device does not wake up (D3cold)",
         "While no guest used it, the device was put to sleep, and did not come back.",
         (
@@ -171,34 +157,34 @@ FAILURES = (
         ),
     ),
     Failure(
-        "not ready",
+        ("not ready",),
         "the device does not answer after a reset",
         "vfio resets the function when a guest opens it; this one did not come back.",
         (Fix("firmware", "Power the machine off and on; update BIOS and NIC firmware", ()),),
     ),
     Failure(
-        "Cannot bind to PF",
+        ("Cannot bind to PF",),
         "it has VFs",
         "vfio takes a physical function only while it has no VFs.",
         (Fix("here", "Remove its VFs first, or pass VFs to guests", (), note="echo 0 > sriov_numvfs, at boot, too."),),
     ),
     Failure(
-        "VF token",
+        ("VF token",),
         "its physical function is bound to vfio, too",
         "vfio lets a program use a VF of such a physical function only with the token that the program for the "
         "physical function has set.",
         (Fix("here", "Start the guest with the token (QEMU: vf-token=)", ()),),
     ),
     Failure(
-        "reset",
+        ("reset",),
         "it cannot be reset",
         "vfio resets the function before a guest gets it. Functions without a reset of their own (FLR) are reset with "
         "the whole slot, and only if all its functions belong to the same guest.",
         (Fix("here", "Pass all functions of the card to the same guest, or use a VF", ()),),
     ),
 )
-"""By the first sign that is in a message."""
-OTHER_FAILURE = Failure("", "see the message", "vfio or the IOMMU rejected the function.", ())
+"""The first of which a message has a sign."""
+OTHER_FAILURE = Failure((), "see the message", "vfio or the IOMMU rejected the function.", ())
 
 
 @host_rule(FAMILY, "critical", needs=("pci.driver", "pci.enabled"), uses=("messages", "pci"))
@@ -233,7 +219,7 @@ def guest_could_not_get_the_function(host: HostFacts) -> Outcomes:
     unnamed = host_messages(host, "memory_locked")
     waiting = [one for one in host.snapshot.pci if one.driver in VFIO_DRIVERS and one.enabled is False]
     if unnamed is not None and waiting:
-        failure = FAILURES[0]
+        failure = LOCKED_MEMORY
         yield host_finding(
             "critical",
             host,
@@ -250,7 +236,10 @@ def guest_could_not_get_the_function(host: HostFacts) -> Outcomes:
 
 def _failure(messages: Messages) -> Failure:
     text = messages.newest.text
-    return next((failure for failure in FAILURES if failure.sign in text), OTHER_FAILURE)
+    for failure in FAILURES:
+        if any(sign in text for sign in failure.signs):
+            return failure
+    return OTHER_FAILURE
 
 
 def _reset_evidence(function: PciFunction) -> tuple[Evidence, ...]:

@@ -27,6 +27,7 @@ from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.loaded import delay_text, loaded_figures
+from nictop.traffic.analysis.nic_incidents import NicIncident, nic_incidents
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.analysis.transactions import (
@@ -126,6 +127,11 @@ def result_of(log: RunLog) -> Result:
         result = replace(result, transactions=replace(transactions, delay=delay_text(result)))
     limits = bottleneck if plan.has_bulk else transaction_bottleneck
     found = limits(replace(result, plan=plan.load or plan), _setups(log, snapshots))
+    incidents = _incidents(log, snapshots, axis)
+    if incidents and found:
+        found = incidents[0].sentence
+    elif incidents:  # a run without a rate has no bottleneck, but a reason why it failed
+        result = replace(result, notes=(*result.notes, incidents[0].sentence))
     return replace(result, bottleneck=found, notes=(*result.notes, *_notes(result)))
 
 
@@ -433,6 +439,16 @@ def _setups(log: RunLog, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetu
             limits = exceeded_limits(link, log.before.get(endpoint.host), log.after.get(endpoint.host))
             found[endpoint.host] = replace(nic_setup(link, snapshot), instance_limits=limits)
     return found
+
+
+def _incidents(log: RunLog, snapshots: Mapping[str, Snapshot], axis: float | None) -> tuple[NicIncident, ...]:
+    """What happened to the chosen NICs during the run, by the kernel logs of their hosts."""
+    if axis is None:
+        return ()
+    ends = (log.plan.client, log.plan.server)
+    nics = {end.host: end.ifindex for end in ends if end.ifindex is not None}
+    begins = {name: axis + log.hosts[name].offset.seconds for name in nics if name in log.hosts}
+    return nic_incidents(snapshots, nics, begins, log.plan.span)
 
 
 def _notes(result: Result) -> tuple[str, ...]:

@@ -1,0 +1,128 @@
+"""NICs that their driver has detached, because the device no longer responds.
+
+Reads nothing; kernel messages with the meaning device_gone, and what the kernel answers to ethtool.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
+from nictop.model.facts.hardware import pci_name
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Link, PciFunction
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import echo
+from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes
+from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import (
+    RECENT_SECONDS,
+    Messages,
+    functions_with_messages,
+    link_messages,
+    message_evidence,
+)
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.vf.facts import PCI_DEVICES
+
+if TYPE_CHECKING:
+    pass
+
+FAMILY: Final = "PCI and SR-IOV"
+READER_NOTE = (
+    "The message may name the process that happened to read statistics at that moment, which can be nictop: the reader "
+    "finds the dead device, it does not cause it."
+)
+
+
+@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("ethtool", "messages", "pci"))
+def driver_has_detached_the_nic(host: HostFacts) -> Outcomes:
+    """The driver has detached the NIC, because the device no longer responds: nothing works until it is reset.
+
+    nictop reads messages such as "PCIe link lost, device now detached" and "Adapter removed" about the function, and,
+    without any message, that the kernel answers every ethtool request for the NIC with ENODEV although its interface
+    and its PCI function exist: the interface stays in the list, its counters stand still. Usual causes: a PCIe link
+    that did not wake up (ASPM), power, a bad slot; in a guest, a reset of the NIC by its host.
+
+    Not reported: the interface was created after the last message (the device was removed and found again), or it has a
+    carrier, or it answers and the last message is older than 24 hours.
+
+    Sources: kernel intel/igc/igc_main.c (igc_rd32), net/core/dev.c (netif_device_present), net/ethtool/ioctl.c; lkml
+    2026-02-11 on I225 and I226; mellanox/mlx5/core/health.c.
+    """
+    seen: set[str] = set()
+    for link in host.links:
+        if link.pci_address is None or link.kind is not None:
+            continue
+        silent = _answers_nothing(host, link)
+        messages = link_messages(host, link, "device_gone", within=math.inf if silent else RECENT_SECONDS)
+        if (messages is None and not silent) or _has_recovered(link, silent=silent):
+            continue
+        seen.add(link.pci_address)
+        yield _detached(host, link, messages)
+    for address, messages in functions_with_messages(host, "device_gone"):
+        function = host.functions.get(address)
+        if function is None or address in seen or host.links_of_function.get(address):
+            continue
+        if function.driver in PASSTHROUGH_DRIVERS:
+            continue
+        yield host_finding(
+            messages.severity,
+            host,
+            address,
+            f"does not respond: {pci_name(function)}",
+            evidence=(*message_evidence(messages), *aspm_evidence(function)),
+            why="The driver gave up: the device did not answer on the PCIe bus.",
+            fixes=_recover_fixes(host, None, function),
+        )
+
+
+def _answers_nothing(host: HostFacts, link: Link) -> bool:
+    """The kernel refuses every ethtool request with ENODEV, as after netif_device_detach(), while the device exists."""
+    reasons = {why.reason for why in link.ethtool.unreadable.values()}
+    if reasons != {"vanished"} or link.ethtool.driver is not None or link.ethtool.settings is not None:
+        return False
+    return link.pci_address in host.functions and bool(link.flags & IFF_UP)
+
+
+def _has_recovered(link: Link, *, silent: bool) -> bool:
+    """It answers and works again, in spite of older messages."""
+    return not silent and link.carrier is True
+
+
+def _detached(host: HostFacts, link: Link, messages: Messages | None) -> Finding:
+    function = host.functions.get(link.pci_address or "")
+    answers = Evidence("ethtool", "no such device, for every request", f"ethtool {link.name}")
+    evidence = (answers,) if messages is None else message_evidence(messages)
+    return link_finding(
+        "critical",
+        host,
+        link,
+        "detached by its driver: the device does not respond",
+        evidence=(*evidence, *aspm_evidence(function)),
+        why="Nothing of this NIC works until it is reset; cable and switch are not the cause. Counters stand still. "
+        + READER_NOTE,
+        fixes=_recover_fixes(host, link, function),
+    )
+
+
+def _recover_fixes(host: HostFacts, link: Link | None, function: PciFunction | None) -> tuple[Fix, ...]:
+    address = function.address if function is not None else (link.pci_address if link is not None else None) or ""
+    note = "From the console. The interface disappears and comes back; if it does not, power the machine off and on."
+    again = Fix(
+        "here",
+        "Remove the device and find it again",
+        (echo(1, f"{PCI_DEVICES}/{address}/remove"), echo(1, "/sys/bus/pci/rescan")),
+        persistent=False,
+        note=note,
+    )
+    if host.is_guest:
+        note = "If that does not help, shut the guest down and start it: the hypervisor then resets the device."
+        return (
+            again,
+            *aspm_fixes(link, function),
+            Fix("hypervisor", "Check the host's log about this device", (), note=note),
+        )
+    return (again, *aspm_fixes(link, function))
