@@ -121,6 +121,11 @@ def _first_word(entry: Logged) -> str:
     return entry.text.partition(" ")[0].rstrip(":")
 
 
+def has_pci_nics(host: HostFacts) -> bool:
+    """There is a PCI network function, which messages of drivers and of the PCI core could be about."""
+    return bool(host.snapshot.pci)
+
+
 def _count(entries: list[Logged], begin: float) -> Count:
     """Of messages with one text since `begin`."""
     omitted, since = entries[0].message.omitted, entries[0].message.omitted_since

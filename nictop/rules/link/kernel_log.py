@@ -119,7 +119,12 @@ def _families(text: str) -> tuple[str, ...]:
     return ("ipv4",) if "arp_cache" in text else ("ipv4", "ipv6")
 
 
-@host_rule("link and path", "warning", uses=("messages",))
+@host_rule(
+    "link and path",
+    "warning",
+    uses=("messages",),
+    messages_if=lambda host: any(link.kind == "bridge" for link in host.links),
+)
 def own_frames_come_back(host: HostFacts) -> Outcomes:
     """A bridge receives frames with its own address as source address: a network loop, or a duplicate MAC address.
 

@@ -20,6 +20,7 @@ from nictop.rules.kernel_messages import (
     RECENT_SECONDS,
     Messages,
     functions_with_messages,
+    has_pci_nics,
     link_messages,
     message_evidence,
 )
@@ -37,7 +38,7 @@ READER_NOTE = (
 )
 
 
-@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("ethtool", "messages", "pci"))
+@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("ethtool", "messages", "pci"), messages_if=has_pci_nics)
 def driver_has_detached_the_nic(host: HostFacts) -> Outcomes:
     """The driver has detached the NIC, because the device no longer responds: nothing works until it is reset.
 

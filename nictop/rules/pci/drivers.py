@@ -15,7 +15,7 @@ from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts
-from nictop.rules.kernel_messages import Messages, functions_with_messages, message_source
+from nictop.rules.kernel_messages import Messages, functions_with_messages, has_pci_nics, message_source
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding
 from nictop.rules.vf.facts import PCI_DEVICES
@@ -121,7 +121,7 @@ def _driver_package(host: HostFacts) -> Command | None:
     return command("zypper", "install", "kernel-default") if "suse" in family else None
 
 
-@host_rule(FAMILY, "critical", uses=("ethtool.channels", "messages", "pci"))
+@host_rule(FAMILY, "critical", uses=("ethtool.channels", "messages", "pci"), messages_if=has_pci_nics)
 def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
     """The driver of a NIC did not find its firmware: the NIC has no interface or runs in a reduced mode.
 

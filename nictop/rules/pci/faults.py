@@ -18,6 +18,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import (
     Messages,
     functions_with_messages,
+    has_pci_nics,
     link_messages,
     message_evidence,
 )
@@ -54,7 +55,7 @@ FixesOf = Callable[[HostFacts, "Link | None", PciFunction, Messages], "tuple[Fix
 """Fixes for a NIC with or without an interface."""
 
 
-@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("messages", "pci"))
+@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("messages", "pci"), messages_if=has_pci_nics)
 def transceiver_is_refused(host: HostFacts) -> Outcomes:
     """The driver does not accept the plugged-in transceiver or cable: the port has no link, or no interface at all.
 
@@ -105,6 +106,7 @@ def _module_fixes(host: HostFacts, link: Link | None, function: PciFunction, mes
     yields_to=("driver_has_detached_the_nic",),
     needs=("pci.driver",),
     uses=("messages", "pci"),
+    messages_if=has_pci_nics,
 )
 def nic_firmware_failed(host: HostFacts) -> Outcomes:
     """The firmware of a NIC failed, or the NIC is in recovery mode.
@@ -159,6 +161,7 @@ def _firmware_fixes(host: HostFacts, link: Link | None, function: PciFunction, m
     yields_to=("driver_has_detached_the_nic",),
     needs=("pci.driver",),
     uses=("messages", "pci"),
+    messages_if=has_pci_nics,
 )
 def nic_reports_a_hardware_fault(host: HostFacts) -> Outcomes:
     """The driver reports a fault of the hardware of a NIC: too hot, damaged EEPROM, a PHY that does not answer.

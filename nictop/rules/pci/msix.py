@@ -12,7 +12,7 @@ from nictop.model.queues.counts import receive_queues
 from nictop.probe.records import Interrupt, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.kernel_messages import link_messages, message_evidence
+from nictop.rules.kernel_messages import has_pci_nics, link_messages, message_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
@@ -31,7 +31,13 @@ XEN_CHIP = "xen-pirq"
 not what these drivers ask for."""
 
 
-@host_rule(FAMILY, "critical", needs=("interrupts",), uses=("interrupts.chip", "messages", "ethtool.driver"))
+@host_rule(
+    FAMILY,
+    "critical",
+    needs=("interrupts",),
+    uses=("interrupts.chip", "messages", "ethtool.driver"),
+    messages_if=has_pci_nics,
+)
 def nic_has_no_msix(host: HostFacts) -> Outcomes:
     """A NIC has no MSI-X interrupts: its driver falls back to one queue, and some NICs then have no link.
 

@@ -187,7 +187,14 @@ FAILURES = (
 OTHER_FAILURE = Failure((), "see the message", "vfio or the IOMMU rejected the function.", ())
 
 
-@host_rule(FAMILY, "critical", needs=("pci.driver", "pci.enabled"), uses=("messages", "pci"))
+def _reserves_functions(host: HostFacts) -> bool:
+    """A NIC is reserved for guests, or was (its message is about another driver then)."""
+    return any(_is_for_a_guest(host, function) for function in host.snapshot.pci)
+
+
+@host_rule(
+    FAMILY, "critical", needs=("pci.driver", "pci.enabled"), uses=("messages", "pci"), messages_if=_reserves_functions
+)
 def guest_could_not_get_the_function(host: HostFacts) -> Outcomes:
     """A NIC that is reserved for passthrough could not be given to a guest.
 

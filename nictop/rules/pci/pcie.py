@@ -22,7 +22,7 @@ from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.interrupt_managers import affinity_fixes, manager_evidence
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
-from nictop.rules.kernel_messages import address_messages
+from nictop.rules.kernel_messages import address_messages, has_pci_nics
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, host_finding, link_finding
 from nictop.rules.vf.facts import is_up
@@ -138,7 +138,11 @@ def _severity(host: HostFacts, function: PciFunction) -> Severity:
 
 
 @host_rule(
-    FAMILY, "warning", yields_to=("pcie_link_is_below_its_ability",), uses=("ethtool.settings", "messages", "pci.link")
+    FAMILY,
+    "warning",
+    yields_to=("pcie_link_is_below_its_ability",),
+    uses=("ethtool.settings", "messages", "pci.link"),
+    messages_if=has_pci_nics,
 )
 def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     """The PCIe link of a NIC has less bandwidth than its port: line rate cannot be reached.

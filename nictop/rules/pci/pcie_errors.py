@@ -16,7 +16,7 @@ from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes
 from nictop.rules.host import HostFacts
-from nictop.rules.kernel_messages import HOUR_SECONDS, Messages, functions_with_messages, message_evidence
+from nictop.rules.kernel_messages import HOUR_SECONDS, Messages, functions_with_messages, has_pci_nics, message_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding
 from nictop.rules.vf.facts import PCI_DEVICES
@@ -62,7 +62,7 @@ def _any(errors: PcieErrors) -> bool:
     return bool(errors.correctable or errors.nonfatal or errors.fatal)
 
 
-@host_rule(FAMILY, "critical", uses=("messages", "pci.errors", "pci.parent_errors"))
+@host_rule(FAMILY, "critical", uses=("messages", "pci.errors", "pci.parent_errors"), messages_if=has_pci_nics)
 def pcie_link_has_errors(host: HostFacts) -> Outcomes:
     """The PCIe link of a NIC has errors: between the NIC and the port above it, data is damaged or lost.
 
@@ -217,7 +217,7 @@ def _fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
 # ---------------------------------------------------------------------------------------------------------- IOMMU
 
 
-@host_rule(FAMILY, "warning", uses=("messages", "pci"))
+@host_rule(FAMILY, "warning", uses=("messages", "pci"), messages_if=has_pci_nics)
 def iommu_blocks_the_nic(host: HostFacts) -> Outcomes:
     """The IOMMU blocked accesses of a NIC to memory: its driver, or the guest that has it, gave it a wrong address.
 

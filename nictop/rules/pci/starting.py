@@ -20,6 +20,7 @@ from nictop.rules.kernel_messages import (
     Messages,
     address_messages,
     functions_with_messages,
+    has_pci_nics,
     link_messages,
     links_with_messages,
     message_evidence,
@@ -61,6 +62,7 @@ REGISTERS = re.compile(r"(?<!VF )\bBAR [0-5]\b")
     ),
     needs=("pci.driver",),
     uses=("messages", "pci"),
+    messages_if=has_pci_nics,
 )
 def driver_did_not_start(host: HostFacts) -> Outcomes:
     """A driver was bound to a NIC but gave up, and said why: the NIC has no network interface.
@@ -142,6 +144,7 @@ def _start_fixes(host: HostFacts, function: PciFunction, reason: str) -> tuple[F
     "critical",
     yields_to=("driver_has_detached_the_nic", "nic_firmware_failed", "firmware_was_not_loaded", "nic_has_no_msix"),
     uses=("messages",),
+    messages_if=has_pci_nics,
 )
 def driver_cannot_bring_the_link_up(host: HostFacts) -> Outcomes:
     """The driver of a NIC fails to bring it up, and says why: the interface stays down.
@@ -183,7 +186,7 @@ def _device_log_fix(link: Link) -> tuple[Fix, ...]:
     return (Fix("here", "Show all messages about the device", (show,)),)
 
 
-@host_rule(FAMILY, "critical", uses=("messages",))
+@host_rule(FAMILY, "critical", uses=("messages",), messages_if=lambda host: "bnxt_en" in host.links_by_driver)
 def rdma_driver_waits_for_the_firmware(host: HostFacts) -> Outcomes:
     """The RDMA driver on top of a NIC waits for the NIC's firmware: booting stalls for minutes.
 
@@ -222,6 +225,7 @@ def rdma_driver_waits_for_the_firmware(host: HostFacts) -> Outcomes:
     yields_to=("driver_has_detached_the_nic",),
     needs=("pci.driver",),
     uses=("messages", "pci"),
+    messages_if=has_pci_nics,
 )
 def device_has_no_address_space(host: HostFacts) -> Outcomes:
     """A NIC got no PCI address space from the firmware: its driver cannot reach the registers.
@@ -263,6 +267,7 @@ def device_has_no_address_space(host: HostFacts) -> Outcomes:
     yields_to=("nic_reports_a_hardware_fault",),
     needs=("pci.driver",),
     uses=("links.address_assignment", "messages", "pci"),
+    messages_if=has_pci_nics,
 )
 def mac_address_in_the_nic_is_invalid(host: HostFacts) -> Outcomes:
     """The driver found no valid MAC address in the NIC: it uses a random one, or does not start.

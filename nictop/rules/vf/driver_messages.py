@@ -15,7 +15,7 @@ from nictop.model.kernel_log import Logged
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import (
     Messages,
     address_messages,
@@ -26,7 +26,7 @@ from nictop.rules.kernel_messages import (
 )
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import link_finding
-from nictop.rules.vf.facts import Pair, function_of, is_used, own_links, pairs, set_vf_fix
+from nictop.rules.vf.facts import Pair, function_of, has_used_functions, is_used, own_links, pairs, set_vf_fix
 from nictop.rules.vf.pairs import is_filtered
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 FAMILY: Final = "VF attributes and path"
 VF_NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
-REPORTING_DRIVERS = ("igb", "ixgbe", "i40e", "ice")
-"""PF drivers that log rejected requests."""
 ADDRESS_SET = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
 """igb, ixgbe, i40e and ice, after ``ip link set PF vf N mac …``."""
 
@@ -99,11 +97,6 @@ def _sends_as_itself(pair: Pair) -> bool:
     return not any(one.lower == link.ifindex and one.lower_namespace is None for one in pair.guest.links)
 
 
-def _has_used_functions(host: HostFacts) -> bool:
-    """VFs of drivers that log rejected requests are in use."""
-    return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)
-
-
 def _warnings(hosts: Sequence[HostFacts], meaning: Meaning) -> Iterator[DriverWarning]:
     """All but those of a PF whose guest is watched and filtered: `vf_filter_stops_a_bridge` is more specific."""
     filtered = {(one.physical.name, one.port.ifindex) for one in pairs(hosts) if is_filtered(one)}
@@ -119,7 +112,7 @@ def _warnings(hosts: Sequence[HostFacts], meaning: Meaning) -> Iterator[DriverWa
     "warning",
     needs=("pci.enabled",),
     uses=("messages", "pci.driver", "pci.sriov"),
-    messages_if=_has_used_functions,
+    messages_if=has_used_functions,
 )
 def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest tries to change the MAC address of its VF, and the PF rejects it.
@@ -154,7 +147,7 @@ def _is_solved(hosts: Sequence[HostFacts], warning: DriverWarning, function: Vir
     return warning.has_new_address(function.number)
 
 
-@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
+@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=has_used_functions)
 def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest needs more MAC addresses or VLANs on its VF than an untrusted VF may have.
 
@@ -179,7 +172,7 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
         )
 
 
-@host_rule(FAMILY, "warning", uses=("messages",))
+@host_rule(FAMILY, "warning", uses=("messages",), messages_if=has_used_functions)
 def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
     """The NIC stopped a VF, or one of its queues, because its guest sent malformed descriptors or too many messages.
 
@@ -235,7 +228,7 @@ def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: st
     )
 
 
-@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
+@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=has_used_functions)
 def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest sends frames with source MAC addresses that are not its own, and the NIC drops them (spoof check).
 

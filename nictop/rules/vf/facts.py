@@ -25,6 +25,8 @@ from nictop.rules.host import HostFacts, link_driver
 PASSTHROUGH_PARAMETERS = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Kernel command line parameters that enable passthrough."""
 PCI_DEVICES = "/sys/bus/pci/devices"
+REPORTING_DRIVERS = ("igb", "ixgbe", "i40e", "ice")
+"""PF drivers that log rejected requests."""
 PERSISTENCE_NOTE = (
     "Reset when the VFs are created again. Persistent: sriov.vfs of the PF's NetworkManager profile, [SR-IOV] in its "
     ".network file, or this command where the VFs are created."
@@ -51,6 +53,18 @@ def own_links(host: HostFacts, port: Link, number: int) -> tuple[Link, ...]:
     """Netdevs of VF `number` on the same host."""
     function = function_of(host, port, number)
     return host.links_of_function.get(function.address, ()) if function is not None else ()
+
+
+def has_used_functions(host: HostFacts) -> bool:
+    """VFs are in use whose PF's driver logs rejected requests."""
+    return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)
+
+
+def has_virtual_functions(host: HostFacts) -> bool:
+    """A netdev or a function of this host is a VF."""
+    if any(function.physical_function is not None for function in host.snapshot.pci):
+        return True
+    return any(is_virtual_function(link, host.functions) for link in host.links)
 
 
 def is_used(host: HostFacts, port: Link, number: int) -> bool:

@@ -27,7 +27,7 @@ from nictop.rules.kernel_messages import (
 )
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import host_finding, link_finding
-from nictop.rules.vf.facts import Pair, is_up, pairs, set_vf_fix
+from nictop.rules.vf.facts import Pair, has_used_functions, has_virtual_functions, is_up, pairs, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
 MIN_RESETS_PER_HOUR = 3
@@ -79,7 +79,7 @@ ADDRESS_REQUESTS = (10, 12, 14, 52)
 # ------------------------------------------------------------------------------------------------------------ resets
 
 
-@host_rule(FAMILY, "critical", uses=("messages", "pci"))
+@host_rule(FAMILY, "critical", uses=("messages", "pci"), messages_if=has_virtual_functions)
 def vf_is_reset_repeatedly(host: HostFacts) -> Outcomes:
     """A VF is reset, or removed and made again, over and over: connections over it stall each time.
 
@@ -156,6 +156,7 @@ def _loop_fixes(host: HostFacts, address: str) -> tuple[Fix, ...]:
     "warning",
     yields_to=("vf_may_not_change_its_address", "vf_has_no_room_for_more_addresses"),
     uses=("messages",),
+    messages_if=has_used_functions,
 )
 def vf_request_failed(host: HostFacts) -> Outcomes:
     """The driver of a PF rejects requests of a VF: what the guest wanted to set is not in effect.
@@ -212,7 +213,7 @@ def _request_fixes(port: Link, text: str) -> tuple[Fix, ...]:
     return (set_vf_fix("here", f"Trust VF {vf}", port, vf, "trust", "on", undo=("trust", "off"), note=note), show)
 
 
-@host_rule(FAMILY, "info", uses=("messages",))
+@host_rule(FAMILY, "info", uses=("messages",), messages_if=has_used_functions)
 def vf_setting_came_too_early(host: HostFacts) -> Outcomes:
     """A setting of a VF (MAC address, VLAN, rate) was rejected by the PF, because the VF was being reset.
 
@@ -245,7 +246,7 @@ def vf_setting_came_too_early(host: HostFacts) -> Outcomes:
         )
 
 
-@pair_rule(FAMILY, "warning", uses=("messages",))
+@pair_rule(FAMILY, "warning", uses=("messages",), messages_if=has_virtual_functions)
 def port_refuses_a_request(hosts: Sequence[HostFacts]) -> Outcomes:
     """The PF of a VF has rejected a request of this guest: an address, a VLAN, an MTU or a number of queues.
 
@@ -294,7 +295,7 @@ def _allow_fixes(host: HostFacts, link: Link, pair: Pair | None) -> tuple[Fix, .
 # ------------------------------------------------------------------------------------------------------ PF was down
 
 
-@host_rule(FAMILY, "critical", uses=("links.address_assignment", "messages", "pci"))
+@host_rule(FAMILY, "critical", uses=("links.address_assignment", "messages", "pci"), messages_if=has_virtual_functions)
 def vf_was_made_while_its_port_was_down(host: HostFacts) -> Outcomes:
     """The driver of a VF found its PF down or in reset: the VF has no link, or a random MAC address.
 
@@ -383,6 +384,7 @@ def _port_up_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     "critical",
     yields_to=("vf_filter_stops_a_bridge",),
     uses=("messages", "pci.driver", "pci.enabled", "pci.sriov", "threads"),
+    messages_if=has_virtual_functions,
 )
 def guest_uses_another_address_than_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
     """The VF of a guest has another MAC address than its PF has set for it: frames for the guest are not delivered.
