@@ -32,6 +32,13 @@ from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
 WATCHDOG = "NETDEV WATCHDOG"
 SEGMENTATION = ("tso", "gso", "gro")
 """Offloads that the confirmed workaround for e1000e turns off."""
+I82571 = (0x105E, 0x105F, 0x1060, 0x10A4, 0x10A5, 0x10BC, 0x10D5, 0x10D9, 0x10DA)
+I82572 = (0x107D, 0x107E, 0x107F, 0x10B9)
+I82573 = (0x108B, 0x108C, 0x109A)
+I82574_AND_82583 = (0x10D3, 0x10F6, 0x150C)
+E1000E_CARDS = (*I82571, *I82572, *I82573, *I82574_AND_82583)
+"""Device ids (e1000e/hw.h) of NICs that are no part of a chipset. The driver itself turns ASPM off for them where the
+kernel lets it (82571.c, FLAG2_DISABLE_ASPM_L1)."""
 CLOUD_DRIVERS = ("ena", "gve", "mana", "hv_netvsc")
 
 Causes = tuple[str, tuple[Fix, ...]]
@@ -157,20 +164,30 @@ def _driver_fixes(link: Link) -> tuple[Fix, ...]:
 
 
 def _e1000e(host: HostFacts, link: Link) -> Causes:
-    """Reports of I217 to I219, and older chips: gone with segmentation offloads off, or ASPM off."""
+    """Reports of NICs in Intel's chipsets (I217 to I219): gone with segmentation offloads off. Of cards: ASPM off."""
+    function = host.functions.get(link.pci_address or "")
+    aspm, offloads = aspm_fixes(link, function), _without_segmentation(host, link)
+    rest = (_log_fix(), *_driver_fixes(link))
+    if function is not None and function.device_id in E1000E_CARDS:
+        why = "Likely causes, in this order: power saving of the PCIe link (ASPM), segmentation offloads, the driver."
+        return why, (*aspm, *offloads, *rest)
+    if not offloads:
+        why = (
+            "Segmentation offloads are off already, which is the usual cure. Other causes: power saving of the PCIe "
+            "link, the driver."
+        )
+        return why, (*aspm, *rest)
+    why = "Likely causes, in this order: segmentation offloads of this NIC, power saving of the PCIe link, the driver."
+    return why, (*offloads, *aspm, *rest)
+
+
+def _without_segmentation(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """Turn those segmentation offloads off that are on, or not known; (): all are off."""
     states = current_settings(link, "-K")
     on = [name for name in SEGMENTATION if states.get(name) != "off"]
     values = [part for name in on for part in (name, "off")]
     note = "Costs CPU time at high rates, which a 1 Gb/s NIC hardly needs."
-    offloads = ethtool_fixes(host, link, ["-K", *values], note=note) if values else ()
-    function = host.functions.get(link.pci_address or "")
-    why = (
-        "Likely causes, in this order: segmentation offloads of this NIC, power saving of the PCIe link, the driver."
-        if values
-        else "Segmentation offloads are off already, which is the usual cure. Other causes: power saving of the PCIe "
-        "link, the driver."
-    )
-    return why, (*offloads, *aspm_fixes(link, function), _log_fix(), *_driver_fixes(link))
+    return ethtool_fixes(host, link, ["-K", *values], note=note) if values else ()
 
 
 def _igc(host: HostFacts, link: Link) -> Causes:
