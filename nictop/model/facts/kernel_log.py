@@ -46,4 +46,10 @@ def _fact(group: list[Logged], now: float) -> Fact:
     number = len(group) + group[0].message.omitted
     times = f" ({number} times)" if number > 1 else ""
     tone: Tone = "dim" if newest.known.meaning in HARMLESS else "normal"
-    return Fact(f"{duration(max(0.0, now - newest.time))} ago", f"{newest.text}{times}", tone)
+    return Fact(_age(max(0.0, now - newest.time)), f"{newest.text}{times}", tone)
+
+
+def _age(seconds: float) -> str:
+    """In the largest unit only: labels are short."""
+    number, unit = duration(seconds).split(" ")[:2]
+    return f"{number} {unit} ago"

@@ -12,7 +12,7 @@ from typing import Final
 
 from nictop.model.text import units
 from nictop.probe.records import PcieErrors, PciFunction
-from nictop.rules.finding import Evidence, Fix, Severity
+from nictop.rules.finding import Evidence, Fix, Severity, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes
 from nictop.rules.host import HostFacts
@@ -31,6 +31,8 @@ CORRECTED = re.compile(r"(?<!un)(?<!non-)correct(?:ed|able)\b", re.IGNORECASE)
 "Device recovery failed", "PCI I/O error detected"."""
 HARMLESS_KINDS = frozenset(("UnsupReq",))
 """Uncorrected, but the answer to a probing access, for instance when the kernel looks for devices."""
+NONFATAL = "(Non-Fatal)"
+"""In the severity that a message names; drivers/pci/pcie/aer.c, aer_error_severity_string."""
 SIGNAL_KINDS = frozenset(("RxErr", "BadTLP", "BadDLLP", "Receiver Error", "Bad TLP", "Bad DLLP"))
 """Damaged on the way."""
 MAX_KINDS = 4
@@ -68,8 +70,9 @@ def pcie_link_has_errors(host: HostFacts) -> Outcomes:
 
     nictop reads aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of the function and of the port above it, and
     the kernel messages about both (AER, all wordings since 2.6). Uncorrected errors: critical; warning if the log shows
-    none in the last 24 hours. Corrected ones: warning from ten per hour (in the log in the last hour, or since boot),
-    else info if they were logged in the last 24 hours.
+    none in the last 24 hours, or only some that are not fatal while no counter tells their kind. Corrected ones:
+    warning from ten per hour (in the log in the last hour, or since boot), else info if they were logged in the last
+    24 hours.
 
     Not reported: unsupported requests (UnsupReq), which occur when the kernel looks for devices, and few corrected
     errors that were not logged.
@@ -132,7 +135,7 @@ def _is_uncorrected(text: str) -> bool:
 
 def _severity(host: HostFacts, errors: Errors) -> Severity | None:
     if errors.uncorrected is not None and not _are_harmless(errors):
-        return "critical"
+        return "warning" if _may_be_harmless(errors) else "critical"
     if any(_uncorrected_total(one) for _, one in errors.counted):
         return "critical" if host.inventory.messages is None else "warning"
     hourly = errors.corrected.count(HOUR_SECONDS).number if errors.corrected is not None else 0
@@ -145,6 +148,14 @@ def _are_harmless(errors: Errors) -> bool:
     """All uncorrected errors that were counted are of a harmless kind; those in the log are among them."""
     kinds = [kind for _, one in errors.counted for kind in (*one.nonfatal_kinds, *one.fatal_kinds)]
     return bool(kinds) and HARMLESS_KINDS.issuperset(kinds)
+
+
+def _may_be_harmless(errors: Errors) -> bool:
+    """No counter tells the kind of the errors, and all that was logged of them is that they are not fatal."""
+    function = errors.function
+    if function.errors is not None or function.parent_errors is not None or errors.uncorrected is None:
+        return False
+    return all(NONFATAL in entry.text for entry in errors.uncorrected.entries)
 
 
 def _uncorrected_total(errors: PcieErrors) -> int:
@@ -162,11 +173,14 @@ def _corrected_per_hour(host: HostFacts, errors: Errors) -> float:
 
 
 def _title(errors: Errors, severity: Severity) -> str:
-    logged = errors.uncorrected is not None and not _are_harmless(errors)
-    lost = logged or any(_uncorrected_total(one) for _, one in errors.counted)
-    if lost:
-        return "uncorrected PCIe errors: data was lost between NIC and slot"
+    if _has_uncorrected(errors):
+        return "uncorrected PCIe errors"
     return "corrected PCIe errors" if severity == "info" else "many corrected PCIe errors"
+
+
+def _has_uncorrected(errors: Errors) -> bool:
+    logged = errors.uncorrected is not None and not _are_harmless(errors)
+    return logged or any(_uncorrected_total(one) for _, one in errors.counted)
 
 
 def _counter_evidence(host: HostFacts, errors: Errors) -> list[Evidence]:
@@ -191,24 +205,25 @@ def _log_evidence(errors: Errors) -> tuple[Evidence, ...]:
 
 
 def _why(errors: Errors) -> str:
+    effect = (
+        "What was sent over the PCIe link did not arrive; the driver resets the NIC, or the device is lost."
+        if _has_uncorrected(errors)
+        else "The link repeats what was damaged, which costs bandwidth."
+    )
     kinds = {kind for _, one in errors.counted for kind in one.correctable_kinds}
     texts = " ".join(one.text for logged in (errors.corrected, errors.uncorrected) if logged for one in logged.entries)
     if kinds & SIGNAL_KINDS or "Physical Layer" in texts or "Data Link Layer" in texts:
-        return "The signal between the NIC and the slot is damaged: contact, riser, slot, or a link that sleeps (ASPM)."
-    return "Corrected errors cost bandwidth; after an uncorrected one the driver resets the NIC, or the device is lost."
+        return f"{effect} The signal is damaged: contact, riser, slot, or a link that sleeps (ASPM)."
+    return effect
 
 
 def _fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     link = next(iter(host.links_of_function.get(function.address, ())), None)
+    where: WhereToType = "hypervisor" if host.is_guest else "firmware"
+    note = "The slot is in the host." if host.is_guest else "Power off first. Then update the BIOS."
     show = command("lspci", "-vvv", "-s", function.address)
     return (
-        Fix(
-            "firmware",
-            "Reseat the card, try another slot or riser",
-            (),
-            True,
-            note="Power off first. Then update the BIOS.",
-        ),
+        Fix(where, "Reseat the card, try another slot or riser", (), True, note=note),
         *aspm_fixes(link, function),
         Fix("here", "Show the state of the link and its errors", (show,)),
     )

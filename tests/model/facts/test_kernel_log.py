@@ -1,0 +1,50 @@
+"""Kernel messages among the facts of a NIC and of its host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nictop.model.facts.kernel_log import kernel_log_section, other_messages_section
+from nictop.model.facts.sections import Fact
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import KernelMessage
+from tests.model.hosts import LINKS, inventory, make_pci, snapshot_of
+
+NIC = next(link for link in LINKS if link.pci_address == "0000:02:00.0")
+DOWN = f"igb 0000:02:00.0 {NIC.name}: igb: {NIC.name} NIC Link is Down"
+RENAMED = f"igb 0000:02:00.0 {NIC.name}: renamed from eth0"
+
+
+def host(*messages: KernelMessage, time: float = 90_000.0) -> Snapshot:
+    return snapshot_of(replace(inventory(time=time), messages=messages))
+
+
+def facts(snapshot: Snapshot) -> list[Fact]:
+    return [fact for part in kernel_log_section(NIC, None, snapshot) for fact in part.facts]
+
+
+def test_the_newest_of_each_text_with_its_age_and_their_number() -> None:
+    snapshot = host(
+        KernelMessage(time=100.0, level=6, text=RENAMED),
+        KernelMessage(time=500.0, level=6, text=DOWN, omitted=7, omitted_since=200.0),
+        KernelMessage(time=89_709.0, level=6, text=DOWN),
+    )
+    assert facts(snapshot) == [
+        Fact("4 min ago", f"{DOWN} (9 times)"),
+        Fact("1 d ago", RENAMED, "dim"),
+    ]
+
+
+def test_messages_of_other_devices_are_not_those_of_the_nic() -> None:
+    other = "igb 0000:09:00.0 eth7: igb: eth7 NIC Link is Down"
+    snapshot = host(KernelMessage(time=89_999.0, level=6, text=other))
+    assert facts(snapshot) == []
+    assert kernel_log_section(None, make_pci("0000:05:00.0"), snapshot) == ()
+    (section,) = other_messages_section(snapshot)
+    assert section.facts == (Fact("1.00 s ago", other),)
+
+
+def test_no_messages_no_section() -> None:
+    assert kernel_log_section(NIC, None, host()) == ()
+    assert other_messages_section(host()) == ()
+    assert kernel_log_section(NIC, None, snapshot_of(replace(inventory(), messages=None))) == ()
