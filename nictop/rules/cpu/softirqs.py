@@ -183,11 +183,12 @@ def softnet_events(host: HostFacts) -> SoftnetEvents:
     dropped: dict[int, float] = {}
     squeezed: dict[int, float] = {}
     for rates in host.window:
+        share = rates.elapsed / host.elapsed
         for cpu, one in rates.softnet.items():
             if one.dropped:
-                dropped[cpu] = dropped.get(cpu, 0.0) + one.dropped * rates.elapsed / host.elapsed
+                dropped[cpu] = dropped.get(cpu, 0.0) + one.dropped * share
             if one.time_squeeze:
-                squeezed[cpu] = squeezed.get(cpu, 0.0) + one.time_squeeze * rates.elapsed / host.elapsed
+                squeezed[cpu] = squeezed.get(cpu, 0.0) + one.time_squeeze * share
     return SoftnetEvents(dropped, squeezed)
 
 

@@ -195,7 +195,7 @@ def _counter_evidence(host: HostFacts, errors: Errors) -> list[Evidence]:
         hours = max(1.0, host.inventory.time / HOUR_SECONDS)
         hourly = units.count(round(one.correctable / hours))
         rate = f", {hourly} corrected per hour since boot" if one.correctable >= MIN_TOTAL else ""
-        found.append(Evidence(f"errors of the {end}", f"{shown}{names}{rate}", f"{PCI_DEVICES}/{address}/aer_dev_*"))
+        found.append(Evidence(f"errors ({end})", f"{shown}{names}{rate}", f"{PCI_DEVICES}/{address}/aer_dev_*"))
     return found
 
 

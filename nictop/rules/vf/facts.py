@@ -20,7 +20,7 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, PciFunction, VirtualFunction
 from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.host import HostFacts, link_driver, once_per_host
 
 PASSTHROUGH_PARAMETERS = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Kernel command line parameters that enable passthrough."""
@@ -60,6 +60,7 @@ def has_used_functions(host: HostFacts) -> bool:
     return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)
 
 
+@once_per_host
 def has_virtual_functions(host: HostFacts) -> bool:
     """A netdev or a function of this host is a VF."""
     if any(function.physical_function is not None for function in host.snapshot.pci):
