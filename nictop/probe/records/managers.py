@@ -180,7 +180,8 @@ class ConfigurationEntry:
     owner: ConfigurationOwner
     """netplan: /etc/netplan/*.yaml. ifupdown: /etc/network/interfaces and interfaces.d. networkd: *.network. link:
     *.link. udev: rules that set sriov_numvfs, NAME or NM_UNMANAGED. ifcfg: network-scripts. cloud-init:
-    network-config. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that writes sriov_numvfs."""
+    network-config. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that writes sriov_numvfs. other: scripts and
+    units that run ethtool."""
     file: str
     line: int
     """Counted from one."""
@@ -201,6 +202,8 @@ class ConfigurationEntry:
     """link, udev: the name that it sets."""
     ignores: bool = False
     """It excludes the link from a manager (NM_UNMANAGED, Unmanaged=yes)."""
+    ethtool: dict[str, int] = field(default_factory=dict)
+    """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
 
 
 @dataclass(frozen=True)

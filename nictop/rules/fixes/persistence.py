@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import ManualStep, Step, command, echo, joined, print_lines
 from nictop.rules.fixes.current_settings import current_settings
 from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_settings
+from nictop.rules.fixes.stored_settings import other_places
 from nictop.rules.host import HostFacts, link_driver
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -52,7 +54,17 @@ def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note
         undo=_undo(link, option, values),
         note=note,
     )
-    return now, _persistent(host, link, option, values)
+    return now, _with_other_places(_persistent(host, link, option, values), other_places(host, link, option, values))
+
+
+def _with_other_places(fix: Fix, places: Sequence[str]) -> Fix:
+    """`places`: file and line that store another value. Both run, and which one is last is not known."""
+    commands = " ".join(map(str, fix.commands))
+    kept = [place for place in places if f"> {place.rpartition(':')[0]}" not in commands]
+    if not kept:
+        return fix
+    note = f"First remove the other value from {' and '.join(kept)}."
+    return replace(fix, note=f"{note} {fix.note}".rstrip())
 
 
 def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:

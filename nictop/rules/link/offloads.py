@@ -5,13 +5,25 @@ Reads nothing. Kernel: Documentation/networking/segmentation-offloads.rst, inclu
 
 from __future__ import annotations
 
+import math
+
+from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
-from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
+from nictop.rules.fixes.stored_settings import is_stored_off, stored_settings
 from nictop.rules.host import HostFacts
+from nictop.rules.kernel_messages import link_messages
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import is_used, link_finding
+from nictop.rules.subjects import (
+    BUSY_PACKETS_PER_SECOND,
+    is_used,
+    link_finding,
+    newest_link_rates,
+    packet_rate,
+)
+from nictop.rules.vf.facts import is_up
 
 DRIVERS_WITH_OFFLOADS_ON = (
     *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
@@ -31,32 +43,93 @@ OFFLOAD_TEXT = {
 }
 
 
-@host_rule("virtio", "warning", uses=("ethtool.driver", "ethtool.features"))
+TUNNELS = frozenset(
+    ("vxlan", "geneve", "gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ipip", "ip6tnl", "sit", "vti", "vti6")
+) | {"wireguard", "batadv"}
+"""Kinds of links whose packets a NIC gets encapsulated: where it cannot handle them, offloads are turned off."""
+SWITCHES = ("bridge", "openvswitch")
+
+
+@host_rule(
+    "virtio", "warning", uses=("ethtool.driver", "ethtool.features", "configuration", "networkmanager", "messages")
+)
 def offloads_are_off(host: HostFacts) -> Outcomes:
-    """Offloads that the driver turns on by default are off.
+    """Offloads that the driver turns on by default are off, and nothing shows that this is on purpose.
 
     nictop reads ethtool -k: checksumming, scatter-gather, TSO, GSO and GRO that are off by request and can be changed.
+    Info; warning if a CPU that serves this NIC is busy with interrupts and softirqs nearly all the time. Causes:
+    capture tools that do not restore the setting (ntopng#7083), and old workarounds for bugs that have been fixed.
+
     Not reported: [fixed] features, features that are off only because another one is, drivers with other defaults, and
-    LRO, which must be off on hosts that forward packets. Common causes: capture tools that do not restore the setting
-    (ntopng#7083), and old workarounds for bugs that have been fixed.
+    LRO, which must be off on hosts that forward packets. Nor what is, or may be, a workaround: settings that are stored
+    (NetworkManager profile, ifupdown, ifcfg, .link files, udev rules, units and scripts that run ethtool), NICs below a
+    bridge or a tunnel, NICs of hosts that forward packets of containers, and NICs whose driver has logged a stalled
+    transmit queue.
     """
     for link in host.links_where(drivers=DRIVERS_WITH_OFFLOADS_ON):
         if not is_used(link):
             continue
         off = _off_by_request(link)
+        if not off or _may_be_a_workaround(host, link):
+            continue
+        stored = stored_settings(host, link, active_profile(host, link))
+        off = [short for short in off if not is_stored_off(stored, short)]
         if not off:
             continue
         values = [part for short in off for part in (short, "on")]
+        busy = _busy_cpu(host, link)
         yield link_finding(
-            "warning",
+            "info" if busy is None else "warning",
             host,
             link,
             f"offloads are off: {', '.join(off)}",
-            evidence=tuple(Evidence(OFFLOAD_TEXT[short], "off", f"ethtool -k {link.name}") for short in off),
-            why="The kernel then processes each packet separately. At high rates this needs several times the CPU "
-            "time.",
+            evidence=(
+                *(Evidence(OFFLOAD_TEXT[short], "off", f"ethtool -k {link.name}") for short in off),
+                *([busy] if busy is not None else ()),
+            ),
+            why="The kernel then processes each packet separately, which costs CPU time at high rates. The driver does "
+            "not turn them off: a capture tool or somebody did. If it was a workaround, leave it.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
+
+
+def _may_be_a_workaround(host: HostFacts, link: Link) -> bool:
+    """The NIC has hung, or carries frames of guests, containers or tunnels."""
+    if link_messages(host, link, "transmit_stalled", within=math.inf) is not None:
+        return True
+    above = _links_above(host, link)
+    if any(one.kind in SWITCHES or (one.kind in TUNNELS and is_up(one)) for one in above):
+        return True
+    if any(one.kind in TUNNELS and one.lower is None and is_up(one) for one in host.links):
+        return True
+    forwards = host.inventory.settings.sysctl.get("net.ipv4.ip_forward") == 1
+    return forwards and any(one.kind in ("bridge", "veth", "tun") for one in host.links)
+
+
+def _links_above(host: HostFacts, link: Link) -> list[Link]:
+    """Masters of the link, VLANs and tunnels on it, and what is above those."""
+    found, pending = [], [link]
+    seen = {link.ifindex}
+    while pending:
+        below = pending.pop()
+        for one in host.links:
+            is_above = one.ifindex == below.master or (one.lower == below.ifindex and one.lower_namespace is None)
+            if is_above and one.ifindex not in seen:
+                seen.add(one.ifindex)
+                found.append(one)
+                pending.append(one)
+    return found
+
+
+def _busy_cpu(host: HostFacts, link: Link) -> Evidence | None:
+    """A CPU that serves the NIC and has no time left; None: there is none, or the NIC carries little."""
+    if packet_rate(newest_link_rates(host, link)) < BUSY_PACKETS_PER_SECOND:
+        return None
+    serving = {cpu for row in host.queue_map(link).rows for cpu in row.busy_cpus}
+    for cpu in sorted(serving & host.saturated_cpus.keys()):
+        share = units.percentage(host.saturated_cpus[cpu])
+        return Evidence(f"CPU {cpu}", f"{share} in interrupts and softirqs", "/proc/stat")
+    return None
 
 
 def _off_by_request(link: Link) -> list[str]:

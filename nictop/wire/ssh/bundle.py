@@ -37,10 +37,11 @@ from nictop.probe.inventory.collect import READERS
 
 FIRST_MODULE = "nictop.probe.protocol.hello"
 RUNNING_MODULES = ("nictop.probe.__main__", "nictop.probe.counters.reader")
+CONFIGURATION_PARSERS = ("ethtool_settings", "ifupdown", "netplan", "networkd", "sriov", "udev")
 INVENTORY_MODULES = (
     "nictop.probe.inventory.child",
     *(f"nictop.probe.inventory.{module}" for _, module in READERS.values()),
-    *(f"nictop.probe.inventory.configuration.{name}" for name in ("ifupdown", "netplan", "networkd", "sriov", "udev")),
+    *(f"nictop.probe.inventory.configuration.{name}" for name in CONFIGURATION_PARSERS),
 )
 """Includes the modules that the child imports by a computed name."""
 BYTECODE_MAGIC = MAGIC_NUMBER.hex()

@@ -137,3 +137,32 @@ def test_the_undo_of_a_sysctl_has_its_old_value() -> None:
     assert step_texts(later.commands) == [
         "echo 'net.core.netdev_max_backlog = 4000' > /etc/sysctl.d/90-netdev-max-backlog.conf"
     ]
+
+
+OFF_IN_UDEV = {"owner": "udev", "file": "/etc/udev/rules.d/50-mine.rules", "line": 3, "drivers": ["virtio_net"]}
+
+
+def notes(configuration: list[dict[str, Any]], *arguments: str) -> str:
+    host, link = host_with("enp1s0", networkmanager=None, configuration=configuration)
+    return persistent(ethtool_fixes(host, link, arguments)).note
+
+
+def test_another_value_in_a_file_is_named() -> None:
+    entry = {**OFF_IN_UDEV, "ethtool": {"feature-tso": 0, "channels-combined": 4}}
+    wanted = "First remove the other value from /etc/udev/rules.d/50-mine.rules:3."
+    assert notes([entry], "-K", "tso", "on", "gro", "on").startswith(wanted)
+    assert notes([entry], "-L", "combined", "2").startswith(wanted)
+    assert "First" not in notes([entry], "-L", "combined", "4")
+    assert "First" not in notes([entry], "-K", "tso", "off")
+    assert "First" not in notes([{**entry, "drivers": ["igb"]}], "-L", "combined", "2")
+
+
+def test_a_file_that_the_fix_replaces_is_not_named() -> None:
+    entry = {**OFF_IN_UDEV, "file": "/etc/udev/rules.d/90-enp1s0-channels.rules", "ethtool": {"channels-combined": 2}}
+    assert "First" not in notes([entry], *FOUR)
+
+
+def test_a_script_for_any_interface_may_be_for_another() -> None:
+    entry = {"owner": "other", "file": "/etc/rc.local", "line": 2, "names": ["*"], "ethtool": {"feature-tso": 0}}
+    assert "First" not in notes([entry], "-K", "tso", "on")
+    assert "First" in notes([{**entry, "names": ["enp1s0"]}], "-K", "tso", "on")

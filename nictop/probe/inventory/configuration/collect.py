@@ -1,9 +1,10 @@
 """Finds the configuration files that name or match links, and parses them → `ConfigurationEntry`.
 
 Reads netplan, ifupdown with the files it sources, systemd's .network and .link files with their drop-ins, udev rules,
-ifcfg files, cloud-init's network configuration, and files that request virtual functions at boot: modprobe.d, tuned,
-rc.local, units, tmpfiles and sysfs.conf. Number and bytes are limited (`Files`). A parser is imported when there is a
-file for it: few hosts have more than two kinds.
+ifcfg files, cloud-init's network configuration, files that request virtual functions at boot (modprobe.d, tuned,
+rc.local, units, tmpfiles, sysfs.conf), and scripts of the administrator that run ethtool (rc.local, units, those of
+ifupdown and of dispatchers). Number and bytes are limited (`Files`). A parser is imported when there is a file for it:
+few hosts have more than two kinds.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ MAX_SOURCED_FILES = 200
 """Of ifupdown's ``source``."""
 IFCFG_LEFTOVERS = ("~", ".bak", ".old", ".orig", ".rpmnew", ".rpmsave", ".rpmorig", ".swp", ".template")
 """Suffixes that the network scripts ignore as well."""
+SCRIPT_DIRECTORIES = (
+    *("network/if-pre-up.d", "network/if-up.d", "NetworkManager/dispatcher.d", "NetworkManager/dispatcher.d/pre-up.d"),
+    *(f"networkd-dispatcher/{state}.d" for state in ("routable", "carrier", "configured", "configuring")),
+)
 
 
 class ConfigurationRoots:
@@ -48,7 +53,7 @@ def read_link_configuration(
     """(Entries by file and line, why the first unreadable file could not be read). A missing file is no failure."""
     files, roots = Files(), ConfigurationRoots(etc, run, usr, var)
     sources: tuple[Callable[[Files, ConfigurationRoots], Iterable[ConfigurationEntry]], ...] = (
-        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers
+        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers, scripts
     )  # fmt: skip
     found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MAX_CONFIGURATION_ENTRIES))
     found.sort(key=lambda entry: (entry.file, entry.line))
@@ -169,5 +174,18 @@ def sriov_writers(files: Files, roots: ConfigurationRoots) -> Iterator[Configura
         paths += files.listed(os.path.join(etc, directory), suffix)
     for directory in ("tuned", "tuned/profiles"):
         paths += [os.path.join(profile, "tuned.conf") for profile in files.listed(os.path.join(etc, directory))]
-    real = {os.path.realpath(path): path for path in reversed(paths)}  # one rc.local may be a link to the other
-    return parsed(files, sorted(real.values()), "sriov", "numvfs")
+    return parsed(files, each_once(paths), "sriov", "numvfs")
+
+
+def scripts(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
+    """Scripts and units of the administrator that may run ethtool."""
+    paths = [os.path.join(roots.etc, name) for name in ("rc.local", "rc.d/rc.local")]
+    paths += files.listed(os.path.join(roots.etc, "systemd/system"), ".service")
+    for directory in SCRIPT_DIRECTORIES:
+        paths += files.listed(os.path.join(roots.etc, directory))
+    return parsed(files, each_once(paths), "ethtool_settings", "script")
+
+
+def each_once(paths: Iterable[str]) -> list[str]:
+    """Without links to others: one rc.local may be a link to the other."""
+    return sorted({os.path.realpath(path): path for path in reversed(list(paths))}.values())

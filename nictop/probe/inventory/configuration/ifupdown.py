@@ -10,6 +10,7 @@ import os
 from dataclasses import replace
 from typing import NamedTuple
 
+from nictop.probe.inventory.configuration.ethtool_settings import parse_ethtool_line, parse_stanza_line
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
@@ -62,6 +63,9 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
             request = parse_numvfs_line(content)
             if request is not None:
                 entries[-1] = replace(entries[-1], virtual_functions=request.functions)
+            settings = parse_stanza_line(content)
+            if settings:
+                entries[-1] = replace(entries[-1], ethtool={**entries[-1].ethtool, **settings})
     return entries, sources
 
 
@@ -96,6 +100,8 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
         methods.append("static")
     if values.get("DHCPV6C", "").lower() == "yes":
         methods.append("dhcp6")
+    calls = values.get("ETHTOOL_OPTS", "").replace(";", "; ethtool ")
+    call = parse_ethtool_line(f"ethtool {calls}")
     return ConfigurationEntry(
         owner="ifcfg",
         file=file,
@@ -104,6 +110,7 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
         addresses=(address,) if address else (),
         methods=tuple(methods),
         ignores=values.get("NM_CONTROLLED", "").lower() in FALSE_VALUES,
+        ethtool=call.settings if call is not None else {},
     )
 
 

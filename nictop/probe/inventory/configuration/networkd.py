@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from nictop.probe.inventory.configuration.ethtool_settings import parse_link_value
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
@@ -67,14 +68,18 @@ def parse_network(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
 
 
 def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
-    """A .link file and its drop-ins. None: it sets neither a name nor a number of virtual functions."""
+    """A .link file and its drop-ins. None: it sets no name, no number of virtual functions and nothing of ethtool."""
     assignments = all_assignments(texts)
     match = match_section(assignments, "OriginalName")
     name = last(assignments, "Link", "Name") or None
     functions = parse_integer(last(assignments, "Link", "SR-IOVVirtualFunctions"))
-    if match is None or (name is None and functions is None):
+    settings: dict[str, int] = {}
+    for assignment in assignments:
+        if assignment.section == "Link":
+            settings.update(parse_link_value(assignment.key, assignment.value))
+    if match is None or (name is None and functions is None and not settings):
         return None
-    return match.entry("link", file, new_name=name, virtual_functions=functions)
+    return match.entry("link", file, new_name=name, virtual_functions=functions, ethtool=settings)
 
 
 class MatchSection(NamedTuple):
@@ -95,6 +100,7 @@ class MatchSection(NamedTuple):
         new_name: str | None = None,
         virtual_functions: int | None = None,
         ignores: bool = False,
+        ethtool: dict[str, int] | None = None,
     ) -> ConfigurationEntry:
         return ConfigurationEntry(
             owner="link" if owner == "link" else "networkd",
@@ -108,6 +114,7 @@ class MatchSection(NamedTuple):
             new_name=new_name,
             virtual_functions=virtual_functions,
             ignores=ignores,
+            ethtool=ethtool or {},
         )
 
 

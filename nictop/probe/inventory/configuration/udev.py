@@ -1,9 +1,10 @@
-"""udev rules (udev(7)) that rename links, create VFs or set NM_UNMANAGED → `ConfigurationEntry`. Pure."""
+"""udev rules (udev(7)) that rename links, create VFs, run ethtool or set NM_UNMANAGED → `ConfigurationEntry`. Pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from nictop.probe.inventory.configuration.ethtool_settings import parse_ethtool_line
 from nictop.probe.inventory.configuration.ifupdown import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
@@ -11,7 +12,7 @@ from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
 RULE_WORD = pattern(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?')
-RELEVANT_WORDS = ("sriov_numvfs", "NM_UNMANAGED", "NAME")
+RELEVANT_WORDS = ("sriov_numvfs", "NM_UNMANAGED", "NAME", "ethtool")
 """Rules without any of these words are ignored."""
 GENERAL_KEYS = ("ACTION", "SUBSYSTEM", "SUBSYSTEMS", "TAG")
 """Conditions that do not select particular links."""
@@ -59,8 +60,9 @@ def parse_words(rule: str) -> list[Word]:
 
 
 def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | None:
-    """None: it neither renames a link, nor creates VFs, nor sets NM_UNMANAGED."""
+    """None: it neither renames a link, nor creates VFs, nor runs ethtool, nor sets NM_UNMANAGED."""
     new_name, functions, ignores = None, None, False
+    settings: dict[str, int] = {}
     for word in words:
         if word.operator in ("==", "!="):
             continue
@@ -70,10 +72,12 @@ def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | 
             functions = parse_integer(word.value)
         elif word.kind == ("ENV", "NM_UNMANAGED"):
             ignores = word.value == "1"
-        elif word.key == "RUN" and functions is None:
+        elif word.key == "RUN":
             request = parse_numvfs_line(word.value)
-            functions = None if request is None else request.functions
-    if new_name is None and not functions and not ignores:
+            functions = functions if request is None else request.functions
+            call = parse_ethtool_line(word.value)
+            settings.update(call.settings if call is not None else {})
+    if new_name is None and not functions and not ignores and not settings:
         return None
     conditions = [word for word in words if word.operator == "==" and word.key not in GENERAL_KEYS]
     other = [word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS]
@@ -88,6 +92,7 @@ def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | 
         virtual_functions=functions,
         new_name=new_name,
         ignores=ignores,
+        ethtool=settings,
     )
 
 

@@ -1,0 +1,110 @@
+"""Lines of configuration files and scripts that run ``ethtool`` → the settings that they store. Pure.
+
+Names and numbers are those of NetworkManager's profiles (nm-settings-nmcli(5), ethtool setting): ``feature-tso`` 0,
+``ring-rx`` 4096, ``channels-combined`` 4, ``eee-enabled`` 0. ethtool(8); interfaces(5) of Debian's ethtool package
+(``offload-tso off``) and of ifupdown2 (``tso-offload off``); systemd.link(5).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nictop.probe.kernel.patterns import pattern
+from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.records import ConfigurationEntry
+
+OPTIONS = {
+    "-K": "feature", "--features": "feature", "--offload": "feature",
+    "-G": "ring", "--set-ring": "ring",
+    "-L": "channels", "--set-channels": "channels",
+    "-C": "coalesce", "--coalesce": "coalesce",
+    "-A": "pause", "--pause": "pause",
+    "--set-eee": "eee",
+}  # fmt: skip
+LONG_FEATURES = {
+    "rx-checksumming": "rx", "tx-checksumming": "tx", "scatter-gather": "sg", "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso", "generic-receive-offload": "gro", "large-receive-offload": "lro",
+}  # fmt: skip
+"""Names of ``ethtool -k``, which ``-K`` accepts, too (ethtool.c, off_flag_def)."""
+SWITCHES = {"on": 1, "off": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
+CALL = pattern(r"(?<![\w-])ethtool\s+([^|&;#]{1,1000})")
+STANZA_OPTION = pattern(r"offload-([a-z]{2,3})\s+(on|off)|([a-z]{2,3})-offload\s+(on|off)")
+LINK_KEYS = {
+    "ReceiveChecksumOffload": "feature-rx",
+    "TransmitChecksumOffload": "feature-tx",
+    "TCPSegmentationOffload": "feature-tso",
+    "GenericSegmentationOffload": "feature-gso",
+    "GenericReceiveOffload": "feature-gro",
+    "LargeReceiveOffload": "feature-lro",
+    "RxBufferSize": "ring-rx",
+    "TxBufferSize": "ring-tx",
+    "CombinedChannels": "channels-combined",
+    "RxChannels": "channels-rx",
+    "TxChannels": "channels-tx",
+}
+MAX_LINE_CHARS = 4096
+
+
+class EthtoolCall(NamedTuple):
+    """`name`: the interface; "" when it is not literal (``$IFACE``)."""
+
+    name: str
+    settings: dict[str, int]
+
+
+def parse_ethtool_line(line: str) -> EthtoolCall | None:
+    """All calls of ethtool in a line that change settings, with the interface of the first. None: there is none, or the
+    values are variables."""
+    if "ethtool" not in line or line.lstrip().startswith(("#", ";")):
+        return None
+    names, settings = [], {}
+    for call in CALL.finditer(line[:MAX_LINE_CHARS]):
+        option, *rest = [word.strip("\"'") for word in call[1].split()] or [""]
+        found = parse_pairs(OPTIONS[option], rest[1:]) if option in OPTIONS else {}
+        if found:
+            names.append("" if set("$%{") & set(rest[0]) else rest[0])
+            settings.update(found)
+    return EthtoolCall(names[0], settings) if names else None
+
+
+def parse_pairs(prefix: str, words: list[str]) -> dict[str, int]:
+    """``tso off gso off`` → feature-tso 0, feature-gso 0; up to the first pair that is none."""
+    settings = {}
+    for name, value in zip(words[::2], words[1::2]):
+        number = SWITCHES.get(value, parse_integer(value))
+        if number is None:
+            break
+        settings[setting_name(prefix, name)] = number
+    return settings
+
+
+def setting_name(prefix: str, name: str) -> str:
+    if prefix == "feature":
+        return f"feature-{LONG_FEATURES.get(name, name)}"
+    return "eee-enabled" if (prefix, name) == ("eee", "eee") else f"{prefix}-{name}"
+
+
+def parse_stanza_line(line: str) -> dict[str, int]:
+    """A line of an ``iface`` stanza: an option for offloads, or a call of ethtool."""
+    match = STANZA_OPTION.match(line)
+    if match:
+        return {f"feature-{match[1] or match[3]}": SWITCHES[match[2] or match[4]]}
+    call = parse_ethtool_line(line)
+    return call.settings if call is not None else {}
+
+
+def parse_link_value(key: str, value: str) -> dict[str, int]:
+    """A line of the [Link] section of a .link file."""
+    name = LINK_KEYS.get(key)
+    number = SWITCHES.get(value.lower(), parse_integer(value))
+    return {name: number} if name is not None and number is not None else {}
+
+
+def parse_script(text: str, file: str) -> list[ConfigurationEntry]:
+    """Calls of ethtool in a script or unit. Those with a variable for the interface may be for any."""
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        call = parse_ethtool_line(line)
+        if call is not None:
+            entries.append(ConfigurationEntry("other", file, number, names=(call.name or "*",), ethtool=call.settings))
+    return entries

@@ -1,0 +1,66 @@
+"""Which settings of ethtool are stored for a link, and where: what somebody has set on purpose.
+
+Reads nothing; NetworkManager profiles and configuration files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from nictop.model.managers.configuration import file_and_line
+from nictop.probe.records import Link
+from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
+from nictop.rules.fixes.persistent_names import PROFILE_NAMES, PROFILE_OPTIONS
+from nictop.rules.host import HostFacts
+
+SWITCHES = {"on": "1", "off": "0"}
+
+
+class Stored(NamedTuple):
+    """One stored setting; 1 is on, 0 is off."""
+
+    value: int
+    where: str
+
+
+def stored_settings(host: HostFacts, link: Link, profile: str | None) -> dict[str, Stored]:
+    """Name in a NetworkManager profile (``feature-tso``) → what is stored for the link in files or, else, in the
+    profile with the UUID `profile`."""
+    found = stored_in_files(host, link)
+    manager = host.inventory.networkmanager
+    for one in manager.profiles if manager is not None and profile is not None else ():
+        if one.uuid == profile:
+            for name, value in one.ethtool.items():
+                found.setdefault(name, Stored(value, f'profile "{one.id}"'))
+    return found
+
+
+def stored_in_files(host: HostFacts, link: Link, *, for_any: bool = True) -> dict[str, Stored]:
+    """Of several files, the first: which one is read or run last is not known. `for_any`: also scripts whose interface
+    is a variable."""
+    found: dict[str, Stored] = {}
+    for entry in host.configuration.entries(link):
+        if entry.owner == "other" and entry.names == ("*",) and not for_any:
+            continue
+        for name, value in entry.ethtool.items():
+            found.setdefault(name, Stored(value, file_and_line(entry)))
+    return found
+
+
+def is_stored_off(stored: Mapping[str, Stored], offload: str) -> bool:
+    """`offload`: short name, ``tso``; its kernel features count as well."""
+    names = (offload, *OFFLOAD_FEATURES.get(offload, ()))
+    return any(stored[name].value == 0 for name in (f"feature-{one}" for one in names) if name in stored)
+
+
+def other_places(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> list[str]:
+    """Files that store another value for a parameter of ``ethtool OPTION``."""
+    stored = stored_in_files(host, link, for_any=False)
+    prefix, _ = PROFILE_OPTIONS.get(option, ("", (0, 0)))
+    places = []
+    for name, value in zip(values[::2], values[1::2], strict=False):
+        one = stored.get(f"{prefix}-{PROFILE_NAMES.get(name, name)}")
+        if one is not None and str(one.value) != SWITCHES.get(value, value):
+            places.append(one.where)
+    return list(dict.fromkeys(places))
