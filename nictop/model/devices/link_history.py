@@ -13,6 +13,8 @@ from nictop.model.devices.driver_losses import loss_positions
 from nictop.probe.records import Inventory, Link
 
 HISTORY_SECONDS = 3600.0
+IFF_UP = 0x1
+"""net/if.h; `model.text.words` cannot be imported here."""
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
 
@@ -37,6 +39,8 @@ class LinkHistory:
     carrier_changes: int | None
     resets: int | None
     """As last counted by kernel and driver; None: not counted."""
+    is_settled: bool
+    """Administratively up, and it had its carrier since: other changes of the carrier are not losses."""
     points: tuple[Point, ...]
     """Oldest first, never empty."""
 
@@ -74,17 +78,24 @@ def with_inventory(histories: Mapping[str, LinkHistory], inventory: Inventory) -
 
 def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHistory:
     changes, resets = link.carrier_changes, reset_total(link)
+    is_up = bool(link.flags & IFF_UP)
     if before is None:
-        return LinkHistory(link.ifindex, changes, resets, (Point(time),))
+        return LinkHistory(link.ifindex, changes, resets, is_up and link.carrier is True, (Point(time),))
     last = before.points[-1]
     is_new = link.ifindex != before.ifindex
+    changed = increase(None if is_new else before.carrier_changes, changes, is_new=is_new)
+    if not is_up:
+        changed = 0
+    elif not before.is_settled and not is_new:
+        changed = max(0, changed - 1)  # the carrier that follows "up"
     point = Point(
         time,
-        last.carrier_changes + increase(None if is_new else before.carrier_changes, changes, is_new=is_new),
+        last.carrier_changes + changed,
         last.resets + increase(None if is_new else before.resets, resets, is_new=is_new),
         last.netdevs + is_new,
     )
-    return LinkHistory(link.ifindex, changes, resets, _appended(before.points, point))
+    is_settled = is_up and (link.carrier is True or (before.is_settled and not is_new))
+    return LinkHistory(link.ifindex, changes, resets, is_settled, _appended(before.points, point))
 
 
 def increase(before: int | None, now: int | None, *, is_new: bool) -> int:

@@ -12,15 +12,15 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
-from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import HOUR_SECONDS, link_messages, message_evidence
+from nictop.rules.link.carrier_causes import CAUSES, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding, mac_or_placeholder, used_links
+from nictop.rules.subjects import link_finding, used_links
 
 MIN_LOSSES_PER_HOUR = 3
 """Of the carrier, in the last hour: reconfiguration (ethtool -L, another MTU) takes one or two."""
@@ -94,8 +94,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
             link,
             f"link flapped {number} times {losses.period}",
             evidence=tuple(evidence),
-            why="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree). "
-            + (saving or ""),
+            why=f"{CAUSES[nic_kind(host, link)].flaps} {saving or ''}".rstrip(),
             fixes=_flap_fixes(host, link, saving=saving is not None),
         )
 
@@ -158,10 +157,7 @@ def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]
         function = host.functions.get(link.pci_address or "")
         aspm = aspm_fixes(link, function) if link_driver(link) == "igc" else ()
         return (*eee_fixes(host, link), *aspm, log, Fix("switch", "Then check cable and switch port", ()))
-    if host.is_guest and link.bus in PARAVIRTUAL_BUSES:
-        return (log, Fix("hypervisor", "Check what disconnects the virtual NIC", ()))
-    note = "If it continues, use another switch port."
-    return (log, Fix("switch", "Replace cable and transceiver, check the switch port", (), note=note))
+    return (log, *flap_fixes(host, link))
 
 
 @host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
@@ -274,9 +270,7 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             link,
             "configured, but administratively down" if off else "configured, but no carrier",
             evidence=tuple(evidence),
-            why="Its addresses are not reachable."
-            if off
-            else "No cable is connected, the remote port is down, or the virtual NIC is disconnected.",
+            why="Its addresses are not reachable." if off else CAUSES[nic_kind(host, link)].down,
             fixes=_bring_up(host, link, off=off),
         )
 
@@ -305,22 +299,3 @@ def _bring_up(host: HostFacts, link: Link, *, off: bool) -> tuple[Fix, ...]:
         down = command("ip", "link", "set", "dev", link.name, "down")
         return (Fix("here", "Bring the link up", (up,), persistent=False, undo=(down,)),)
     return plug_in_fixes(host, link)
-
-
-def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    """How to connect a link without carrier: the cable, or the virtual NIC on the hypervisor."""
-    plug: tuple[Fix, ...] = (
-        (
-            Fix(
-                "libvirt",
-                "Connect the virtual NIC",
-                (command("virsh", "domif-setlink", "<DOMAIN>", mac_or_placeholder(link), "up"),),
-            ),
-            Fix("proxmox", "Check that link_down is not set", (command("qm", "config", "<ID>"),)),
-            Fix("esxi", "Set the adapter to Connected", ()),
-        )
-        if host.is_guest
-        else (Fix("switch", "Check cable and switch port", ()),)
-    )
-    places = hypervisor_places(host.inventory.platform)
-    return tuple(fix for fix in plug if not host.is_guest or fix.where in places)

@@ -24,7 +24,7 @@ from nictop.rules.fixes.profiles import (
     quoted_name,
 )
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.link.carrier import plug_in_fixes
+from nictop.rules.link.carrier_causes import plug_in_fixes
 from nictop.rules.profiles.nics import (
     is_nic,
     is_unassigned_vf,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -216,3 +217,28 @@ def test_any_readings_are_a_history(readings: list[tuple[float, int | None, int 
         assert 0 <= history.watched <= HISTORY_SECONDS
         assert history.points == tuple(sorted(history.points, key=lambda one: one.time))
         assert len(history.points) <= MAX_POINTS
+
+
+def set_down(changes: int) -> Link:
+    return dataclasses.replace(link(changes), flags=0x1002, operstate="down", carrier=None)
+
+
+def no_carrier(changes: int) -> Link:
+    return dataclasses.replace(link(changes), carrier=False)
+
+
+def test_setting_a_link_down_and_up_is_no_change_of_the_carrier() -> None:
+    history = watch(
+        (0, link(2)), (10, set_down(3)), (20, no_carrier(3)), (23, link(4)), (30, set_down(5)), (40, link(6))
+    )
+    assert history.new_carrier_changes == 0
+
+
+def test_losses_between_are_counted() -> None:
+    history = watch((0, link(2)), (10, set_down(3)), (20, link(4)), (30, no_carrier(5)), (40, link(6)), (50, link(8)))
+    assert history.new_carrier_changes == 4
+
+
+def test_losses_right_after_setting_it_up_are_counted() -> None:
+    history = watch((0, set_down(3)), (10, no_carrier(3)), (20, link(6)))
+    assert history.new_carrier_changes == 2

@@ -1,0 +1,113 @@
+"""Why a NIC has no carrier, or loses it, and what helps: only a port of a physical NIC has a cable.
+
+Reads nothing. A VF has the link of its port (kernel Documentation/networking/representors.rst; ip-link(8), vf … state),
+a paravirtual or emulated NIC the one that its hypervisor sets (QEMU's set_link, ESXi's "Connected").
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from nictop.model.devices.virtual_functions import is_virtual_function
+from nictop.probe.records import Link
+from nictop.rules.finding import Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.hypervisors import hypervisor_places
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.paravirtual.virtio import is_emulated
+from nictop.rules.subjects import PARAVIRTUAL_BUSES, mac_or_placeholder
+
+Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
+
+CLOUD_DRIVERS = ("ena", "gve", "mana")
+PORT_IN_GUEST = "The NIC is passed through to this guest: its cable is in the host."
+
+
+class Causes(NamedTuple):
+    """Sentences."""
+
+    down: str
+    """Why there is no carrier."""
+    flaps: str
+    """Why it comes and goes."""
+
+
+CAUSES: dict[Kind, Causes] = {
+    "port": Causes(
+        down="No cable is connected, or the remote port is down.",
+        flaps="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree).",
+    ),
+    "virtual function": Causes(
+        down="A VF has the link of its port: that has no carrier, or the link state of the VF is disable.",
+        flaps="Packets in flight are lost each time. A VF has the link of its port: that loses it, is reset, or the "
+        "link state of the VF is changed.",
+    ),
+    "virtual NIC": Causes(
+        down="The hypervisor has disconnected the virtual NIC.",
+        flaps="Packets in flight are lost each time. The hypervisor sets the link of a virtual NIC: something "
+        "disconnects it there.",
+    ),
+    "cloud NIC": Causes(
+        down="The device of the cloud reports no link: it is being reset, or its network interface is detached.",
+        flaps="Packets in flight are lost each time. The driver resets the NIC, or the machine of the cloud does.",
+    ),
+}
+
+
+def nic_kind(host: HostFacts, link: Link) -> Kind:
+    """What decides about the carrier of a NIC. A whole NIC that is passed through to a guest is a port."""
+    driver = link_driver(link)
+    if driver in CLOUD_DRIVERS:
+        return "cloud NIC"
+    if is_virtual_function(link, host.functions):
+        return "virtual function"
+    if link.bus in PARAVIRTUAL_BUSES or driver == "vmxnet3" or is_emulated(host, link):
+        return "virtual NIC"
+    return "port"
+
+
+def flap_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    kind = nic_kind(host, link)
+    if kind == "port":
+        note = f"{PORT_IN_GUEST} " if host.is_guest else ""
+        title = "Replace cable and transceiver, check the switch port"
+        return (Fix("switch", title, (), note=f"{note}If it continues, use another switch port."),)
+    if kind == "virtual NIC":
+        return (Fix("hypervisor", "Check what disconnects the virtual NIC", ()),)
+    return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
+
+
+def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """How to connect a link without carrier."""
+    kind = nic_kind(host, link)
+    if kind == "port":
+        note = PORT_IN_GUEST if host.is_guest else ""
+        return (Fix("switch", "Check cable and switch port", (), note=note),)
+    if kind == "virtual NIC":
+        return _connect_fixes(host, link)
+    return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
+
+
+def _connect_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    connect = command("virsh", "domif-setlink", "<DOMAIN>", mac_or_placeholder(link), "up")
+    known = (
+        Fix("libvirt", "Connect the virtual NIC", (connect,)),
+        Fix("proxmox", "Check that link_down is not set", (command("qm", "config", "<ID>"),)),
+        Fix("esxi", "Set the adapter to Connected", ()),
+    )
+    places = hypervisor_places(host.inventory.platform)
+    return tuple(fix for fix in known if fix.where in places)
+
+
+def _port_fix(host: HostFacts, link: Link) -> Fix:
+    """The port of the VF: on this host, or on the one below."""
+    function = host.functions.get(link.pci_address or "")
+    physical = function.physical_function if function is not None else None
+    port = next(iter(host.links_of_function.get(physical or "", ())), None)
+    if port is None:
+        return Fix("hypervisor", "Check the port of this VF, and the link state of the VF", ())
+    return Fix("here", "Show the port and the link states of its VFs", (command("ip", "link", "show", port.name),))
+
+
+def _cloud_fix() -> Fix:
+    return Fix("cloud", "Check the events of the instance and its network interface", ())

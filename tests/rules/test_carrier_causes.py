@@ -1,0 +1,49 @@
+"""What helps a NIC without carrier, by what decides about its link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nictop.rules.link.carrier_causes import nic_kind, plug_in_fixes
+from tests.support.findings import step_texts
+from tests.support.rule_cases import host_facts
+
+SRIOV = {"total_vfs": 4, "num_vfs": 1, "autoprobe": True, "virtual_functions": ["0000:01:10.0"]}
+VF = {"vendor_id": 0x8086, "device_id": 0x1520, "driver": "igbvf", "physical_function": "0000:01:00.0"}
+OWN_VF = {
+    "pci": {"0000:01:00.0": {"sriov": SRIOV}, "0000:01:10.0": VF},
+    "links": {"eno1v0": {"bus": "pci", "device": "0000:01:10.0", "pci_address": "0000:01:10.0"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("base", "more", "name", "kind", "expected"),
+    [
+        ("spare-nic", {}, "eno1", "port", {"switch": []}),
+        ("spare-nic", OWN_VF, "eno1v0", "virtual function", {"here": ["ip link show eno1"]}),
+        ("vmware-guest", {}, "ens224", "virtual function", {"hypervisor": []}),
+        ("vmware-guest", {}, "ens192", "virtual NIC", {"esxi": []}),
+        ("kvm-guest", {"platform": {"environment": "proxmox"}}, "enp1s0", "virtual NIC",
+         {"proxmox": ["qm config '<ID>'"]}),
+        ("aws-guest", {}, "ens5", "cloud NIC", {"cloud": []}),
+    ],
+)  # fmt: skip
+def test_only_a_port_has_a_cable(
+    base: str, more: dict[str, Any], name: str, kind: str, expected: dict[str, list[str]]
+) -> None:
+    host = host_facts({"base": base, **more})
+    link = next(one for one in host.links if one.name == name)
+    fixes = plug_in_fixes(host, link)
+    assert nic_kind(host, link) == kind
+    assert {fix.where: step_texts(fix.commands) for fix in fixes} == expected
+    assert ("cable" in " ".join(fix.title for fix in fixes)) == (kind == "port")
+
+
+def test_the_cable_of_a_nic_that_is_passed_through_is_in_the_host() -> None:
+    driver = {"driver": {"driver": "i40e"}}
+    fields = {"bus": "pci", "device": "0000:01:00.0", "ethtool": driver}
+    host = host_facts({"base": "kvm-guest", "links": {"enp1s0": fields}})
+    (fix,) = plug_in_fixes(host, host.links[0])
+    assert (fix.where, "in the host" in fix.note) == ("switch", True)
