@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command, echo
+from nictop.rules.fixes.commands import command, echo, print_lines
+from nictop.rules.fixes.persistence import is_run_by_networkd
 from nictop.rules.fixes.profiles import global_addresses, modify
 from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts, link_driver
@@ -19,6 +20,7 @@ MAX_METRIC_GAP = 10
 """Metrics that NetworkManager assigns to NICs of one type differ by less than this (100, 101, …)."""
 DRIVERS_ABOVE_A_VF = ("hv_netvsc", "net_failover")
 """Drivers of NICs that are the master of a virtual function and share its MAC address."""
+RELOAD = command("networkctl", "reload")
 MASTER_KINDS = ("bridge", "bond", "team", "openvswitch")
 """Kinds whose ports pass all received packets to the master."""
 
@@ -57,13 +59,8 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
     again = tuple(command("ip", "address", "add", one, "dev", link.name) for one in written)
     fixes = [Fix("here", "Remove the address from the port", drop, False, again)]
     active = host.profiles.active(link)
-    if paired and host.profiles.manager is not None:
-        rule = 'SUBSYSTEM=="net", ACTION=="add|change|move", ENV{ID_NET_DRIVER}!="hv_netvsc", '
-        rule += f'ENV{{ID_PATH}}=="pci-{link.pci_address}", ENV{{NM_UNMANAGED}}="1"'
-        file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
-        lines = (echo(rule, file), command("nmcli", "device", "set", link.name, "managed", "no"))
-        undo = (command("rm", file), command("nmcli", "device", "set", link.name, "managed", "yes"))
-        fixes.append(Fix("here", "Set the port unmanaged in NetworkManager", lines, True, undo))
+    if paired:
+        fixes += _unmanaged_fixes(host, link, master)
     elif active is not None and not active.external:
         off = modify(host, active, "connection.autoconnect", "no")
         on = modify(host, active, "connection.autoconnect", "yes")
@@ -86,6 +83,29 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         "use it.",
         fixes=tuple(fixes),
     )
+
+
+def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:
+    """Whoever manages the VF leaves it alone. On Hyper-V the VF is found by its driver: after a move of the machine it
+    has another PCI address. In udev by DRIVERS and KERNELS: the properties ID_NET_DRIVER and ID_PATH are set later, by
+    75-net-description.rules and 80-net-setup-link.rules, and ID_PATH has a prefix there (acpi-VMBUS:00-pci-…)."""
+    driver = link_driver(link)
+    by_driver = link_driver(master) == "hv_netvsc" and driver is not None
+    fixes = []
+    if host.profiles.manager is not None:
+        match = f'DRIVERS=="{driver}"' if by_driver else f'KERNELS=="{link.pci_address}"'
+        file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
+        rule = f'SUBSYSTEM=="net", ACTION!="remove", {match}, ENV{{NM_UNMANAGED}}="1"'
+        lines = (echo(rule, file), command("nmcli", "device", "set", link.name, "managed", "no"))
+        undo = (command("rm", file), command("nmcli", "device", "set", link.name, "managed", "yes"))
+        fixes.append(Fix("here", "Set the port unmanaged in NetworkManager", lines, True, undo))
+    if is_run_by_networkd(host, link):
+        match = f"Driver={driver}" if by_driver else f"Path=*pci-{link.pci_address}"
+        file = "/etc/systemd/network/05-vf-unmanaged.network"
+        written = print_lines(["[Match]", match, "[Link]", "Unmanaged=yes"], file)
+        title = "Set the port unmanaged in systemd-networkd"
+        fixes.append(Fix("here", title, (written, RELOAD), True, (command("rm", file), RELOAD)))
+    return fixes
 
 
 @host_rule(FAMILY, "warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
