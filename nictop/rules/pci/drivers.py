@@ -13,7 +13,7 @@ from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import ids_text, pci_name
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import Command, command
+from nictop.rules.fixes.commands import Command, command, echo
 from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import Messages, functions_with_messages, has_pci_nics, message_source
 from nictop.rules.registry import Outcomes, host_rule
@@ -95,8 +95,13 @@ def _lacks_driver(host: HostFacts, function: PciFunction) -> bool:
 def _driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     fixes = []
     if function.modalias:
-        note = 'Loads the driver of this kernel that supports the NIC; "not found" means that it has none.'
-        fixes.append(Fix("here", "Load the driver", (command("modprobe", "-v", function.modalias),), False, (), note))
+        note = 'Loads the driver of this kernel that supports the NIC; "not found" means that it has none. The second '
+        note += "command binds a driver that was loaded already, and has only been unbound from this NIC."
+        bind = (
+            command("modprobe", "-v", function.modalias),
+            echo(function.address, "/sys/bus/pci/drivers_probe"),
+        )
+        fixes.append(Fix("here", "Load the driver and bind it", bind, False, (), note))
     package = _driver_package(host)
     if package is not None:
         note = "Contains the drivers that small images omit. Reboot if it installs another kernel."
