@@ -17,6 +17,7 @@ from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
+from nictop.rules.fixes.shared_profiles import with_shared_profiles
 from nictop.rules.host import HostFacts
 from nictop.rules.sources import missing, reason_text
 
@@ -197,10 +198,17 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
     try:
         for one in function(known):
             if isinstance(one, Skipped) or (one.host, one.subject) not in hidden:
-                yield replace(one, rule=rule.name)
+                yield _of_rule(rule, one, known)
     except Exception as error:
         name = known[0].name if len(known) == 1 else ""
         yield Skipped(rule.name, name, "", f"check failed: {type(error).__name__}: {error}")
+
+
+def _of_rule(rule: Rule, one: Finding | Skipped, hosts: Sequence[HostFacts]) -> Finding | Skipped:
+    host = next((host for host in hosts if host.name == one.host), None)
+    if isinstance(one, Skipped) or host is None:
+        return replace(one, rule=rule.name)
+    return replace(one, rule=rule.name, fixes=with_shared_profiles(host, one.fixes))
 
 
 @dataclass(frozen=True)

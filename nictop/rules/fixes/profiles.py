@@ -99,9 +99,14 @@ def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fi
     return Fix("here", title, tuple(lines), True, tuple(undo), note)
 
 
+def is_shared(host: HostFacts, profile: Profile) -> bool:
+    """Several NICs use the profile, or may."""
+    return profile.multi_connect in SEVERAL_DEVICES or len(host.profiles.active_on.get(profile.uuid, ())) > 1
+
+
 def own_name(host: HostFacts, link: Link, profile: Profile) -> Fix:
     """A profile with the name of the interface: by renaming, unless several NICs use the profile."""
-    if profile.multi_connect in SEVERAL_DEVICES or len(host.profiles.active_on.get(profile.uuid, ())) > 1:
+    if is_shared(host, profile):
         return new_profile(host, link, static=profile.ipv4.method == "manual")
     return rename(host, link, profile, static=False)
 

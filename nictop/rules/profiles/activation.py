@@ -11,7 +11,9 @@ from nictop.rules.fixes.profiles import (
     bring_up,
     global_addresses,
     has_address,
+    is_shared,
     modify,
+    new_profile,
     profile_arguments,
     profile_evidence,
     quoted_name,
@@ -96,17 +98,18 @@ def _dhcp_state(link: Link, device: ManagedDevice, *, has_failed: bool) -> tuple
 
 
 def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
-    return (
-        Fix(
-            "here",
-            "Set a static address",
-            (modify(host, profile, *static_settings(link)), bring_up(host, profile)),
-            True,
-            (modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", ""), bring_up(host, profile)),
-            ADDRESS_NOTE,
-        ),
-        Fix("here", "Retry DHCP", (bring_up(host, profile),), None, note="Correct the network first."),
+    retry = Fix("here", "Retry DHCP", (bring_up(host, profile),), None, note="Correct the network first.")
+    if is_shared(host, profile):  # two NICs cannot have one address
+        return new_profile(host, link, static=True), retry
+    static = Fix(
+        "here",
+        "Set a static address",
+        (modify(host, profile, *static_settings(link)), bring_up(host, profile)),
+        True,
+        (modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", ""), bring_up(host, profile)),
+        ADDRESS_NOTE,
     )
+    return static, retry
 
 
 def _networkd_waits(host: HostFacts) -> Outcomes:
