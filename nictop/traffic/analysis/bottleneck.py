@@ -27,6 +27,8 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     flows = [flow for flow in result.flows if flow.goodput is not None]
     if not flows or result.failure is not None:
         return ""
+    if result.empty_flows:
+        return _nothing_arrived(result.empty_flows)
     flow = max(flows, key=lambda one: one.goodput or 0.0)
     nics = setups or {}
     found = combined(
@@ -45,6 +47,13 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     text = found.cause or _not_determined(result, flow, found)
     retransmits = path_limits.retransmitted(result, flow)
     return f"{text}; {retransmits}" if retransmits and "retransmits" not in text else text
+
+
+def _nothing_arrived(flows: tuple[Flow, ...]) -> str:
+    ways = " and ".join(f"from {flow.sender} to {flow.receiver}" for flow in flows)
+    sent = sum((flow.sent.bytes or 0) for flow in flows if flow.sent is not None)
+    amount = f", all {units.bytes_(sent)} that were sent are lost" if sent else ""
+    return f"nothing arrived {ways}{amount}"
 
 
 def _bitrate(result: Result, flow: Flow) -> Judgement:

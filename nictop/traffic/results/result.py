@@ -145,6 +145,11 @@ class Result:
         return sum(one for one in known if one is not None) if known and None not in known else None
 
     @property
+    def empty_flows(self) -> tuple[Flow, ...]:
+        """Directions in which nothing arrived: the receiver counted 0 bytes."""
+        return tuple(flow for flow in self.flows if flow.goodput == 0)
+
+    @property
     def load(self) -> float | None:
         """What `plan.requested_load` is about: goodput in bits per second, or transactions per second."""
         if self.plan.has_bulk:

@@ -582,3 +582,21 @@ def test_names_of_machines_are_escaped() -> None:
     host = load("lab\x1b[2J", "observer", machines=(Machine("vm\x1b[1m", 1.0, None),), **TWO_CORES)
     sentence = bottleneck(result(hosts=(host,)))
     assert "vm" in sentence and "\x1b" not in sentence
+
+
+NOTHING = Total(False, False, 10.0, 0.0, bytes=0)
+
+
+def test_a_direction_in_which_nothing_arrived() -> None:
+    lost = replace(flow(5.0, received=NOTHING), sent=Total(True, True, 10.0, 8e6, bytes=10_485_760))
+    assert bottleneck(result(flows=(lost,), plan=UDP)) == (
+        "nothing arrived from a to b, all 10.0 MiB that were sent are lost"
+    )
+    silent = replace(lost, sent=None)
+    both = replace(silent, sender="b", receiver="a")
+    assert bottleneck(result(flows=(silent, both))) == "nothing arrived from a to b and from b to a"
+
+
+def test_the_other_direction_does_not_hide_it() -> None:
+    lost = replace(flow(5.0, received=NOTHING), sender="b", receiver="a", sent=None)
+    assert bottleneck(result(flows=(flow(9.4), lost))) == "nothing arrived from b to a"
