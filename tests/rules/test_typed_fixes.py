@@ -709,6 +709,7 @@ NOT_TYPED = {
     "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks smaller ones refuse",
     "vhost_thread_is_saturated": "qm of Proxmox VE",
     "vf_address_is_random": SRIOV,
+    "spoof_check_has_no_address": SRIOV,
     "vf_has_no_administrative_address": SRIOV,
     "vf_link_is_disabled": SRIOV,
     "vf_filter_stops_a_bridge": SRIOV,

@@ -14,23 +14,27 @@ from nictop.model.devices.devlink import is_switchdev
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import ARPHRD_ETHER
-from nictop.probe.records import Link
+from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.fixes.profiles import bring_up, modify
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import link_messages
-from nictop.rules.registry import Outcomes, pair_rule
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import (
     function_of,
     is_port_of_netvsc,
     is_same_machine,
     is_up,
+    own_links,
+    set_vf_fix,
 )
 
 FAMILY: Final = "VF attributes and path"
+MAX_SHOWN = 4
+"""VFs of one port in a finding."""
 NEW_MACHINE_ID = (
     command("rm", "-f", "/etc/machine-id", "/var/lib/dbus/machine-id"),
     command("systemd-machine-id-setup"),
@@ -135,11 +139,13 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
         for port, one in host.used_virtual_functions:
             function = function_of(host, port, one.number)
             passed_on = function is not None and function.driver in PASSTHROUGH_DRIVERS
+            if _is_checked_without_address(host, port, one):
+                continue
             if passed_on and one.address == ZERO_MAC_ADDRESS and not is_switchdev(port, host.inventory):
                 bare.setdefault(port.ifindex, []).append(one.number)
         for ifindex, numbers in bare.items():
             port = host.snapshot.links[ifindex]
-            shown = ", ".join(f"VF {number}" for number in numbers[:4])
+            shown = ", ".join(f"VF {number}" for number in numbers[:MAX_SHOWN])
             yield link_finding(
                 "warning",
                 host,
@@ -148,8 +154,59 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
                 evidence=(Evidence("MAC address", f"{ZERO_MAC_ADDRESS}: {shown}", f"ip link show {port.name}"),),
                 why="The guest's driver generates a random address at every start: another DHCP lease, and profiles "
                 "that no longer match.",
-                fixes=tuple(_set_address_fix(port, number) for number in numbers[:4]),
+                fixes=tuple(_set_address_fix(port, number) for number in numbers[:MAX_SHOWN]),
             )
+
+
+@host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("ethtool.driver", "pci.driver", "pci.sriov", "devlink"))
+def spoof_check_has_no_address(host: HostFacts) -> Outcomes:
+    """A VF of an mlx5 NIC has spoof check on and no MAC address on its PF: everything that it sends is dropped.
+
+    nictop reads both of each VF in use (IFLA_VFINFO_LIST). The NIC passes only frames with the address that the PF has
+    set, here 00:00:00:00:00:00. Off is the default; programs that "restore" it to on cause this.
+
+    Not reported: other drivers, which take the address of the VF's driver, and switchdev mode.
+
+    Sources: kernel mlx5/core/esw/acl/ingress_lgcy.c, mlx5/core/esw/legacy.c ("Spoofchk in set while MAC is invalid");
+    sriov-cni#114, danm#246.
+    """
+    found: dict[int, list[VirtualFunction]] = {}
+    for port, one in host.used_virtual_functions:
+        if _is_checked_without_address(host, port, one):
+            found.setdefault(port.ifindex, []).append(one)
+    for ifindex, functions in found.items():
+        port = host.snapshot.links[ifindex]
+        shown = ", ".join(f"VF {one.number}" for one in functions[:MAX_SHOWN])
+        yield link_finding(
+            "critical",
+            host,
+            port,
+            f"{shown}: spoof check without a MAC address drops all it sends",
+            evidence=(
+                Evidence("spoof check", f"on: {shown}", f"ip link show {port.name}"),
+                Evidence("MAC address", f"{ZERO_MAC_ADDRESS}: {shown}", f"ip link show {port.name}"),
+            ),
+            why="The NIC compares the source address of each frame with the address that the PF has set for the VF.",
+            fixes=tuple(fix for one in functions[:MAX_SHOWN] for fix in _address_or_no_check(host, port, one)),
+        )
+
+
+def _is_checked_without_address(host: HostFacts, port: Link, function: VirtualFunction) -> bool:
+    if link_driver(port) != "mlx5_core" or is_switchdev(port, host.inventory):
+        return False
+    return function.spoof_check is True and function.address == ZERO_MAC_ADDRESS
+
+
+def _address_or_no_check(host: HostFacts, port: Link, function: VirtualFunction) -> tuple[Fix, ...]:
+    number = function.number
+    own = next((one.address for one in own_links(host, port, number) if one.address), None)
+    note = "" if own else "Replace <MAC> with the address that the guest uses."
+    title = f"Set the MAC address of VF {number}"
+    return (
+        set_vf_fix("here", title, port, number, "mac", own or "<MAC>", undo=("mac", ZERO_MAC_ADDRESS), note=note),
+        set_vf_fix("here", f"Turn spoof check off for VF {number}", port, number, "spoofchk", "off",
+                   undo=("spoofchk", "on")),
+    )  # fmt: skip
 
 
 def _set_address_fix(port: Link, number: int) -> Fix:
