@@ -38,8 +38,11 @@ def is_virtual_function(link: Link, functions: Functions) -> bool:
     if link.ethtool.driver is not None and link.ethtool.driver.driver in VF_DRIVERS:
         return True
     function = functions.get(link.pci_address or "")
-    if function is None or link.bus != "pci":
-        return False
+    return function is not None and link.bus == "pci" and is_virtual(function)
+
+
+def is_virtual(function: PciFunction) -> bool:
+    """A virtual function of a NIC of this host, or of the hypervisor below."""
     return function.physical_function is not None or _is_vf_by_id(
         function.vendor_id, function.device_id, function.device_name
     )

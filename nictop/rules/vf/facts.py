@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from nictop.model.devices.virtual_functions import is_in_use, is_virtual_function, pci_function_of_vf
+from nictop.model.devices.virtual_functions import (
+    is_in_use,
+    is_virtual,
+    is_virtual_function,
+    pci_function_of_vf,
+)
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import is_same_machine as watched_twice
 from nictop.model.text.words import IFF_UP
@@ -63,7 +68,7 @@ def has_used_functions(host: HostFacts) -> bool:
 @once_per_host
 def has_virtual_functions(host: HostFacts) -> bool:
     """A netdev or a function of this host is a VF."""
-    if any(function.physical_function is not None for function in host.snapshot.pci):
+    if any(is_virtual(function) for function in host.snapshot.pci):
         return True
     return any(is_virtual_function(link, host.functions) for link in host.links)
 
