@@ -708,6 +708,7 @@ NOT_TYPED = {
     "flow_control_holds_it_back": ETHTOOL,
     "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks smaller ones refuse",
     "vhost_thread_is_saturated": "qm of Proxmox VE",
+    "guest_does_not_fetch_its_packets": "what a tap has dropped remains counted",
     "vf_address_is_random": SRIOV,
     "spoof_check_has_no_address": SRIOV,
     "vf_has_no_administrative_address": SRIOV,

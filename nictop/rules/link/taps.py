@@ -1,0 +1,152 @@
+"""Taps that drop what their guest does not fetch.
+
+Reads nothing. Kernel drivers/net/tun.c (tun_net_xmit: a full tx_ring, whose size is txqueuelen, counts tx_dropped) and
+tap.c; QEMU's virtio-net takes rings of 256 to 1024 descriptors (rx_queue_size).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nictop.model.devices.pairs import TAP_KINDS
+from nictop.model.text import units
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import LINK_COUNTERS, Link, Thread
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import command, echo
+from nictop.rules.fixes.persistence import SAFE_NAME
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import link_finding
+
+MIN_DROPS_PER_SECOND = 1.0
+MIN_SHARE = 0.001
+"""Of the packets for the guest."""
+MIN_PAST_DROPS, MIN_PAST_SHARE = 1000, 0.01
+LONG_QUEUE = 10_000
+"""Packets."""
+SENT, DROPPED = LINK_COUNTERS.index("tx_packets"), LINK_COUNTERS.index("tx_dropped")
+LIBVIRT_TAP = re.compile(r"vnet\d+")
+"""libvirt numbers its taps in the order in which the guests start."""
+
+
+class Drops(NamedTuple):
+    """Packets that a tap did not pass on to its guest."""
+
+    rate: float
+    """Per second, mean over the window."""
+    share: float
+    """Of what was for the guest, in the window; if nothing is dropped now: since the tap was created."""
+    total: int
+
+
+@host_rule(
+    "link and path",
+    "warning",
+    yields_to=("transmit_queue_has_no_length", "vhost_thread_is_saturated"),
+    uses=("counters.links", "counters.threads", "threads"),
+)
+def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
+    """A tap drops packets because the guest, or the program, behind it does not fetch them in time.
+
+    nictop reads tx_dropped of tap and macvtap links over the window: one per second or more, and 0.1 % or more of the
+    packets for the guest. Info: none now, but 1000 or more, and 1 % or more, since the tap was created. In the guest no
+    counter shows them.
+
+    Not reported: links that are down, or that nothing has open.
+
+    Sources: Red Hat OpenStack, "high packet loss in the TX queue of the instance's tap interface"; kernel
+    drivers/net/tun.c.
+    """
+    for link in host.links:
+        is_read = link.kind in TAP_KINDS and link.flags & IFF_UP and link.carrier is not False
+        drops = _drops(host, link) if is_read else None
+        if drops is None:
+            continue
+        threads = [one for one in host.inventory.threads if link.ifindex in one.links]
+        machine = next((one.machine for one in threads if one.machine), None)
+        reader = machine or "its reader"
+        title = (
+            f"drops {units.packets_per_second(drops.rate)} that {reader} does not fetch in time"
+            if drops.rate
+            else f"dropped {units.percentage(drops.share)} that {reader} did not fetch in time"
+        )
+        yield link_finding(
+            "warning" if drops.rate else "info",
+            host,
+            link,
+            title,
+            evidence=(
+                Evidence(
+                    "dropped",
+                    f"{units.percentage(drops.share)} of the packets; {units.count(drops.total)} since it was created",
+                    f"/sys/class/net/{link.name}/statistics/tx_dropped",
+                ),
+                Evidence("txqueuelen", str(link.tx_queue_length or "unknown"), f"ip link show dev {link.name}"),
+                *((Evidence("virtual machine", machine, "/proc/PID/cmdline"),) if machine else ()),
+                *_busiest(host, threads),
+            ),
+            why="A tap keeps txqueuelen packets for its reader; the next ones are dropped. The virtual CPUs or the "
+            "vhost thread do not get CPU time, the guest is busy or stopped, or its receive ring is small.",
+            fixes=_fixes(host, link),
+        )
+
+
+def _drops(host: HostFacts, link: Link) -> Drops | None:
+    counters = host.snapshot.counters
+    totals = counters.links.get(link.ifindex) if counters is not None else None
+    if totals is None or len(totals) <= max(SENT, DROPPED):
+        return None
+    sent, dropped = totals[SENT], totals[DROPPED]
+    rate = host.link_rate(link, lambda one: one.tx_dropped) or 0.0
+    passed = host.link_rate(link, lambda one: one.tx_packets) or 0.0
+    if rate >= MIN_DROPS_PER_SECOND and rate >= MIN_SHARE * (rate + passed):
+        return Drops(rate, rate / (rate + passed), dropped)
+    if rate or dropped < MIN_PAST_DROPS or dropped < MIN_PAST_SHARE * (sent + dropped):
+        return None
+    return Drops(0.0, dropped / (sent + dropped), dropped)
+
+
+def _busiest(host: HostFacts, threads: list[Thread]) -> tuple[Evidence, ...]:
+    """CPU time of the busiest thread of each kind that serves the tap, in the newest sample."""
+    rates = host.window[-1].threads if host.window else {}
+    shares: dict[str, float] = {}
+    for thread in threads:
+        if thread.kind in ("vhost", "vcpu") and thread.tid in rates:
+            shares[thread.kind] = max(shares.get(thread.kind, 0.0), rates[thread.tid].total)
+    names = {"vhost": "vhost thread", "vcpu": "busiest virtual CPU"}
+    return tuple(
+        Evidence(names[kind], f"{units.percentage(share)} of a CPU", "/proc/PID/task/TID/stat")
+        for kind, share in shares.items()
+    )
+
+
+def _fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    time = Fix(
+        "here", "Give the guest CPU time", (), note="Look at steal in the guest and at other guests on its CPUs."
+    )
+    ring = Fix(
+        "here",
+        "Give its NIC a longer receive ring",
+        (),
+        note="libvirt: <driver rx_queue_size='1024'/> in the <interface>; at most 1024, after a start of the guest.",
+    )
+    fixes = [*_longer_queue(link), time]
+    return tuple(fixes if host.inventory.platform.environment == "proxmox" else [*fixes, ring])
+
+
+def _longer_queue(link: Link) -> tuple[Fix, ...]:
+    before = link.tx_queue_length
+    if before is not None and before >= LONG_QUEUE:
+        return ()
+    change = command("ip", "link", "set", "dev", link.name, "txqueuelen", str(LONG_QUEUE))
+    undo = (command("ip", "link", "set", "dev", link.name, "txqueuelen", str(before)),) if before else ()
+    now = Fix("here", "Let it queue more packets", (change,), False, undo, "It helps against bursts only.")
+    if SAFE_NAME.fullmatch(link.name) is None:
+        return (now,)
+    name = "vnet*" if LIBVIRT_TAP.fullmatch(link.name) else link.name
+    file = f"/etc/udev/rules.d/90-{name.rstrip('*')}-txqueuelen.rules"
+    rule = f'ACTION=="add", SUBSYSTEM=="net", KERNEL=="{name}", ATTR{{tx_queue_len}}="{LONG_QUEUE}"'
+    stored = Fix("here", "Store in a udev rule", (echo(rule, file),), True, (command("rm", file),))
+    return now, stored
