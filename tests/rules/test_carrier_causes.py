@@ -28,6 +28,9 @@ OWN_VF = {
         ("kvm-guest", {"platform": {"environment": "proxmox"}}, "enp1s0", "virtual NIC",
          {"proxmox": ["qm config '<ID>'"]}),
         ("aws-guest", {}, "ens5", "cloud NIC", {"cloud": []}),
+        ("azure-guest", {}, "enP41394s1", "cloud NIC", {"cloud": []}),
+        ("kvm-guest", {"platform": {"environment": "oci"}}, "enp1s0", "cloud NIC", {"cloud": []}),
+        ("hyperv-guest", {"platform": {"environment": "hyperv"}}, "eth0", "virtual NIC", {"hypervisor": []}),
     ],
 )  # fmt: skip
 def test_only_a_port_has_a_cable(

@@ -94,7 +94,9 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         last.resets + increase(None if is_new else before.resets, resets, is_new=is_new),
         last.netdevs + is_new,
     )
-    is_settled = is_up and (link.carrier is True or (before.is_settled and not is_new))
+    # Any change since "up" includes the carrier that follows it.
+    has_returned = link.carrier is True or bool(changes and changes != before.carrier_changes)
+    is_settled = is_up and (has_returned or (before.is_settled and not is_new))
     return LinkHistory(link.ifindex, changes, resets, is_settled, _appended(before.points, point))
 
 

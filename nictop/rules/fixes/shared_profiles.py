@@ -9,17 +9,23 @@ from dataclasses import replace
 
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_host
 
 MAX_NAMES = 4
 
 
 def with_shared_profiles(host: HostFacts, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
     """The fixes of a host, with a note in those that modify a profile of several NICs."""
-    shared = {uuid: names for uuid, names in host.profiles.active_on.items() if len(names) > 1}
+    shared = _shared(host)
     if not shared:
         return fixes
     return tuple(_noted(host, fix, shared) if fix.where == "here" else fix for fix in fixes)
+
+
+@once_per_host
+def _shared(host: HostFacts) -> dict[str, tuple[str, ...]]:
+    """UUID → NICs, of profiles that are active on several."""
+    return {uuid: names for uuid, names in host.profiles.active_on.items() if len(names) > 1}
 
 
 def _noted(host: HostFacts, fix: Fix, shared: dict[str, tuple[str, ...]]) -> Fix:

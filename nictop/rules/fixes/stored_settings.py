@@ -37,11 +37,11 @@ def stored_settings(host: HostFacts, link: Link, profile: str | None) -> dict[st
 
 
 def stored_in_files(host: HostFacts, link: Link, *, for_any: bool = True) -> dict[str, Stored]:
-    """Of several files, the first: which one is read or run last is not known. `for_any`: also scripts whose interface
-    is a variable."""
+    """Of several files, the first: which one is read or run last is not known. `for_any`: also scripts and rules
+    whose interface is a variable."""
     found: dict[str, Stored] = {}
     for entry in host.configuration.entries(link):
-        if entry.owner == "other" and entry.names == ("*",) and not for_any:
+        if not for_any and entry.names == ("*",) and not (entry.addresses or entry.drivers or entry.paths):
             continue
         for name, value in entry.ethtool.items():
             found.setdefault(name, Stored(value, file_and_line(entry)))

@@ -20,6 +20,7 @@ from nictop.rules.subjects import PARAVIRTUAL_BUSES, mac_or_placeholder
 Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
 
 CLOUD_DRIVERS = ("ena", "gve", "mana")
+CLOUD_PLACES = (("cloud",), ("azure",))
 PORT_IN_GUEST = "The NIC is passed through to this guest: its cable is in the host."
 
 
@@ -48,7 +49,7 @@ CAUSES: dict[Kind, Causes] = {
         "disconnects it there.",
     ),
     "cloud NIC": Causes(
-        down="The device of the cloud reports no link: it is being reset, or its network interface is detached.",
+        down="The cloud reports no link for this NIC: it is being reset, or its network interface is detached.",
         flaps="Packets in flight are lost each time. The driver resets the NIC, or the machine of the cloud does.",
     ),
 }
@@ -57,7 +58,7 @@ CAUSES: dict[Kind, Causes] = {
 def nic_kind(host: HostFacts, link: Link) -> Kind:
     """What decides about the carrier of a NIC. A whole NIC that is passed through to a guest is a port."""
     driver = link_driver(link)
-    if driver in CLOUD_DRIVERS:
+    if driver in CLOUD_DRIVERS or hypervisor_places(host.inventory.platform) in CLOUD_PLACES:
         return "cloud NIC"
     if is_virtual_function(link, host.functions):
         return "virtual function"
@@ -96,7 +97,8 @@ def _connect_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         Fix("esxi", "Set the adapter to Connected", ()),
     )
     places = hypervisor_places(host.inventory.platform)
-    return tuple(fix for fix in known if fix.where in places)
+    fixes = tuple(fix for fix in known if fix.where in places)
+    return fixes or (Fix("hypervisor", "Connect the virtual NIC", ()),)
 
 
 def _port_fix(host: HostFacts, link: Link) -> Fix:

@@ -13,7 +13,7 @@ from nictop.rules.finding import Evidence
 from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
 from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
 from nictop.rules.fixes.stored_settings import is_stored_off, stored_settings
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, link_driver, once_per_host
 from nictop.rules.kernel_messages import link_messages
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
@@ -28,9 +28,11 @@ from nictop.rules.vf.facts import is_up
 DRIVERS_WITH_OFFLOADS_ON = (
     *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
     *("igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "e1000"),
-    *("mlx4_en", "mlx5_core", "bnxt_en", "qede", "nfp", "tg3", "sfc"),
+    *("mlx4_en", "mlx5_core", "bnxt_en", "qede", "tg3", "sfc"),
 )
-"""Drivers that turn all of these on by default if the NIC supports them; r8169 does not, e1000e not always."""
+"""Drivers that turn all of these on by default if the NIC supports them; r8169 and nfp do not, e1000e not always."""
+OFF_BY_DEFAULT = {"e1000": ("rx",)}
+"""e1000_probe adds NETIF_F_RXCSUM to what can be changed, after it has turned on the rest."""
 OFFLOAD_OPTIONS = ("tx", "rx", "sg", "tso", "gso", "gro")
 """Names for ``ethtool -K``; tx comes first, because segmentation needs it."""
 OFFLOAD_TEXT = {
@@ -69,7 +71,8 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
     for link in host.links_where(drivers=DRIVERS_WITH_OFFLOADS_ON):
         if not is_used(link):
             continue
-        off = _off_by_request(link)
+        default = OFF_BY_DEFAULT.get(link_driver(link) or "", ())
+        off = [short for short in _off_by_request(link) if short not in default]
         if not off or _may_be_a_workaround(host, link):
             continue
         stored = stored_settings(host, link, active_profile(host, link))
@@ -87,8 +90,8 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
                 *(Evidence(OFFLOAD_TEXT[short], "off", f"ethtool -k {link.name}") for short in off),
                 *([busy] if busy is not None else ()),
             ),
-            why="The kernel then processes each packet separately, which costs CPU time at high rates. The driver does "
-            "not turn them off: a capture tool or somebody did. If it was a workaround, leave it.",
+            why="The kernel then processes each packet separately, which costs CPU time at high rates. This driver "
+            "normally turns them on: a capture tool or somebody turned them off. If it was a workaround, leave it.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
 
@@ -108,17 +111,27 @@ def _may_be_a_workaround(host: HostFacts, link: Link) -> bool:
 
 def _links_above(host: HostFacts, link: Link) -> list[Link]:
     """Masters of the link, VLANs and tunnels on it, and what is above those."""
+    upper = _upper_links(host)
     found, pending = [], [link]
     seen = {link.ifindex}
     while pending:
         below = pending.pop()
-        for one in host.links:
-            is_above = one.ifindex == below.master or (one.lower == below.ifindex and one.lower_namespace is None)
-            if is_above and one.ifindex not in seen:
-                seen.add(one.ifindex)
-                found.append(one)
-                pending.append(one)
+        for ifindex in (below.master, *upper.get(below.ifindex, ())):
+            if ifindex is not None and ifindex in host.snapshot.links and ifindex not in seen:
+                seen.add(ifindex)
+                found.append(host.snapshot.links[ifindex])
+                pending.append(host.snapshot.links[ifindex])
     return found
+
+
+@once_per_host
+def _upper_links(host: HostFacts) -> dict[int, list[int]]:
+    """ifindex → those of the VLANs, tunnels and other links on it."""
+    upper: dict[int, list[int]] = {}
+    for one in host.links:
+        if one.lower is not None and one.lower_namespace is None:
+            upper.setdefault(one.lower, []).append(one.ifindex)
+    return upper
 
 
 def _busy_cpu(host: HostFacts, link: Link) -> Evidence | None:

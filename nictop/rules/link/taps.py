@@ -1,7 +1,7 @@
 """Taps that drop what their guest does not fetch.
 
-Reads nothing. Kernel drivers/net/tun.c (tun_net_xmit: a full tx_ring, whose size is txqueuelen, counts tx_dropped) and
-tap.c; QEMU's virtio-net takes rings of 256 to 1024 descriptors (rx_queue_size).
+Reads nothing. Kernel drivers/net/tun.c (tun_net_xmit: a full tx_ring, whose size is txqueuelen, counts tx_dropped);
+QEMU's virtio-net takes rings of 256 to 1024 descriptors (rx_queue_size).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nictop.model.devices.pairs import TAP_KINDS
+from nictop.model.devices.bridges import bridge_of
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import LINK_COUNTERS, Link, Thread
@@ -27,6 +27,11 @@ MIN_PAST_DROPS, MIN_PAST_SHARE = 1000, 0.01
 LONG_QUEUE = 10_000
 """Packets."""
 SENT, DROPPED = LINK_COUNTERS.index("tx_packets"), LINK_COUNTERS.index("tx_dropped")
+GUEST_CAUSES = (
+    "The virtual CPUs or the vhost thread do not get CPU time, the guest is busy or stopped, or its receive ring is "
+    "small."
+)
+PROGRAM_CAUSES = "The program that has it open is busy, or does not get CPU time."
 LIBVIRT_TAP = re.compile(r"vnet\d+")
 """libvirt numbers its taps in the order in which the guests start."""
 
@@ -50,23 +55,24 @@ class Drops(NamedTuple):
 def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
     """A tap drops packets because the guest, or the program, behind it does not fetch them in time.
 
-    nictop reads tx_dropped of tap and macvtap links over the window: one per second or more, and 0.1 % or more of the
+    nictop reads tx_dropped of tap and tun links over the window: one per second or more, and 0.1 % or more of the
     packets for the guest. Info: none now, but 1000 or more, and 1 % or more, since the tap was created. In the guest no
     counter shows them.
 
-    Not reported: links that are down, or that nothing has open.
+    Not reported: links that are down, or that nothing has open, and macvtap, which counts it as received.
 
     Sources: Red Hat OpenStack, "high packet loss in the TX queue of the instance's tap interface"; kernel
     drivers/net/tun.c.
     """
     for link in host.links:
-        is_read = link.kind in TAP_KINDS and link.flags & IFF_UP and link.carrier is not False
+        is_read = link.kind == "tun" and link.flags & IFF_UP and link.carrier is not False
         drops = _drops(host, link) if is_read else None
         if drops is None:
             continue
         threads = [one for one in host.inventory.threads if link.ifindex in one.links]
         machine = next((one.machine for one in threads if one.machine), None)
         reader = machine or "its reader"
+        has_guest = bool(threads) or bridge_of(link, host.snapshot.links) is not None
         title = (
             f"drops {units.packets_per_second(drops.rate)} that {reader} does not fetch in time"
             if drops.rate
@@ -87,9 +93,9 @@ def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
                 *((Evidence("virtual machine", machine, "/proc/PID/cmdline"),) if machine else ()),
                 *_busiest(host, threads),
             ),
-            why="A tap keeps txqueuelen packets for its reader; the next ones are dropped. The virtual CPUs or the "
-            "vhost thread do not get CPU time, the guest is busy or stopped, or its receive ring is small.",
-            fixes=_fixes(host, link),
+            why=f"The link keeps txqueuelen packets for its reader; the next ones are dropped. "
+            f"{GUEST_CAUSES if has_guest else PROGRAM_CAUSES}",
+            fixes=_fixes(host, link, has_guest=has_guest),
         )
 
 
@@ -99,6 +105,8 @@ def _drops(host: HostFacts, link: Link) -> Drops | None:
     if totals is None or len(totals) <= max(SENT, DROPPED):
         return None
     sent, dropped = totals[SENT], totals[DROPPED]
+    if not dropped:
+        return None
     rate = host.link_rate(link, lambda one: one.tx_dropped) or 0.0
     passed = host.link_rate(link, lambda one: one.tx_packets) or 0.0
     if rate >= MIN_DROPS_PER_SECOND and rate >= MIN_SHARE * (rate + passed):
@@ -122,7 +130,9 @@ def _busiest(host: HostFacts, threads: list[Thread]) -> tuple[Evidence, ...]:
     )
 
 
-def _fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+def _fixes(host: HostFacts, link: Link, *, has_guest: bool) -> tuple[Fix, ...]:
+    if not has_guest:
+        return _longer_queue(link)
     time = Fix(
         "here", "Give the guest CPU time", (), note="Look at steal in the guest and at other guests on its CPUs."
     )
@@ -132,8 +142,8 @@ def _fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         (),
         note="libvirt: <driver rx_queue_size='1024'/> in the <interface>; at most 1024, after a start of the guest.",
     )
-    fixes = [*_longer_queue(link), time]
-    return tuple(fixes if host.inventory.platform.environment == "proxmox" else [*fixes, ring])
+    fixes = (*_longer_queue(link), time)
+    return fixes if host.inventory.platform.environment == "proxmox" else (*fixes, ring)
 
 
 def _longer_queue(link: Link) -> tuple[Fix, ...]:
@@ -148,5 +158,6 @@ def _longer_queue(link: Link) -> tuple[Fix, ...]:
     name = "vnet*" if LIBVIRT_TAP.fullmatch(link.name) else link.name
     file = f"/etc/udev/rules.d/90-{name.rstrip('*')}-txqueuelen.rules"
     rule = f'ACTION=="add", SUBSYSTEM=="net", KERNEL=="{name}", ATTR{{tx_queue_len}}="{LONG_QUEUE}"'
-    stored = Fix("here", "Store in a udev rule", (echo(rule, file),), True, (command("rm", file),))
+    note = "libvirt numbers its taps as guests start: this is for all of them." if name == "vnet*" else ""
+    stored = Fix("here", "Store in a udev rule", (echo(rule, file),), True, (command("rm", file),), note)
     return now, stored

@@ -205,11 +205,11 @@ def _log_evidence(errors: Errors) -> tuple[Evidence, ...]:
 
 
 def _why(errors: Errors) -> str:
-    effect = (
-        "What was sent over the PCIe link did not arrive; the driver resets the NIC, or the device is lost."
-        if _has_uncorrected(errors)
-        else "The link repeats what was damaged, which costs bandwidth."
-    )
+    effect = "The link repeats what was damaged, which costs bandwidth."
+    if _has_uncorrected(errors):
+        effect = "What was sent over the PCIe link may be lost; the driver resets the NIC, or the device is lost."
+        if _may_be_harmless(errors):
+            effect = "Not fatal; their kind is not known. Unsupported requests are harmless, by others data is lost."
     kinds = {kind for _, one in errors.counted for kind in one.correctable_kinds}
     texts = " ".join(one.text for logged in (errors.corrected, errors.uncorrected) if logged for one in logged.entries)
     if kinds & SIGNAL_KINDS or "Physical Layer" in texts or "Data Link Layer" in texts:

@@ -14,6 +14,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import link_finding
+from nictop.rules.vf.facts import is_port_of_netvsc
 
 FAMILY: Family = "profiles and names"
 MAX_METRIC_GAP = 10
@@ -86,12 +87,16 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
 
 
 def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:
-    """Whoever manages the VF leaves it alone. On Hyper-V the VF is found by its driver: after a move of the machine it
-    has another PCI address. In udev by DRIVERS and KERNELS: the properties ID_NET_DRIVER and ID_PATH are set later, by
-    75-net-description.rules and 80-net-setup-link.rules, and ID_PATH has a prefix there (acpi-VMBUS:00-pci-…)."""
+    """Whoever manages the VF leaves it alone. On Hyper-V the VF is found by its driver, unless another NIC has the same
+    one: after a move of the machine it has another PCI address. In udev by DRIVERS and KERNELS: the properties
+    ID_NET_DRIVER and ID_PATH are set later, by 75-net-description.rules and 80-net-setup-link.rules, and ID_PATH has a
+    prefix there (acpi-VMBUS:00-pci-…)."""
     driver = link_driver(link)
-    by_driver = link_driver(master) == "hv_netvsc" and driver is not None
-    fixes = []
+    alike = [one for one in host.links if link_driver(one) == driver]
+    by_driver = link_driver(master) == "hv_netvsc" and all(is_port_of_netvsc(host, one) for one in alike)
+    fixes: list[Fix] = []
+    if driver is None or link.pci_address is None:
+        return fixes
     if host.profiles.manager is not None:
         match = f'DRIVERS=="{driver}"' if by_driver else f'KERNELS=="{link.pci_address}"'
         file = "/etc/udev/rules.d/68-vf-unmanaged.rules"

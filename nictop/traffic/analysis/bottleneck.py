@@ -28,7 +28,7 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     if not flows or result.failure is not None:
         return ""
     if result.empty_flows:
-        return _nothing_arrived(result.empty_flows)
+        return _nothing_arrived(result)
     flow = max(flows, key=lambda one: one.goodput or 0.0)
     nics = setups or {}
     found = combined(
@@ -49,11 +49,15 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     return f"{text}; {retransmits}" if retransmits and "retransmits" not in text else text
 
 
-def _nothing_arrived(flows: tuple[Flow, ...]) -> str:
+def _nothing_arrived(result: Result) -> str:
+    flows = result.empty_flows
     ways = " and ".join(f"from {flow.sender} to {flow.receiver}" for flow in flows)
-    sent = sum((flow.sent.bytes or 0) for flow in flows if flow.sent is not None)
-    amount = f", all {units.bytes_(sent)} that were sent are lost" if sent else ""
-    return f"nothing arrived {ways}{amount}"
+    sent = units.bytes_(sum((flow.sent.bytes or 0) for flow in flows if flow.sent is not None))
+    if not any(flow.sent is not None and flow.sent.bytes for flow in flows):
+        return f"nothing arrived {ways}"
+    # What a sender of TCP has written may still be in its socket buffer.
+    is_udp = result.plan.protocol == "udp"
+    return f"nothing arrived {ways}; " + (f"all {sent} that were sent are lost" if is_udp else f"written: {sent}")
 
 
 def _bitrate(result: Result, flow: Flow) -> Judgement:

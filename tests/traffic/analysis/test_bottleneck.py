@@ -590,8 +590,9 @@ NOTHING = Total(False, False, 10.0, 0.0, bytes=0)
 def test_a_direction_in_which_nothing_arrived() -> None:
     lost = replace(flow(5.0, received=NOTHING), sent=Total(True, True, 10.0, 8e6, bytes=10_485_760))
     assert bottleneck(result(flows=(lost,), plan=UDP)) == (
-        "nothing arrived from a to b, all 10.0 MiB that were sent are lost"
+        "nothing arrived from a to b; all 10.0 MiB that were sent are lost"
     )
+    assert bottleneck(result(flows=(lost,))) == "nothing arrived from a to b; written: 10.0 MiB"
     silent = replace(lost, sent=None)
     both = replace(silent, sender="b", receiver="a")
     assert bottleneck(result(flows=(silent, both))) == "nothing arrived from a to b and from b to a"

@@ -30,7 +30,7 @@ MAX_SOURCED_FILES = 200
 """Of ifupdown's ``source``."""
 IFCFG_LEFTOVERS = ("~", ".bak", ".old", ".orig", ".rpmnew", ".rpmsave", ".rpmorig", ".swp", ".template")
 """Suffixes that the network scripts ignore as well."""
-SCRIPT_DIRECTORIES = (
+HOOK_DIRECTORIES = (
     *("network/if-pre-up.d", "network/if-up.d", "NetworkManager/dispatcher.d", "NetworkManager/dispatcher.d/pre-up.d"),
     *(f"networkd-dispatcher/{state}.d" for state in ("routable", "carrier", "configured", "configuring")),
 )
@@ -53,7 +53,7 @@ def read_link_configuration(
     """(Entries by file and line, why the first unreadable file could not be read). A missing file is no failure."""
     files, roots = Files(), ConfigurationRoots(etc, run, usr, var)
     sources: tuple[Callable[[Files, ConfigurationRoots], Iterable[ConfigurationEntry]], ...] = (
-        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers, scripts
+        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers, hooks
     )  # fmt: skip
     found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MAX_CONFIGURATION_ENTRIES))
     found.sort(key=lambda entry: (entry.file, entry.line))
@@ -167,23 +167,31 @@ def modules(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEn
 
 
 def sriov_writers(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
-    """Files of the administrator that may write sriov_numvfs."""
+    """Files of the administrator that may write sriov_numvfs or, if they are scripts or units, run ethtool."""
     etc = roots.etc
-    paths = [os.path.join(etc, name) for name in ("rc.local", "rc.d/rc.local", "sysfs.conf")]
-    for directory, suffix in (("systemd/system", ".service"), ("tmpfiles.d", ".conf"), ("sysfs.d", ".conf")):
-        paths += files.listed(os.path.join(etc, directory), suffix)
+    scripts = [os.path.join(etc, name) for name in ("rc.local", "rc.d/rc.local")]
+    scripts += files.listed(os.path.join(etc, "systemd/system"), ".service")
+    for path in each_once(scripts):
+        text = files.text(path)
+        if text:
+            yield from parser("sriov", "numvfs")(text, printable_path(path))
+            yield from parser("ethtool_settings", "script")(text, printable_path(path))
+    others = [os.path.join(etc, "sysfs.conf")]
+    for directory in ("tmpfiles.d", "sysfs.d"):
+        others += files.listed(os.path.join(etc, directory), ".conf")
     for directory in ("tuned", "tuned/profiles"):
-        paths += [os.path.join(profile, "tuned.conf") for profile in files.listed(os.path.join(etc, directory))]
-    return parsed(files, each_once(paths), "sriov", "numvfs")
+        others += [os.path.join(profile, "tuned.conf") for profile in files.listed(os.path.join(etc, directory))]
+    yield from parsed(files, each_once(others), "sriov", "numvfs")
 
 
-def scripts(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
-    """Scripts and units of the administrator that may run ethtool."""
-    paths = [os.path.join(roots.etc, name) for name in ("rc.local", "rc.d/rc.local")]
-    paths += files.listed(os.path.join(roots.etc, "systemd/system"), ".service")
-    for directory in SCRIPT_DIRECTORIES:
-        paths += files.listed(os.path.join(roots.etc, directory))
-    return parsed(files, each_once(paths), "ethtool_settings", "script")
+def hooks(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
+    """Scripts of ifupdown and of dispatchers that may run ethtool. Often only root may read them, and few set anything:
+    one that cannot be read does not count as missing configuration."""
+    unreadable = dict(files.unreadable)
+    for directory in HOOK_DIRECTORIES:
+        yield from parsed(files, files.listed(os.path.join(roots.etc, directory)), "ethtool_settings", "script")
+    files.unreadable.clear()
+    files.unreadable.update(unreadable)
 
 
 def each_once(paths: Iterable[str]) -> list[str]:

@@ -7,8 +7,7 @@ Names and numbers are those of NetworkManager's profiles (nm-settings-nmcli(5), 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
@@ -45,26 +44,21 @@ LINK_KEYS = {
 MAX_LINE_CHARS = 4096
 
 
-class EthtoolCall(NamedTuple):
-    """`name`: the interface; "" when it is not literal (``$IFACE``)."""
-
-    name: str
-    settings: dict[str, int]
+Calls = dict[str, dict[str, int]]
+"""Interface, "" when it is not literal (``$IFACE``) → settings."""
 
 
-def parse_ethtool_line(line: str) -> EthtoolCall | None:
-    """All calls of ethtool in a line that change settings, with the interface of the first. None: there is none, or the
-    values are variables."""
+def parse_ethtool_line(line: str) -> Calls:
+    """All calls of ethtool in a line that change settings to values that are literal."""
     if "ethtool" not in line or line.lstrip().startswith(("#", ";")):
-        return None
-    names, settings = [], {}
-    for call in CALL.finditer(line[:MAX_LINE_CHARS]):
+        return {}
+    found: Calls = {}
+    for call in CALL.finditer(line[:MAX_LINE_CHARS].partition(" #")[0]):
         option, *rest = [word.strip("\"'") for word in call[1].split()] or [""]
-        found = parse_pairs(OPTIONS[option], rest[1:]) if option in OPTIONS else {}
-        if found:
-            names.append("" if set("$%{") & set(rest[0]) else rest[0])
-            settings.update(found)
-    return EthtoolCall(names[0], settings) if names else None
+        settings = parse_pairs(OPTIONS[option], rest[1:]) if option in OPTIONS else {}
+        if settings:
+            found.setdefault("" if set("$%{") & set(rest[0]) else rest[0], {}).update(settings)
+    return found
 
 
 def parse_pairs(prefix: str, words: list[str]) -> dict[str, int]:
@@ -84,13 +78,12 @@ def setting_name(prefix: str, name: str) -> str:
     return "eee-enabled" if (prefix, name) == ("eee", "eee") else f"{prefix}-{name}"
 
 
-def parse_stanza_line(line: str) -> dict[str, int]:
-    """A line of an ``iface`` stanza: an option for offloads, or a call of ethtool."""
+def parse_stanza_line(line: str) -> Calls:
+    """A line of an ``iface`` stanza: an option for offloads, or calls of ethtool."""
     match = STANZA_OPTION.match(line)
     if match:
-        return {f"feature-{match[1] or match[3]}": SWITCHES[match[2] or match[4]]}
-    call = parse_ethtool_line(line)
-    return call.settings if call is not None else {}
+        return {"": {f"feature-{match[1] or match[3]}": SWITCHES[match[2] or match[4]]}}
+    return parse_ethtool_line(line)
 
 
 def parse_link_value(key: str, value: str) -> dict[str, int]:
@@ -102,9 +95,8 @@ def parse_link_value(key: str, value: str) -> dict[str, int]:
 
 def parse_script(text: str, file: str) -> list[ConfigurationEntry]:
     """Calls of ethtool in a script or unit. Those with a variable for the interface may be for any."""
-    entries = []
-    for number, line in enumerate(text.splitlines(), 1):
-        call = parse_ethtool_line(line)
-        if call is not None:
-            entries.append(ConfigurationEntry("other", file, number, names=(call.name or "*",), ethtool=call.settings))
-    return entries
+    return [
+        ConfigurationEntry("other", file, number, names=(name or "*",), ethtool=settings)
+        for number, line in joined_lines(text)
+        for name, settings in parse_ethtool_line(line).items()
+    ]

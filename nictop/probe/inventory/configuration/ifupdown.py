@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.ethtool_settings import parse_ethtool_line, parse_stanza_line
+from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
@@ -43,6 +44,7 @@ class SourceDirective(NamedTuple):
 def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], list[SourceDirective]]:
     """(Stanzas in their order, files to read next)."""
     entries: list[ConfigurationEntry] = []
+    others: list[ConfigurationEntry] = []
     sources = []
     inside = False
     for line, content in joined_lines(text):
@@ -63,29 +65,12 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
             request = parse_numvfs_line(content)
             if request is not None:
                 entries[-1] = replace(entries[-1], virtual_functions=request.functions)
-            settings = parse_stanza_line(content)
-            if settings:
-                entries[-1] = replace(entries[-1], ethtool={**entries[-1].ethtool, **settings})
-    return entries, sources
-
-
-def joined_lines(text: str) -> list[tuple[int, str]]:
-    """(Line number, contents) without empty lines and comments; a backslash at the end continues a line."""
-    found = []
-    before, first = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if not before and line.lstrip().startswith("#"):
-            continue
-        first = first if before else number
-        if line.endswith("\\"):
-            before += line[:-1] + " "
-            continue
-        content, before = (before + line).strip(), ""
-        if content:
-            found.append((first, content))
-    if before.strip():
-        found.append((first, before.strip()))
-    return found
+            for name, settings in parse_stanza_line(content).items():
+                if name in ("", *entries[-1].names):
+                    entries[-1] = replace(entries[-1], ethtool={**entries[-1].ethtool, **settings})
+                else:
+                    others.append(ConfigurationEntry("other", file, line, names=(name,), ethtool=settings))
+    return [*entries, *others], sources
 
 
 def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
@@ -101,7 +86,7 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
     if values.get("DHCPV6C", "").lower() == "yes":
         methods.append("dhcp6")
     calls = values.get("ETHTOOL_OPTS", "").replace(";", "; ethtool ")
-    call = parse_ethtool_line(f"ethtool {calls}")
+    settings = parse_ethtool_line(f"ethtool {calls}")
     return ConfigurationEntry(
         owner="ifcfg",
         file=file,
@@ -110,7 +95,7 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
         addresses=(address,) if address else (),
         methods=tuple(methods),
         ignores=values.get("NM_CONTROLLED", "").lower() in FALSE_VALUES,
-        ethtool=call.settings if call is not None else {},
+        ethtool=next(iter(settings.values()), {}),
     )
 
 

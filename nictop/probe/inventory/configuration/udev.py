@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.ethtool_settings import parse_ethtool_line
-from nictop.probe.inventory.configuration.ifupdown import joined_lines
+from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
@@ -63,6 +63,7 @@ def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | 
     """None: it neither renames a link, nor creates VFs, nor runs ethtool, nor sets NM_UNMANAGED."""
     new_name, functions, ignores = None, None, False
     settings: dict[str, int] = {}
+    target = ""
     for word in words:
         if word.operator in ("==", "!="):
             continue
@@ -75,20 +76,28 @@ def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | 
         elif word.key == "RUN":
             request = parse_numvfs_line(word.value)
             functions = functions if request is None else request.functions
-            call = parse_ethtool_line(word.value)
-            settings.update(call.settings if call is not None else {})
+            for name, found in parse_ethtool_line(word.value).items():
+                target = name
+                settings.update(found)
     if new_name is None and not functions and not ignores and not settings:
         return None
+    if target:  # not the interface of the event
+        return ConfigurationEntry("udev", file, line, names=(target,), ethtool=settings)
     conditions = [word for word in words if word.operator == "==" and word.key not in GENERAL_KEYS]
     other = [word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS]
+    names = alternatives(conditions, NAME_KEYS) if other else ("*",)
+    addresses = tuple(address.lower() for address in alternatives(conditions, ADDRESS_KEYS))
+    drivers, paths = alternatives(conditions, DRIVER_KEYS), alternatives(conditions, PATH_KEYS)
+    if settings and not (names or addresses or drivers or paths):
+        names = ("*",)  # by another property: it may be for any
     return ConfigurationEntry(
         owner="udev",
         file=file,
         line=line,
-        names=alternatives(conditions, NAME_KEYS) if other else ("*",),
-        addresses=tuple(address.lower() for address in alternatives(conditions, ADDRESS_KEYS)),
-        drivers=alternatives(conditions, DRIVER_KEYS),
-        paths=alternatives(conditions, PATH_KEYS),
+        names=names,
+        addresses=addresses,
+        drivers=drivers,
+        paths=paths,
         virtual_functions=functions,
         new_name=new_name,
         ignores=ignores,

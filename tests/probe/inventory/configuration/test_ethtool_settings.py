@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from nictop.probe.inventory.configuration.collect import read_link_configuration
 from nictop.probe.inventory.configuration.ethtool_settings import (
-    EthtoolCall,
     parse_ethtool_line,
     parse_link_value,
     parse_script,
@@ -26,47 +25,80 @@ TSO_AND_GSO_OFF = {"feature-tso": 0, "feature-gso": 0}
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("ethtool -K eth0 tso off gso off", EthtoolCall("eth0", TSO_AND_GSO_OFF)),
-        ("  /sbin/ethtool --offload $IFACE tso off gso off || true", EthtoolCall("", TSO_AND_GSO_OFF)),
-        ("ExecStart=/usr/sbin/ethtool -K %i tso off", EthtoolCall("", {"feature-tso": 0})),
-        ("ExecStart=sh -c 'ethtool -K eth0 tso off'", EthtoolCall("eth0", {"feature-tso": 0})),
+        ("ethtool -K eth0 tso off gso off", {"eth0": TSO_AND_GSO_OFF}),
+        ("  /sbin/ethtool --offload $IFACE tso off gso off || true", {"": TSO_AND_GSO_OFF}),
+        ("ExecStart=/usr/sbin/ethtool -K %i tso off", {"": {"feature-tso": 0}}),
+        ("ExecStart=sh -c 'ethtool -K eth0 tso off'", {"eth0": {"feature-tso": 0}}),
         (
             "ethtool -K eth0 tcp-segmentation-offload off tx-gre-segmentation on",
-            EthtoolCall("eth0", {"feature-tso": 0, "feature-tx-gre-segmentation": 1}),
+            {"eth0": {"feature-tso": 0, "feature-tx-gre-segmentation": 1}},
         ),
-        ("ethtool -G eth0 rx 4096 tx 512", EthtoolCall("eth0", {"ring-rx": 4096, "ring-tx": 512})),
-        ("ethtool -L eth0 combined 4", EthtoolCall("eth0", {"channels-combined": 4})),
-        ("ethtool -C eth0 adaptive-rx off rx-usecs 0", EthtoolCall("eth0", {
-            "coalesce-adaptive-rx": 0, "coalesce-rx-usecs": 0
-        })),
-        ("ethtool --set-eee eth0 eee off", EthtoolCall("eth0", {"eee-enabled": 0})),
-        ("ethtool -K eth0 tso off; ethtool -A eth0 rx off", EthtoolCall("eth0", {"feature-tso": 0, "pause-rx": 0})),
-        ("ethtool -i eth0 && ethtool -K eth1 lro off", EthtoolCall("eth1", {"feature-lro": 0})),
-        ("ethtool -K eth0 tso $STATE gso off", None),
-        ("ethtool -K eth0", None),
-        ("ethtool -K", None),
-        ("ethtool ", None),
-        ("ethtool -k eth0", None),
-        ("# ethtool -K eth0 tso off", None),
-        ("myethtool -K eth0 tso off", None),
-        ("ethtool -s eth0 speed 100 duplex full", None),
+        ("ethtool -G eth0 rx 4096 tx 512", {"eth0": {"ring-rx": 4096, "ring-tx": 512}}),
+        ("ethtool -L eth0 combined 4", {"eth0": {"channels-combined": 4}}),
+        (
+            "ethtool -C eth0 adaptive-rx off rx-usecs 0",
+            {"eth0": {"coalesce-adaptive-rx": 0, "coalesce-rx-usecs": 0}},
+        ),
+        ("ethtool --set-eee eth0 eee off", {"eth0": {"eee-enabled": 0}}),
+        ("ethtool -K eth0 tso off; ethtool -A eth0 rx off", {"eth0": {"feature-tso": 0, "pause-rx": 0}}),
+        (
+            "ethtool -K eth0 gro off; ethtool -K eth1 tso off",
+            {"eth0": {"feature-gro": 0}, "eth1": {"feature-tso": 0}},
+        ),
+        ("ethtool -i eth0 && ethtool -K eth1 lro off", {"eth1": {"feature-lro": 0}}),
+        ("ethtool -K eth0 tso $STATE gso off", {}),
+        ("ethtool -K eth0", {}),
+        ("ethtool -K", {}),
+        ("ethtool ", {}),
+        ("ethtool -k eth0", {}),
+        ("# ethtool -K eth0 tso off", {}),
+        ("/usr/bin/x # ethtool -K eth0 tso off", {}),
+        ("myethtool -K eth0 tso off", {}),
+        ("ethtool -s eth0 speed 100 duplex full", {}),
     ],
-)  # fmt: skip
-def test_lines_that_run_ethtool(line: str, expected: EthtoolCall | None) -> None:
+)
+def test_lines_that_run_ethtool(line: str, expected: dict[str, dict[str, int]]) -> None:
     assert parse_ethtool_line(line) == expected
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("offload-tso off", {"feature-tso": 0}),  # Debian's ethtool package
-        ("gro-offload on", {"feature-gro": 1}),  # ifupdown2
-        ("post-up ethtool -K $IFACE tso off gso off", TSO_AND_GSO_OFF),
+        ("offload-tso off", {"": {"feature-tso": 0}}),  # Debian's ethtool package
+        ("gro-offload on", {"": {"feature-gro": 1}}),  # ifupdown2
+        ("post-up ethtool -K $IFACE tso off gso off", {"": TSO_AND_GSO_OFF}),
         ("address 192.0.2.1/24", {}),
     ],
 )
-def test_lines_of_a_stanza(line: str, expected: dict[str, int]) -> None:
+def test_lines_of_a_stanza(line: str, expected: dict[str, dict[str, int]]) -> None:
     assert parse_stanza_line(line) == expected
+
+
+def test_a_stanza_may_set_up_another_interface() -> None:
+    bond, port = parse_interfaces("iface bond0 inet static\n  post-up ethtool -K eno1 tso off\n", "f")[0]
+    assert (bond.names, bond.ethtool) == (("bond0",), {})
+    assert (port.owner, port.names, port.line, port.ethtool) == ("other", ("eno1",), 2, {"feature-tso": 0})
+
+
+def test_a_udev_rule_with_other_conditions_may_be_for_any_interface() -> None:
+    text = 'SUBSYSTEM=="net", KERNEL!="lo", RUN+="/sbin/ethtool -K $name tso off"\n'
+    assert [one.names for one in parse_udev_rules(text, "f")] == [("*",)]
+    other = 'KERNEL=="bond0", RUN+="/sbin/ethtool -K eno1 tso off"\n'
+    assert [(one.names, one.ethtool) for one in parse_udev_rules(other, "f")] == [(("eno1",), {"feature-tso": 0})]
+
+
+def test_a_line_is_continued() -> None:
+    (found,) = parse_script("ethtool -K eth0 \\\n  tso off\n", "f")
+    assert (found.line, found.names, found.ethtool) == (1, ("eth0",), {"feature-tso": 0})
+
+
+def test_a_script_that_only_root_can_read_is_no_missing_configuration(tmp_path: Path) -> None:
+    hook = tmp_path / "etc/network/if-up.d/secret"
+    hook.mkdir(parents=True)
+    (hook / "x").symlink_to("x")
+    (tmp_path / "etc/network/if-up.d/loop").symlink_to("loop")  # ELOOP for root, too
+    roots = {name: str(tmp_path / name) for name in ("etc", "run", "usr", "var")}
+    assert read_link_configuration(**roots) == ((), None)
 
 
 def test_a_stanza_has_the_settings_of_all_its_lines() -> None:
@@ -127,5 +159,5 @@ def test_a_variable_in_a_script_may_be_any_interface() -> None:
     st.text(max_size=300) | st.from_regex(r"ethtool (-K|-G|--set-eee) [\w$%]{1,9}( [\w-]{1,9}){0,6}", fullmatch=True)
 )
 def test_any_line(line: str) -> None:
-    for found in (parse_stanza_line(line), *(one.ethtool for one in parse_script(line, "f"))):
+    for found in (*parse_stanza_line(line).values(), *(one.ethtool for one in parse_script(line, "f"))):
         assert all(name and isinstance(value, int) for name, value in found.items())
