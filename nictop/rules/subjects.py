@@ -16,6 +16,8 @@ MIN_WINDOW_PACKETS = 10_000
 """Packets in the window below which shares of them are not significant."""
 PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Buses of links without a cable."""
+CLOUD_DRIVERS = ("ena", "gve", "mana")
+"""Drivers of devices that only clouds offer."""
 MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 

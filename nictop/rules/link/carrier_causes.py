@@ -15,11 +15,10 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.paravirtual.virtio import is_emulated
-from nictop.rules.subjects import PARAVIRTUAL_BUSES, mac_or_placeholder
+from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, mac_or_placeholder
 
 Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
 
-CLOUD_DRIVERS = ("ena", "gve", "mana")
 CLOUD_PLACES = (("cloud",), ("azure",))
 PORT_IN_GUEST = "The NIC is passed through to this guest: its cable is in the host."
 

@@ -16,7 +16,7 @@ from nictop.rules.host import DriverCounter, HostFacts, link_driver
 from nictop.rules.kernel_messages import HOUR_SECONDS, LOG, Messages, link_messages, message_evidence
 from nictop.rules.link.transmit_hang import starved_evidence, starved_fixes
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding, used_links
+from nictop.rules.subjects import CLOUD_DRIVERS, link_finding, used_links
 
 MIN_RESETS_PER_HOUR = 3
 """Logged in the last hour, or counted in the time watched: single resets are normal when a cloud moves an instance."""
@@ -26,7 +26,6 @@ MIN_MISSED_COMPLETIONS = 3
 """Logged in 24 hours, ena."""
 MIN_RESETS = 10
 """Since the driver was loaded: worth knowing, whenever they were."""
-CLOUD_DRIVERS = ("ena", "gve", "mana")
 HIGH_STEAL_SHARE = 0.05
 SOURCES = ("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters", "messages")
 

@@ -27,7 +27,7 @@ from nictop.rules.kernel_messages import (
 )
 from nictop.rules.paravirtual.virtio import change_model_fixes, is_emulated
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
+from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, link_finding
 
 WATCHDOG = "NETDEV WATCHDOG"
 SEGMENTATION = ("tso", "gso", "gro")
@@ -39,7 +39,6 @@ I82574_AND_82583 = (0x10D3, 0x10F6, 0x150C)
 E1000E_CARDS = (*I82571, *I82572, *I82573, *I82574_AND_82583)
 """Device ids (e1000e/hw.h) of NICs that are no part of a chipset. The driver itself turns ASPM off for them where the
 kernel lets it (82571.c, FLAG2_DISABLE_ASPM_L1)."""
-CLOUD_DRIVERS = ("ena", "gve", "mana", "hv_netvsc")
 
 Causes = tuple[str, tuple[Fix, ...]]
 """Why it stalls, most likely first; what helps, best first."""
@@ -240,7 +239,7 @@ def _by_place(host: HostFacts, link: Link) -> Causes:
     """Other drivers: in a guest the other end of a virtual NIC is the hypervisor."""
     if not host.is_guest:
         return "Causes: the driver, the firmware, or power saving of the PCIe link.", (_log_fix(), *_driver_fixes(link))
-    if link.bus in PARAVIRTUAL_BUSES or link_driver(link) in ("vmxnet3", *CLOUD_DRIVERS):
+    if link.bus in PARAVIRTUAL_BUSES or link_driver(link) in ("vmxnet3", "hv_netvsc", *CLOUD_DRIVERS):
         why = "The hypervisor does not process the queue, or the CPUs of this guest do not run."
         return why, (_log_fix(), *_backend_fixes(host))
     why = "Causes: the driver, the firmware, or a hypervisor that does not process the queue."

@@ -22,14 +22,16 @@ from nictop.rules.kernel_messages import (
     link_messages,
     message_evidence,
 )
-from nictop.rules.link.transmit_hang import CLOUD_DRIVERS, starved_fixes
+from nictop.rules.link.transmit_hang import starved_fixes
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.subjects import CLOUD_DRIVERS, host_finding, link_finding
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
 FAMILY: Final = "PCI and SR-IOV"
+HOST_PROGRAM_DRIVERS = frozenset((*CLOUD_DRIVERS, "hv_netvsc"))
+"""Of NICs that are programs of the host: what they call firmware cannot be written."""
 MODULE_OPTIONS = {"ixgbe": "allow_unsupported_sfp=1"}
 """Driver → module option that accepts other transceivers; intel/ixgbe/ixgbe_main.c. Other drivers have none."""
 RECOVERY_TOOLS = {
@@ -135,12 +137,12 @@ def _firmware_title(messages: Messages) -> str:
         if sign in texts:
             return title
     # The device of a cloud is a program of its provider: its driver only knows that there was no answer.
-    return "does not answer its driver" if not messages.drivers.isdisjoint(CLOUD_DRIVERS) else "firmware failed"
+    return "does not answer its driver" if not messages.drivers.isdisjoint(HOST_PROGRAM_DRIVERS) else "firmware failed"
 
 
 def _firmware_fixes(host: HostFacts, link: Link | None, function: PciFunction, messages: Messages) -> tuple[Fix, ...]:
     driver = driver_of(link, function, messages)
-    if driver in CLOUD_DRIVERS:
+    if driver in HOST_PROGRAM_DRIVERS:
         note = "If it continues: stop and start the instance, a reboot leaves it on the same machine."
         return (*starved_fixes(host), Fix("cloud", "Update the driver, then move the instance", (), note=note))
     tool = RECOVERY_TOOLS.get(driver, "the tool of its vendor")

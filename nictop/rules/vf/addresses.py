@@ -7,7 +7,7 @@ watched hosts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from nictop.model.devices.devlink import is_switchdev
@@ -135,17 +135,8 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
         for link in host.links
     )
     for host in () if reported_by_guest else hosts:
-        bare: dict[int, list[int]] = {}
-        for port, one in host.used_virtual_functions:
-            function = function_of(host, port, one.number)
-            passed_on = function is not None and function.driver in PASSTHROUGH_DRIVERS
-            if _is_checked_without_address(host, port, one):
-                continue
-            if passed_on and one.address == ZERO_MAC_ADDRESS and not is_switchdev(port, host.inventory):
-                bare.setdefault(port.ifindex, []).append(one.number)
-        for ifindex, numbers in bare.items():
-            port = host.snapshot.links[ifindex]
-            shown = ", ".join(f"VF {number}" for number in numbers[:MAX_SHOWN])
+        for port, functions in _used_by_port(host, _is_passed_on_without_address):
+            shown = _names(functions)
             yield link_finding(
                 "warning",
                 host,
@@ -154,8 +145,33 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
                 evidence=(Evidence("MAC address", f"{ZERO_MAC_ADDRESS}: {shown}", f"ip link show {port.name}"),),
                 why="The guest's driver generates a random address at every start: another DHCP lease, and profiles "
                 "that no longer match.",
-                fixes=tuple(_set_address_fix(port, number) for number in numbers[:MAX_SHOWN]),
+                fixes=tuple(_set_address_fix(port, one.number) for one in functions[:MAX_SHOWN]),
             )
+
+
+Test = Callable[[HostFacts, Link, VirtualFunction], bool]
+
+
+def _used_by_port(host: HostFacts, test: Test) -> Iterator[tuple[Link, list[VirtualFunction]]]:
+    """(port, those of its VFs in use that meet the test), where there are any."""
+    found: dict[int, list[VirtualFunction]] = {}
+    for port, function in host.used_virtual_functions:
+        if test(host, port, function):
+            found.setdefault(port.ifindex, []).append(function)
+    for ifindex, functions in found.items():
+        yield host.snapshot.links[ifindex], functions
+
+
+def _names(functions: Sequence[VirtualFunction]) -> str:
+    return ", ".join(f"VF {one.number}" for one in functions[:MAX_SHOWN])
+
+
+def _is_passed_on_without_address(host: HostFacts, port: Link, function: VirtualFunction) -> bool:
+    bound = function_of(host, port, function.number)
+    if bound is None or bound.driver not in PASSTHROUGH_DRIVERS or is_switchdev(port, host.inventory):
+        return False
+    # With spoof check on, the guest sends nothing at all: another finding.
+    return function.address == ZERO_MAC_ADDRESS and not _is_checked_without_address(host, port, function)
 
 
 @host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("ethtool.driver", "pci.driver", "pci.sriov", "devlink"))
@@ -170,13 +186,8 @@ def spoof_check_has_no_address(host: HostFacts) -> Outcomes:
     Sources: kernel mlx5/core/esw/acl/ingress_lgcy.c, mlx5/core/esw/legacy.c ("Spoofchk in set while MAC is invalid");
     sriov-cni#114, danm#246.
     """
-    found: dict[int, list[VirtualFunction]] = {}
-    for port, one in host.used_virtual_functions:
-        if _is_checked_without_address(host, port, one):
-            found.setdefault(port.ifindex, []).append(one)
-    for ifindex, functions in found.items():
-        port = host.snapshot.links[ifindex]
-        shown = ", ".join(f"VF {one.number}" for one in functions[:MAX_SHOWN])
+    for port, functions in _used_by_port(host, _is_checked_without_address):
+        shown = _names(functions)
         yield link_finding(
             "critical",
             host,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from nictop.probe.inventory.configuration.ethtool_settings import parse_ethtool_line
+from nictop.probe.inventory.configuration.ethtool_settings import Calls, parse_ethtool_line
 from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
@@ -37,15 +38,13 @@ class Word(NamedTuple):
 
 
 def parse_udev_rules(text: str, file: str) -> list[ConfigurationEntry]:
-    """One entry per relevant rule. GOTO is not followed: only the conditions of the rule itself are used."""
+    """The entries of all relevant rules. GOTO is not followed: only the conditions of the rule itself are used."""
     if not any(word in text for word in RELEVANT_WORDS):
         return []
-    entries = []
+    entries: list[ConfigurationEntry] = []
     for line, content in joined_lines(text):
         if any(word in content for word in RELEVANT_WORDS):
-            entry = parse_rule(parse_words(content), file, line)
-            if entry is not None:
-                entries.append(entry)
+            entries += parse_rule(parse_words(content), file, line)
     return entries
 
 
@@ -59,14 +58,45 @@ def parse_words(rule: str) -> list[Word]:
     return words
 
 
-def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | None:
-    """None: it neither renames a link, nor creates VFs, nor runs ethtool, nor sets NM_UNMANAGED."""
+class Effects(NamedTuple):
+    """What a rule does."""
+
+    new_name: str | None
+    functions: int | None
+    ignores: bool
+    calls: Calls
+    """Of ethtool."""
+
+
+def parse_rule(words: list[Word], file: str, line: int) -> list[ConfigurationEntry]:
+    """One entry for the links that it selects, and one for each other link that it runs ethtool for; none: it neither
+    renames a link, nor creates VFs, nor runs ethtool, nor sets NM_UNMANAGED."""
+    effects = effects_of([word for word in words if word.operator not in ("==", "!=")])
+    settings = effects.calls.get("", {})
+    entries = [
+        ConfigurationEntry("udev", file, line, names=(name,), ethtool=found)
+        for name, found in effects.calls.items()
+        if name
+    ]
+    if effects.new_name is None and not effects.functions and not effects.ignores and not settings:
+        return entries
+    selected = replace(
+        selection_of(words, file, line),
+        virtual_functions=effects.functions,
+        new_name=effects.new_name,
+        ignores=effects.ignores,
+        ethtool=settings,
+    )
+    if settings and not (selected.names or selected.addresses or selected.drivers or selected.paths):
+        selected = replace(selected, names=("*",))  # by another property: it may be for any
+    return [selected, *entries]
+
+
+def effects_of(words: list[Word]) -> Effects:
+    """Of the words that assign something."""
     new_name, functions, ignores = None, None, False
-    settings: dict[str, int] = {}
-    target = ""
+    calls: Calls = {}
     for word in words:
-        if word.operator in ("==", "!="):
-            continue
         if word.kind == ("NAME", "") and word.value and not set("$%/") & set(word.value):
             new_name = word.value
         elif word.kind in NUMVFS_KEYS:
@@ -76,32 +106,23 @@ def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | 
         elif word.key == "RUN":
             request = parse_numvfs_line(word.value)
             functions = functions if request is None else request.functions
-            for name, found in parse_ethtool_line(word.value).items():
-                target = name
-                settings.update(found)
-    if new_name is None and not functions and not ignores and not settings:
-        return None
-    if target:  # not the interface of the event
-        return ConfigurationEntry("udev", file, line, names=(target,), ethtool=settings)
-    conditions = [word for word in words if word.operator == "==" and word.key not in GENERAL_KEYS]
-    other = [word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS]
-    names = alternatives(conditions, NAME_KEYS) if other else ("*",)
-    addresses = tuple(address.lower() for address in alternatives(conditions, ADDRESS_KEYS))
-    drivers, paths = alternatives(conditions, DRIVER_KEYS), alternatives(conditions, PATH_KEYS)
-    if settings and not (names or addresses or drivers or paths):
-        names = ("*",)  # by another property: it may be for any
+            for name, settings in parse_ethtool_line(word.value).items():
+                calls.setdefault(name, {}).update(settings)
+    return Effects(new_name, functions, ignores, calls)
+
+
+def selection_of(words: list[Word], file: str, line: int) -> ConfigurationEntry:
+    """Which links a rule selects."""
+    tests = [word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS]
+    conditions = [word for word in tests if word.operator == "=="]
     return ConfigurationEntry(
         owner="udev",
         file=file,
         line=line,
-        names=names,
-        addresses=addresses,
-        drivers=drivers,
-        paths=paths,
-        virtual_functions=functions,
-        new_name=new_name,
-        ignores=ignores,
-        ethtool=settings,
+        names=alternatives(conditions, NAME_KEYS) if tests else ("*",),
+        addresses=tuple(address.lower() for address in alternatives(conditions, ADDRESS_KEYS)),
+        drivers=alternatives(conditions, DRIVER_KEYS),
+        paths=alternatives(conditions, PATH_KEYS),
     )
 
 

@@ -85,6 +85,10 @@ def test_a_udev_rule_with_other_conditions_may_be_for_any_interface() -> None:
     assert [one.names for one in parse_udev_rules(text, "f")] == [("*",)]
     other = 'KERNEL=="bond0", RUN+="/sbin/ethtool -K eno1 tso off"\n'
     assert [(one.names, one.ethtool) for one in parse_udev_rules(other, "f")] == [(("eno1",), {"feature-tso": 0})]
+    both = 'KERNEL=="bond0", ENV{NM_UNMANAGED}="1", RUN+="/sbin/ethtool -K eno1 tso off"\n'
+    own, port = parse_udev_rules(both, "f")
+    assert (own.names, own.ignores, own.ethtool) == (("bond0",), True, {})
+    assert (port.names, port.ignores, port.ethtool) == (("eno1",), False, {"feature-tso": 0})
 
 
 def test_a_line_is_continued() -> None:
