@@ -16,12 +16,13 @@ from typing import Any
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.kernel.waiting import Wait
 from nictop.probe.records import LldpNeighbour, Unreadable
 
 DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
 ARGUMENTS = ("-f", "json0", "show", "neighbors", "details")
-LLDPCLI_TIMEOUT = 2.0
-"""Seconds: lldpd may hang."""
+LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS = 2.0, 8.0
+"""Seconds on an idle and on a busy host: lldpd may hang."""
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_NEIGHBOURS = 8
 """Of one NIC."""
@@ -42,25 +43,38 @@ def read_lldpd(
         return {}, Unreadable("missing", "lldpcli is not installed")
     parent = os.getpid()
     try:
-        completed = subprocess.run(
+        with subprocess.Popen(
             [path, *ARGUMENTS],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={"LC_ALL": "C"},
-            timeout=LLDPCLI_TIMEOUT,
-            check=False,
-            preexec_fn=lambda: set_parent_death_signal(parent),
-        )
-    except subprocess.TimeoutExpired:
+            preexec_fn=lambda: set_parent_death_signal(parent),  # noqa: PLW1509 (this process has one thread)
+        ) as process:
+            output = wait_for_output(process)
+    except TimeoutError:
         return {}, Unreadable("failed", f"lldpcli did not end within {LLDPCLI_TIMEOUT:g} s")
     except (OSError, subprocess.SubprocessError) as error:
         return {}, Unreadable("failed", f"lldpcli: {error}")
-    if completed.returncode or not completed.stdout:
+    if process.returncode or not output:
         if os.geteuid() != 0:
             return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
-        return {}, Unreadable("failed", f"lldpcli ended with status {completed.returncode}")
-    return parse_neighbours(completed.stdout[:MAX_OUTPUT_BYTES], ifindexes)
+        return {}, Unreadable("failed", f"lldpcli ended with status {process.returncode}")
+    return parse_neighbours(output[:MAX_OUTPUT_BYTES], ifindexes)
+
+
+def wait_for_output(process: subprocess.Popen[bytes]) -> bytes:
+    """All of it. TimeoutError: it has not ended in time, and is killed."""
+    wait = Wait(LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS)
+    try:
+        while True:
+            try:
+                return process.communicate(timeout=wait.remaining())[0]
+            except subprocess.TimeoutExpired:
+                wait.extend()
+    except TimeoutError:
+        process.kill()
+        raise
 
 
 def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neighbours, Unreadable | None]:
