@@ -15,8 +15,7 @@ from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
 from nictop.probe.kernel.backports import is_ascii
-from nictop.probe.kernel.pdeathsig import set_parent_death_signal
-from nictop.probe.kernel.waiting import Wait
+from nictop.probe.kernel.programs import program_output
 from nictop.probe.records import LldpNeighbour, Unreadable
 
 DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
@@ -41,40 +40,19 @@ def read_lldpd(
     path = next((path for path in paths if os.access(path, os.X_OK)), None)
     if path is None:
         return {}, Unreadable("missing", "lldpcli is not installed")
-    parent = os.getpid()
     try:
-        with subprocess.Popen(
-            [path, *ARGUMENTS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LC_ALL": "C"},
-            preexec_fn=lambda: set_parent_death_signal(parent),  # noqa: PLW1509 (this process has one thread)
-        ) as process:
-            output = wait_for_output(process)
+        status, output = program_output(
+            (path, *ARGUMENTS), LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS, environment={"LC_ALL": "C"}
+        )
     except TimeoutError:
         return {}, Unreadable("failed", f"lldpcli did not end within {LLDPCLI_TIMEOUT:g} s")
     except (OSError, subprocess.SubprocessError) as error:
         return {}, Unreadable("failed", f"lldpcli: {error}")
-    if process.returncode or not output:
+    if status or not output:
         if os.geteuid() != 0:
             return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
-        return {}, Unreadable("failed", f"lldpcli ended with status {process.returncode}")
+        return {}, Unreadable("failed", f"lldpcli ended with status {status}")
     return parse_neighbours(output[:MAX_OUTPUT_BYTES], ifindexes)
-
-
-def wait_for_output(process: subprocess.Popen[bytes]) -> bytes:
-    """All of it. TimeoutError: it has not ended in time, and is killed."""
-    wait = Wait(LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS)
-    try:
-        while True:
-            try:
-                return process.communicate(timeout=wait.remaining())[0]
-            except subprocess.TimeoutExpired:
-                wait.extend()
-    except TimeoutError:
-        process.kill()
-        raise
 
 
 def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neighbours, Unreadable | None]:
