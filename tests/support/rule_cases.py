@@ -4,7 +4,7 @@
 removes, anything else replaces (JSON merge patch).
 
     base                                      name of another host
-    time                                      of the inventory: seconds since boot
+    time, wall                                of the inventory: seconds since boot, since the epoch
     name, hello, platform, services, settings as the records of the same names
     links    {"ens224": {fields of Link}}     default: ifindex by order, Ethernet, up, MTU 1500
     pci      {"0000:02:00.0": {...}}          PciFunction
@@ -207,7 +207,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         ]
     written = {
         "time": host.get("time", 0.0),
-        "wall": 0.0,
+        "wall": host.get("wall", 0.0),
         "took": 0.1,
         "reason": "start",
         "platform": {**PLATFORM, **host.get("platform", {})},
