@@ -49,6 +49,7 @@ import nictop.rules.cpu.softirqs
 import nictop.rules.pci.sriov
 import nictop.rules.cpu.steering
 import nictop.rules.profiles.stopped_managers
+import nictop.rules.profiles.vanished
 import nictop.rules.link.traffic_control
 import nictop.rules.link.taps
 import nictop.rules.link.transmit_queue
@@ -64,6 +65,14 @@ import nictop.rules.vf.switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
 import nictop.rules.link.driver_losses
+import nictop.rules.routing.refused
+import nictop.rules.routing.other_nic
+import nictop.rules.routing.neighbours
+import nictop.rules.vf.ipv6
+import nictop.rules.routing.gateways
+import nictop.rules.routing.intended
+import nictop.rules.routing.policy
+import nictop.rules.routing.advertisements
 import nictop.rules.link.switch_port
 
 # ruff: isort: on

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Family = Literal[
     "profiles and names",
+    "addresses and routes",
     "PCI and SR-IOV",
     "VF attributes and path",
     "bridges and VLANs",

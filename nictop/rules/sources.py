@@ -38,6 +38,7 @@ SOURCES: dict[str, str] = {
     "iommu": "IOMMU groups (sysfs)",
     "forwarding": "forwarding tables (rtnetlink)",
     "devlink": "devlink (netlink)",
+    "routing": "neighbours, routing tables and rules (rtnetlink), name servers (resolv.conf)",
     "lldp": "LLDP neighbours (lldpd, systemd-networkd)",
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",

@@ -4,7 +4,7 @@
 removes, anything else replaces (JSON merge patch).
 
     base                                      name of another host
-    time                                      of the inventory: seconds since boot
+    time, wall                                of the inventory: seconds since boot, since the epoch
     name, hello, platform, services, settings as the records of the same names
     links    {"ens224": {fields of Link}}     default: ifindex by order, Ethernet, up, MTU 1500
     pci      {"0000:02:00.0": {...}}          PciFunction
@@ -13,6 +13,9 @@ removes, anything else replaces (JSON merge patch).
     networkd {"ens224": {...}}
     lldp {"ens224": [{...}]}                  LldpNeighbour
     listened {"ens224": {...}}                LldpNeighbour, null: nothing was received while listening
+    routing {"neighbours": [{...}], "routes": [{...}], "rules": [{...}], "name_servers": [...]}
+                                              Neighbour, TableRoute, PolicyRule; links by name in "ifindex"; defaults:
+                                              reachable, unicast in the table main by ip-route(8), a rule with a table
     configuration, stopped_managers, iommu, forwarding, devlink, messages as lists of records (links by ifindex there)
     before [{...}]                            earlier states: each is merged into the host, and was its inventory
     counters {"start": {...}, "per_second": {...}, "samples": 10}
@@ -204,7 +207,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         ]
     written = {
         "time": host.get("time", 0.0),
-        "wall": 0.0,
+        "wall": host.get("wall", 0.0),
         "took": 0.1,
         "reason": "start",
         "platform": {**PLATFORM, **host.get("platform", {})},
@@ -223,12 +226,36 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "messages": host.get("messages", []),
         "devlink": host.get("devlink", []),
         "unreadable": host.get("unreadable", {}),
+        "routing": routing_of(host.get("routing"), ifindexes),
         "lldp": {
             ifindexes[name]: [{"source": "lldpd", **one} for one in found]
             for name, found in host.get("lldp", {}).items()
         },
     }
     return msgspec.convert(written, Inventory, strict=False), ifindexes
+
+
+ROUTE: dict[str, Any] = {"type": "unicast", "table": 254, "protocol": 3}
+
+
+def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dict[str, Any] | None:
+    """The record, with the indexes of the links."""
+    if routing is None:
+        return None
+    indexed = {
+        part: [
+            {**one, "ifindex": ifindexes.get(one.get("ifindex"), one.get("ifindex"))} for one in routing.get(part, ())
+        ]
+        for part in ("neighbours", "routes")
+    }
+    neighbours = [{"nud_state": "reachable", **one} for one in indexed["neighbours"]]
+    routes = [{**ROUTE, "family": family_of(one["destination"]), **one} for one in indexed["routes"]]
+    rules = [{"family": "ipv4", "action": "table", **one} for one in routing.get("rules", ())]
+    return {**routing, "neighbours": neighbours, "routes": routes, "rules": rules}
+
+
+def family_of(address: str) -> str:
+    return "ipv6" if ":" in address else "ipv4"
 
 
 def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:

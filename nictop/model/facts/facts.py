@@ -30,6 +30,7 @@ from nictop.model.facts.kernel_log import kernel_log_section, other_messages_sec
 from nictop.model.facts.links import address_section, driver_section, state_section
 from nictop.model.facts.lldp import lldp_sections
 from nictop.model.facts.profiles import host_profile_sections, profile_sections
+from nictop.model.facts.routing import routing_section
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -129,7 +130,8 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
     machines = machine_section(snapshot) if is_esxi(platform) else ()
     messages = other_messages_section(snapshot)
-    return (*section("Host", [*facts, *failed, *errors]), *machines, *host_profile_sections(snapshot), *messages)
+    host = section("Host", [*facts, *failed, *errors])
+    return (*host, *machines, *routing_section(snapshot), *host_profile_sections(snapshot), *messages)
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:

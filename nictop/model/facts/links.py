@@ -8,6 +8,7 @@ from __future__ import annotations
 from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
 from nictop.model.devices.traffic_control import impairs, qdisc_text
 from nictop.model.facts.lldp import no_neighbour_facts
+from nictop.model.facts.routing import expiry_text, neighbour_facts
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_VOID, Snapshot
 from nictop.model.text import units
@@ -170,7 +171,9 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if conf:
         facts.append(Fact("IPv4 sysctls", conf))
     failed = _source_failure(snapshot, "routes")
-    facts += [_route(one) for one in link.default_routes] or [Fact("Default route", failed or "none", "dim")]
+    expiry = expiry_text(link, snapshot)
+    facts += [_route(one, expiry) for one in link.default_routes] or [Fact("Default route", failed or "none", "dim")]
+    facts += neighbour_facts(link, snapshot)
     return section("Addresses", facts)
 
 
@@ -195,10 +198,11 @@ def _address(address: Address) -> Fact:
     )
 
 
-def _route(route: DefaultRoute) -> Fact:
+def _route(route: DefaultRoute, expiry: str) -> Fact:
     gateway = f"via {route.gateway}" if route.gateway else "on-link"
     table = "" if route.table == 254 else f", table {route.table}"
-    return Fact("Default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}")
+    end = f", {expiry}" if expiry and route.family == "ipv6" else ""
+    return Fact("Default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}{end}")
 
 
 def driver_section(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:

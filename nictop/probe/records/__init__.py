@@ -95,6 +95,7 @@ from nictop.probe.records.path import (
     TrafficPath,
 )
 from nictop.probe.records.pci import PcieErrors, PcieLink, PciFunction, Sriov
+from nictop.probe.records.routing import Neighbour, PolicyRule, Routing, TableRoute
 from nictop.probe.records.traffic import (
     BusyThread,
     FilterChain,
@@ -175,6 +176,7 @@ __all__ = [
     "ManagedDevice",
     "Module",
     "Napi",
+    "Neighbour",
     "NetworkManager",
     "NetworkManagerConfiguration",
     "NetworkdLink",
@@ -189,6 +191,7 @@ __all__ = [
     "PcieLink",
     "PlannedAction",
     "Platform",
+    "PolicyRule",
     "Pong",
     "Profile",
     "Qdisc",
@@ -196,12 +199,14 @@ __all__ = [
     "ReceivedPackets",
     "Request",
     "Rings",
+    "Routing",
     "Rss",
     "Services",
     "Settings",
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "TableRoute",
     "Team",
     "TeamPort",
     "Thread",
@@ -265,6 +270,8 @@ class Inventory:
     devlink: tuple[DevlinkDevice, ...] = ()
     lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
     """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are in its devices."""
+    routing: Routing | None = None
+    """None: not read, as in older recordings."""
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,8 @@ class ManagedDevice:
     """PermHwAddress, lower case."""
     lldp: tuple[LldpNeighbour, ...] = ()
     """Property LldpNeighbors: received while ``connection.lldp`` of its profile is on."""
+    dhcp_routers: tuple[str, ...] = ()
+    """Option ``routers`` of its DHCPv4 lease. org.freedesktop.NetworkManager.DHCP4Config: Options"""
 
 
 @dataclass(frozen=True)

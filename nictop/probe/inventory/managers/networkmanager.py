@@ -27,6 +27,8 @@ NETWORKMANAGER_TIMEOUT = 20.0
 MAX_PENDING_CALLS = 64
 """Calls without reply: a system bus refuses more than 128."""
 MAX_PROFILES = 2000
+MAX_ROUTERS = 8
+"""Of one lease."""
 
 SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
@@ -180,4 +182,12 @@ def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str,
         available_profiles=tuple(uuids[path] for path in texts(properties, "AvailableConnections") if uuids.get(path)),
         permanent_address=None if permanent is None else permanent.lower(),
         lldp=parse_neighbours(properties.get("LldpNeighbors")),
+        dhcp_routers=dhcp_routers(objects.get(text(properties, "Dhcp4Config") or "/", {})),
     )
+
+
+def dhcp_routers(interfaces: dict[str, Part]) -> tuple[str, ...]:
+    """Addresses in the option ``routers`` of a lease, which are separated by blanks."""
+    options = interfaces.get(f"{SERVICE}.DHCP4Config", {}).get("Options")
+    written = text(options, "routers") if isinstance(options, dict) else None
+    return tuple((written or "").split()[:MAX_ROUTERS])
