@@ -38,6 +38,7 @@ SOURCES: dict[str, str] = {
     "iommu": "IOMMU groups (sysfs)",
     "forwarding": "forwarding tables (rtnetlink)",
     "devlink": "devlink (netlink)",
+    "filters": "packet filters (nf_tables, iptables)",
     "lldp": "LLDP neighbours (lldpd, systemd-networkd)",
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",

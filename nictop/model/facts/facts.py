@@ -14,6 +14,7 @@ from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.devlink import devlink_section
 from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
+from nictop.model.facts.filters import filter_section
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
     aspm_text,
@@ -129,7 +130,13 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
     machines = machine_section(snapshot) if is_esxi(platform) else ()
     messages = other_messages_section(snapshot)
-    return (*section("Host", [*facts, *failed, *errors]), *machines, *host_profile_sections(snapshot), *messages)
+    return (
+        *section("Host", [*facts, *failed, *errors]),
+        *machines,
+        *filter_section(snapshot),
+        *host_profile_sections(snapshot),
+        *messages,
+    )
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:

@@ -53,6 +53,7 @@ from nictop.probe.records.ethtool import (
     Rings,
     Rss,
 )
+from nictop.probe.records.filters import FilterCondition, FilterRule, PacketChain, PacketFilters
 from nictop.probe.records.links import (
     Address,
     Channel,
@@ -151,6 +152,8 @@ __all__ = [
     "Feature",
     "Fec",
     "FilterChain",
+    "FilterCondition",
+    "FilterRule",
     "Firewalls",
     "ForwardingEntry",
     "GeneratorFloor",
@@ -179,6 +182,8 @@ __all__ = [
     "NetworkManagerConfiguration",
     "NetworkdLink",
     "Optics",
+    "PacketChain",
+    "PacketFilters",
     "PathListener",
     "PathReplies",
     "PathSize",
@@ -265,6 +270,7 @@ class Inventory:
     devlink: tuple[DevlinkDevice, ...] = ()
     lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
     """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are in its devices."""
+    filters: PacketFilters = field(default_factory=PacketFilters)
 
 
 @dataclass(frozen=True)
