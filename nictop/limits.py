@@ -57,6 +57,8 @@ MAX_PATH_REPLIES = 8192
 """Answers in one path test, which takes seconds."""
 MAX_SETTINGS = 6 * MAX_LINKS + 64
 """Six per link, and those of the whole machine."""
+MAX_FILTER_RULES = 2048
+"""Rules of packet filters; those of verdict maps are counted one by one. The probe sends 2000."""
 MAX_OTHER_ENTRIES = 1024
 """Entries of every other collection: names of a link, modes, features, members of a group."""
 
@@ -118,6 +120,8 @@ MAX_ENTRIES = {
     "NetworkManager.profiles": MAX_PROFILES,
     "ManagedDevice.available_profiles": MAX_PROFILES,
     "StoppedManager.profiles": MAX_PROFILES,
+    "PacketChain.rules": MAX_FILTER_RULES,
+    "PacketFilters.chains": MAX_OTHER_ENTRIES,
     "Platform.node_cpus": MAX_NODES,
     "Settings.sysctl": MAX_SETTINGS,
     "Settings.governors": MAX_CPUS,

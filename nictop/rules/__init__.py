@@ -14,6 +14,7 @@ import nictop.rules.profiles.generated
 import nictop.rules.paravirtual.hyperv
 import nictop.rules.paravirtual.ena
 import nictop.rules.cpu.interrupts
+import nictop.rules.bridge.forward_filters
 import nictop.rules.bridge.guest_vlans
 import nictop.rules.bridge.topology
 import nictop.rules.bridge.uplinks

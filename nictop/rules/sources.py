@@ -39,6 +39,7 @@ SOURCES: dict[str, str] = {
     "forwarding": "forwarding tables (rtnetlink)",
     "devlink": "devlink (netlink)",
     "routing": "neighbours, routing tables and rules (rtnetlink), name servers (resolv.conf)",
+    "filters": "packet filters (nf_tables, iptables)",
     "lldp": "LLDP neighbours (lldpd, systemd-networkd)",
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",

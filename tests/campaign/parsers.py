@@ -160,6 +160,8 @@ ARGUMENTS: dict[str, Maker] = {
     "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
     "Source": lambda random, text: "listened",
     "Mapping[str, int]": lambda random, text: dict.fromkeys(words_of(random, text), 3),
+    "Mapping[int, str]": lambda random, text: {1: "lo", 2: text[:15]},
+    "Sets": lambda random, text: {text[:15]: ((message_bytes(random, text), "accept", ""),)},
     "object": lambda random, text: [{"raw": as_bytes(random, text), "chassis-id": text, "port-id": text}],
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
 }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import shutil
 import socket
 from dataclasses import dataclass
 
@@ -114,6 +116,10 @@ class Case:
     """Replaces ``'<ADDRESS/PREFIX>'``."""
     kind: str = ""
     """Kind of link that not every kernel has."""
+    file: str = ""
+    """A file that not every kernel has."""
+    program: str = ""
+    """That the commands need."""
 
     def __str__(self) -> str:
         return f"{self.rule}{f'-{self.named}' if self.named else ''}"
@@ -133,9 +139,90 @@ ONE_BRIDGE = """
 ip link add br0 type bridge; ip link set dev br0 up
 ip link add v1 type veth peer name far1; ip link set dev far1 master br0 up; ip link set dev v1 up
 """
+BRIDGE_NETFILTER = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+TWO_GUESTS = f"""
+ip link add br0 type bridge; ip link set dev br0 up
+for i in 1 2; do
+  ip link add v$i type veth peer name eth$i netns $OTHER
+  {PEER} ip link set dev eth$i up; ip link set dev v$i master br0 up
+done
+"""
+DROPPING = "{ type filter hook forward priority 0; policy drop; }"
+FORWARD_DROPS = f"nft add table ip filter; nft 'add chain ip filter FORWARD {DROPPING}'"
+DOCKER_USER = "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER; iptables-nft -A FORWARD -j DOCKER-USER"
+LIBVIRT_NETWORK = """
+nft add table ip libvirt_network
+nft 'add chain ip libvirt_network forward { type filter hook forward priority 0; policy accept; }'
+nft add rule ip libvirt_network forward iifname br0 ip saddr 192.168.122.0/24 counter accept
+echo 1 > /proc/sys/net/ipv4/ip_forward
+ip address add 192.168.122.1/24 dev br0
+ip link add out type veth peer name far; ip link set dev far up; ip link set dev out up
+ip address add 192.0.2.2/24 dev out; ip route add default via 192.0.2.1
+"""
 SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
 CASES = (
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}{FORWARD_DROPS}")),
+        "Do not filter bridged frames",
+        named="sysctl",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (
+            Host(""),
+            Host(
+                f"{TWO_GUESTS}{FORWARD_DROPS}; echo 0 > {BRIDGE_NETFILTER}; "
+                "ip link set dev br0 type bridge nf_call_iptables 1"
+            ),
+        ),
+        "Do not filter bridged frames",
+        named="option of the bridge",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}{DOCKER_USER}")),
+        "Accept what stays on br0",
+        named="DOCKER-USER",
+        file=BRIDGE_NETFILTER,
+        program="iptables-nft",
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (
+            Host(""),
+            Host(f"{TWO_GUESTS}nft add table inet own; nft 'add chain inet own f {DROPPING}'"),
+        ),
+        "Accept what stays on br0",
+        named="nftables",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "forward_chains_disagree",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}")),
+        named="libvirt and FORWARD",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "forward_chains_disagree",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{DOCKER_USER}")),
+        named="libvirt and Docker",
+        file=BRIDGE_NETFILTER,
+        program="iptables-nft",
+    ),
     Case(
         "bridge_port_does_not_forward",
         "p1",
@@ -773,6 +860,10 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
         pytest.skip(reason)
     if case.kind and not has_link_kind(case.kind):
         pytest.skip(f"this kernel has no links of kind {case.kind}")
+    if case.file and not os.path.exists(case.file):
+        pytest.skip(f"this kernel has no {case.file}")
+    if case.program and shutil.which(case.program) is None:
+        pytest.skip(f"{case.program} is not installed")
     with running_hosts(case.hosts) as made:
         wait_until(lambda: find_finding(made, case.rule, case.subject))
         finding = find_finding(made, case.rule, case.subject)

@@ -18,6 +18,7 @@ removes, anything else replaces (JSON merge patch).
                                               reachable, unicast in the table main by ip-route(8), a rule with a table
     configuration, stopped_managers, iommu, forwarding, devlink, messages as lists of records (links by ifindex there)
     before [{...}]                            earlier states: each is merged into the host, and was its inventory
+    filters {"chains": {"ip filter FORWARD": {"policy": "drop", "rules": ["in br0 accept 12"]}}}, see `filter_rule`
     counters {"start": {...}, "per_second": {...}, "samples": 10}
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
@@ -225,6 +226,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "forwarding": host.get("forwarding", []),
         "messages": host.get("messages", []),
         "devlink": host.get("devlink", []),
+        "filters": filters_of(host.get("filters", {})),
         "unreadable": host.get("unreadable", {}),
         "routing": routing_of(host.get("routing"), ifindexes),
         "lldp": {
@@ -256,6 +258,41 @@ def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dic
 
 def family_of(address: str) -> str:
     return "ipv6" if ":" in address else "ipv4"
+
+
+def filters_of(filters: dict[str, Any]) -> dict[str, Any]:
+    """Packet filters whose chains are by ``FAMILY TABLE NAME`` and whose rules are lines, see `filter_rule`."""
+    chains = []
+    for place, fields in filters.get("chains", {}).items():
+        family, table, name = place.split()
+        rules = [filter_rule(line) for line in fields.get("rules", ())]
+        chains.append({"backend": "nft", "family": family, "table": table, "name": name, **fields, "rules": rules})
+    return {**filters, "chains": chains}
+
+
+def filter_rule(line: str) -> dict[str, Any]:
+    """``in br0 out !br1 state established,related accept 12``: conditions, verdict, target, packets."""
+    rule: dict[str, Any] = {"conditions": []}
+    words = line.split()
+    while words:
+        word = words.pop(0)
+        if word in VERDICTS:
+            rule["verdict"] = word
+            if word in ("jump", "goto", "unknown"):
+                rule["target"] = words.pop(0)
+        elif word.isdecimal():
+            rule["packets"] = int(word)
+        elif word in BARE_CONDITIONS:
+            rule["conditions"].append({"what": word})
+        else:
+            values = words.pop(0)
+            condition = {"what": word, "values": values.lstrip("!").split(","), "negated": values.startswith("!")}
+            rule["conditions"].append(condition)
+    return rule
+
+
+VERDICTS = ("accept", "drop", "reject", "return", "jump", "goto", "unknown")
+BARE_CONDITIONS = ("bridged", "mark", "other")
 
 
 def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:

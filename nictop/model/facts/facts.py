@@ -14,6 +14,7 @@ from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.devlink import devlink_section
 from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
+from nictop.model.facts.filters import filter_section
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
     aspm_text,
@@ -131,7 +132,8 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     machines = machine_section(snapshot) if is_esxi(platform) else ()
     messages = other_messages_section(snapshot)
     host = section("Host", [*facts, *failed, *errors])
-    return (*host, *machines, *routing_section(snapshot), *host_profile_sections(snapshot), *messages)
+    network = (*routing_section(snapshot), *filter_section(snapshot))
+    return (*host, *machines, *network, *host_profile_sections(snapshot), *messages)
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:

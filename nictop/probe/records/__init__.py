@@ -53,6 +53,7 @@ from nictop.probe.records.ethtool import (
     Rings,
     Rss,
 )
+from nictop.probe.records.filters import FilterCondition, FilterRule, PacketChain, PacketFilters
 from nictop.probe.records.links import (
     Address,
     Channel,
@@ -152,6 +153,8 @@ __all__ = [
     "Feature",
     "Fec",
     "FilterChain",
+    "FilterCondition",
+    "FilterRule",
     "Firewalls",
     "ForwardingEntry",
     "GeneratorFloor",
@@ -181,6 +184,8 @@ __all__ = [
     "NetworkManagerConfiguration",
     "NetworkdLink",
     "Optics",
+    "PacketChain",
+    "PacketFilters",
     "PathListener",
     "PathReplies",
     "PathSize",
@@ -272,6 +277,7 @@ class Inventory:
     """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are in its devices."""
     routing: Routing | None = None
     """None: not read, as in older recordings."""
+    filters: PacketFilters = field(default_factory=PacketFilters)
 
 
 @dataclass(frozen=True)

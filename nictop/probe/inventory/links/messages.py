@@ -22,6 +22,7 @@ IFLA_MACVLAN_MODE, IFLA_IPVLAN_MODE, IFLA_VRF_TABLE = 1, 1, 1
 IFLA_TUN_TYPE, IFLA_TUN_MULTI_QUEUE, IFLA_TUN_NUM_QUEUES = 3, 7, 8
 IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING, IFLA_BR_VLAN_PROTOCOL, IFLA_BR_VLAN_DEFAULT_PVID = 5, 7, 8, 39
 IFLA_BR_GROUP_FWD_MASK = 9
+IFLA_BR_NF_CALL_IPTABLES, IFLA_BR_NF_CALL_IP6TABLES, IFLA_BR_NF_CALL_ARPTABLES = 36, 37, 38
 IFLA_BRPORT_STATE, IFLA_BRPORT_COST, IFLA_BRPORT_BRIDGE_ID = 1, 3, 14
 
 VLAN_PROTOCOLS = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
@@ -55,6 +56,9 @@ DETAILS: Mapping[str, Details] = {
         ("bridge_vlan_filtering", IFLA_BR_VLAN_FILTERING, None),
         ("bridge_default_pvid", IFLA_BR_VLAN_DEFAULT_PVID, None),
         ("bridge_group_fwd_mask", IFLA_BR_GROUP_FWD_MASK, None),
+        ("bridge_nf_call_iptables", IFLA_BR_NF_CALL_IPTABLES, None),
+        ("bridge_nf_call_ip6tables", IFLA_BR_NF_CALL_IP6TABLES, None),
+        ("bridge_nf_call_arptables", IFLA_BR_NF_CALL_ARPTABLES, None),
     ),
     "vrf": (("vrf_table", IFLA_VRF_TABLE, None),),
 }
@@ -64,7 +68,10 @@ PROTOCOL_DETAILS = {
     "bridge": ("bridge_vlan_protocol", IFLA_BR_VLAN_PROTOCOL),
 }
 """Kind of link → (key, attribute in network byte order)."""
-FLAG_DETAILS = {"tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"}
+FLAG_DETAILS = {
+    *("tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"),
+    *("bridge_nf_call_iptables", "bridge_nf_call_ip6tables", "bridge_nf_call_arptables"),
+}
 """Keys whose value is true or false."""
 
 BRIDGE_PORT_STATES = ("disabled", "listening", "learning", "forwarding", "blocking")

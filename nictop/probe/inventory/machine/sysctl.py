@@ -23,6 +23,10 @@ from nictop.probe.records import Address, Link, Settings, Unreadable
 
 SYSCTL_NAMES = (
     "kernel.dmesg_restrict",
+    "net.bridge.bridge-nf-call-arptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-filter-vlan-tagged",
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
     "net.core.netdev_max_backlog",

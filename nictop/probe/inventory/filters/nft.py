@@ -1,0 +1,146 @@
+"""Chains of nftables at the hooks forward and ingress, and the chains that they call, with their rules.
+
+One dump of all chains, then one of the rules of each chain that a packet can come to: other rules, such as those of
+NAT, are not read. Needs CAP_NET_ADMIN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from nictop.probe.inventory.filters.nft_rules import Elements, parse_elements, parse_rule, rule_chain, sets_of_rule
+from nictop.probe.kernel import nftables
+from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkSocket, pack_text
+from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.records import FilterRule, PacketChain, Unreadable
+
+MAX_RULES = 2000
+"""Of all chains together."""
+MAX_CHAINS = 512
+"""That a forwarded packet can come to."""
+MAX_SETS = 64
+"""Whose elements are read."""
+HOOKS = {
+    (nftables.NFPROTO_IPV4, 2): "forward",
+    (nftables.NFPROTO_IPV6, 2): "forward",
+    (nftables.NFPROTO_INET, 2): "forward",
+    (nftables.NFPROTO_BRIDGE, 2): "forward",
+    (nftables.NFPROTO_NETDEV, 0): "ingress",
+    (nftables.NFPROTO_INET, 5): "ingress",
+}
+"""(family, NF_INET_FORWARD, NF_BR_FORWARD, NF_NETDEV_INGRESS or NF_INET_INGRESS) → hook."""
+
+CHANGED = "changed while it was read"
+Key = tuple[int, str, str]
+"""(family, table, chain)"""
+
+
+class Incomplete(Exception):
+    """The rules are not known; the reason is its text."""
+
+
+class _Rule(NamedTuple):
+    body: bytes
+    generation: int
+
+
+def read_nft_chains(
+    names: Mapping[int, str], sys: str = "/sys", modules: str = "/lib/modules"
+) -> tuple[tuple[PacketChain, ...], Unreadable | None]:
+    """Chains in the order in which packets come to them, those that are called after them, and why they are missing.
+    `names`: of links by ifindex. Never raises OSError."""
+    if not nftables.has_nftables(sys, modules):
+        return (), None
+    for is_last in (False, True):
+        try:
+            with nftables.open_socket() as kernel:
+                return _read(kernel, names), None
+        except DumpInterrupted:
+            trouble = Unreadable("failed", CHANGED)
+        except Incomplete as error:
+            trouble = Unreadable("failed", str(error))
+        except OSError as error:
+            if error.errno in nftables.NO_NFTABLES:
+                return (), None
+            return (), unreadable_from_error(error, "nf_tables")
+        if is_last or trouble.detail != CHANGED:
+            break
+    return (), trouble
+
+
+def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[PacketChain, ...]:
+    parsed = (nftables.parse_chain(body) for body in nftables.dump(kernel, nftables.NFT_MSG_GETCHAIN))
+    chains = {(one.family, one.table, one.name): one for one in parsed if one is not None}
+    waiting = [key for key, one in chains.items() if one.type == "filter" and (one.family, one.hook) in HOOKS]
+    waiting.sort(key=lambda key: (HOOKS[key[0], chains[key].hook or 0], chains[key].priority, key))
+    reader = _RuleReader(kernel, names)
+    found: list[PacketChain] = []
+    for key in waiting:  # grows
+        if len(found) >= MAX_CHAINS:
+            raise Incomplete(f"more than {MAX_CHAINS} chains")
+        rules = reader.rules_of(key)
+        called = [(*key[:2], rule.target) for rule in rules if rule.verdict in ("jump", "goto")]
+        waiting += [one for one in dict.fromkeys(called) if one in chains and one not in waiting]
+        found.append(_record(chains[key], rules))
+    return tuple(found)
+
+
+def _record(chain: nftables.Chain, rules: Sequence[FilterRule]) -> PacketChain:
+    hook = HOOKS.get((chain.family, -1 if chain.hook is None else chain.hook), "")
+    return PacketChain(
+        backend="nft",
+        family=nftables.FAMILY_NAMES[chain.family],
+        table=chain.table,
+        name=chain.name,
+        hook=hook,
+        priority=chain.priority,
+        policy=chain.policy if hook else "",
+        packets=chain.packets if hook else None,
+        links=chain.links,
+        rules=tuple(rules),
+    )
+
+
+class _RuleReader:
+    """Reads the rules of one chain after another."""
+
+    def __init__(self, kernel: NetlinkSocket, names: Mapping[int, str]) -> None:
+        self.kernel, self.names = kernel, names
+        self.count = 0
+        self.generations: set[int] = set()
+        self.sets: dict[Key, Elements | None] = {}
+
+    def rules_of(self, key: Key) -> list[FilterRule]:
+        family, table, chain = key
+        wanted = pack_text(nftables.NFTA_RULE_TABLE, table) + pack_text(nftables.NFTA_RULE_CHAIN, chain)
+        found: list[FilterRule] = []
+        for body in self._dumped(nftables.NFT_MSG_GETRULE, family, wanted):
+            if rule_chain(body) == (table, chain):  # an old kernel sends those of all chains
+                known = {name: self._elements(family, table, name) for name in sets_of_rule(body)}
+                sets = {name: elements for name, elements in known.items() if elements is not None}
+                found += parse_rule(body, self.names, sets)
+        self.count += len(found)
+        if self.count > MAX_RULES:
+            raise Incomplete(f"more than {MAX_RULES} rules")
+        return found
+
+    def _elements(self, family: int, table: str, name: str) -> Elements | None:
+        key = (family, table, name)
+        if key not in self.sets and len(self.sets) < MAX_SETS:
+            wanted = pack_text(nftables.NFTA_SET_ELEM_LIST_TABLE, table)
+            wanted += pack_text(nftables.NFTA_SET_ELEM_LIST_SET, name)
+            self.sets[key] = parse_elements(self._dumped(nftables.NFT_MSG_GETSETELEM, family, wanted))
+        return self.sets.get(key)
+
+    def _dumped(self, kind: int, family: int, wanted: bytes) -> list[bytes]:
+        try:
+            bodies = nftables.bounded_dump(self.kernel, kind, family, wanted, MAX_RULES)
+        except nftables.TooMany as error:
+            raise Incomplete(f"more than {MAX_RULES} rules") from error
+        for body in bodies:
+            if len(body) >= nftables.NFGENMSG.size:
+                self.generations.add(nftables.NFGENMSG.unpack_from(body)[2])
+        if len(self.generations) > 1:
+            raise Incomplete(CHANGED)
+        return bodies
