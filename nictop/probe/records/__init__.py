@@ -106,6 +106,7 @@ from nictop.probe.records.traffic import (
     TrafficSocket,
     TrafficTools,
 )
+from nictop.probe.records.tunnels import Tunnel, VethPeer
 from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, Unreadable
 
 __all__ = [
@@ -211,7 +212,9 @@ __all__ = [
     "TrafficSocket",
     "TrafficTools",
     "Trouble",
+    "Tunnel",
     "Unreadable",
+    "VethPeer",
     "VirtualFunction",
 ]
 
