@@ -1,7 +1,8 @@
 """Kernel settings that affect networking → `Settings`: sysctls, command line, CPU frequencies, policy rules.
 
-Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp, snmp6 and netstat, /proc/cmdline, /sys/devices/system/cpu/cpufreq/ and
-the dump of RTM_GETRULE. Root is not needed. What this kernel or network namespace does not have is left out.
+Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp, snmp6 and netstat, /proc/cmdline,
+/sys/devices/system/cpu/cpufreq/ and the dump of RTM_GETRULE. Root is not needed. What this kernel or network namespace
+does not have is left out.
 """
 
 from __future__ import annotations
