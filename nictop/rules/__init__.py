@@ -53,6 +53,9 @@ import nictop.rules.profiles.stopped_managers
 import nictop.rules.profiles.vanished
 import nictop.rules.link.traffic_control
 import nictop.rules.link.taps
+import nictop.rules.link.tunnels
+import nictop.rules.link.guest_mtu
+import nictop.rules.link.way_out_mtu
 import nictop.rules.link.transmit_queue
 import nictop.rules.paravirtual.virtio
 import nictop.rules.vf.addresses

@@ -161,6 +161,15 @@ ip address add 192.0.2.2/24 dev out; ip route add default via 192.0.2.1
 """
 SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
+UNDERLAY = f"{PAIR}; ip address add 192.0.2.1/24 dev v1"
+VXLAN = f"{UNDERLAY}; ip link add vx0 type vxlan id 5 dstport 4789 local 192.0.2.1 dev v1; ip link set dev vx0 up"
+LARGE_CONTAINERS = """
+ip link add br0 type bridge; ip link set dev br0 up
+for i in 1 2; do
+  ip link add v$i type veth peer name far$i; ip link set dev far$i mtu 9000 up; ip link set dev v$i master br0 up
+done
+"""
+TAP = "ip tuntap add dev tap0 mode tap; ip link set dev tap0 up; ip link add br0 type bridge; ip link set dev br0 up"
 CASES = (
     Case(
         "bridged_frames_are_filtered",
@@ -222,6 +231,47 @@ CASES = (
         named="libvirt and Docker",
         file=BRIDGE_NETFILTER,
         program="iptables-nft",
+    ),
+    Case(
+        "vmxnet3_offloads_a_tunnel",
+        "v1",
+        (Host(VXLAN, {"links": {"v1": nic("vmxnet3")}, "platform": {"hypervisor": "vmware"}}),),
+    ),
+    Case(
+        "tunnel_mtu_exceeds_its_underlay",
+        "vx0",
+        (Host(f"{VXLAN}; ip link set dev v1 mtu 1400", {"links": {"v1": nic()}}),),
+    ),
+    Case(
+        "tunnel_mtu_exceeds_its_underlay",
+        "vx0",
+        (
+            Host(
+                f"{VXLAN.replace('local 192.0.2.1 dev v1', 'local 192.0.2.1')}; ip link set dev vx0 mtu 1500",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+        named="by its own address",
+    ),
+    Case("veth_ends_have_different_mtus", "v1", (Host(LARGE_CONTAINERS),)),
+    Case(
+        "guest_mtu_exceeds_its_tap",
+        "tap0",
+        (
+            Host(
+                f"{TAP}; ip link set dev tap0 master br0; ip link set dev tap0 address fe:54:00:00:00:01",
+                {"links": {"tap0": {"carrier": True}}},
+            ),
+            Host(
+                f"{PAIR}; ip link set dev v1 mtu 9000",
+                {"links": {"v1": nic(address="52:54:00:00:00:01", permanent_address="52:54:00:00:00:01")}},
+            ),
+        ),
+    ),
+    Case(
+        "mtu_exceeds_the_offered_one",
+        "v1",
+        (Host(PAIR, {"links": {"v1": nic()}, "networkd": {"3": {"setup_state": "unmanaged", "dhcp_mtu": 1460}}}),),
     ),
     Case(
         "bridge_port_does_not_forward",
@@ -733,6 +783,8 @@ DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
 NOT_TYPED = {
+    "bridge_mtu_exceeds_the_way_out": "containers get their MTU from their product when they are made again",
+    "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
     "vlan_is_not_on_the_bridge_port": VLANS,
     "vlan_is_not_on_the_bridge": VLANS,
     "vlan_is_not_on_the_uplink": VLANS,

@@ -24,7 +24,7 @@ from nictop.model.text.words import (
     on_off,
     state_text,
 )
-from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
+from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction, Tunnel
 
 KINDS_WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
 """Kinds of links of type Ethernet that never use ARP."""
@@ -129,6 +129,8 @@ def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
         shown = () if has_section else link.details.items()
         details = ", ".join(f"{name} {value}" for name, value in shown)
         facts.append(Fact("Kind", f"{link.kind} ({details})" if details else link.kind))
+    if link.tunnel is not None:
+        facts += tunnel_facts(link.tunnel, snapshot)
     if link.master is not None:
         master = snapshot.links.get(link.master)
         kind = f" ({master.kind})" if master is not None and master.kind else ""
@@ -139,13 +141,27 @@ def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
     if link.lower is not None and link.lower != link.ifindex:
         label = "Peer" if link.kind == "veth" else "Lower device"
         if link.lower_namespace is not None:
-            facts.append(Fact(label, f"ifindex {link.lower} in another network namespace, nsid {link.lower_namespace}"))
+            other = f"{link.veth_peer.name}, MTU {link.veth_peer.mtu}, " if link.veth_peer is not None else ""
+            place = f"ifindex {link.lower} in another network namespace, nsid {link.lower_namespace}"
+            facts.append(Fact(label, other + place))
         else:
             facts.append(Fact(label, link_name(link.lower, snapshot)))
     if link.physical_port or link.switch_id:
         switch = f", switch {link.switch_id}" if link.switch_id else ""
         facts.append(Fact("Switch port", f"{link.physical_port or 'unnamed'}{switch}"))
     return facts
+
+
+def tunnel_facts(tunnel: Tunnel, snapshot: Snapshot) -> list[Fact]:
+    """Where the packets of a tunnel link go."""
+    if tunnel.external:
+        ends = ["set for each packet by a program"]
+    else:
+        ends = [f"from {tunnel.local}" if tunnel.local else "", f"to {tunnel.remote}" if tunnel.remote else ""]
+    ends.append(f"UDP port {tunnel.port}" if tunnel.port else "")
+    ends.append(f"on {link_name(tunnel.lower, snapshot)}" if tunnel.lower is not None else "")
+    shown = " · ".join(filter(None, ends))
+    return [Fact("Tunnel", shown)] if shown else []
 
 
 def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:

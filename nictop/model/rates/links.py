@@ -118,6 +118,8 @@ class Rates:
     """Every line of /proc/interrupts, only while requested."""
     reverse_path_drops: float | None = None
     """Packets that rp_filter dropped; None: not read (rp_filter is strict on no link)."""
+    checksum_errors: float | None = None
+    """Received UDP (IPv4) and TCP packets with a wrong checksum; None: not read (no vxlan or geneve link)."""
 
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
@@ -153,6 +155,9 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
         channels=channel_rates(before, after, elapsed),
         machine=machine_rates(before, after, elapsed),
         reverse_path_drops=_stack_rate(before, after, "IPReversePathFilter", elapsed),
+        checksum_errors=sum_known(
+            _stack_rate(before, after, name, elapsed) for name in ("UdpInCsumErrors", "TcpInCsumErrors")
+        ),
     )
 
 

@@ -13,21 +13,31 @@ import os
 import time
 
 from nictop.probe.counters.interrupts import InterruptCounterReader
-from nictop.probe.counters.network_stack import CONNECTIONS, REVERSE_PATH, StackCounterReader
+from nictop.probe.counters.network_stack import (
+    CONNECTIONS,
+    REVERSE_PATH,
+    TCP_CHECKSUMS,
+    UDP_CHECKSUMS,
+    StackCounterReader,
+)
 from nictop.probe.counters.threads import ThreadCounterReader
 from nictop.probe.counters.vmbus_channels import ChannelCounterReader
 from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.backports import CLOCK_BOOTTIME
 from nictop.probe.kernel.open_files import OpenFileCache
+from nictop.probe.kernel.rtnetlink import IFF_UP
 
 VOLATILE_FIELDS = frozenset(
     (
         *("time", "wall", "took", "reason"),
         *("counters", "driver_counters", "optics", "reassembly", "frequencies", "tables"),
-        *("dropped", "expires", "nud_state", "since_update"),
+        *("dropped", "checksum_errors", "expires", "nud_state", "since_update"),
     )
 )
 """Record fields that differ in every inventory; not in the digest."""
+
+UDP_TUNNELS = ("vxlan", "geneve")
+"""Kinds of tunnels whose packets have a UDP checksum, which NICs compute."""
 
 LACP_STATE_EXPIRED = 0x80
 """linux/if_bonding.h"""
@@ -113,11 +123,14 @@ def targets_line(inventory: Inventory) -> str:
 
 
 def stack_counters(inventory: Inventory) -> list[str]:
-    """The counters of the network stack that matter: with a strict rp_filter, and with connection tracking."""
+    """The counters of the network stack that matter: with a strict rp_filter, with a tunnel over UDP, and with
+    connection tracking."""
     sysctl = inventory.settings.sysctl
     strict = any(value == 1 for name, value in sysctl.items() if name.endswith(".rp_filter"))
     tracked = "connections" in inventory.settings.tables
-    return [*([REVERSE_PATH] if strict else []), *([CONNECTIONS] if tracked else [])]
+    has_tunnel = any(link.kind in UDP_TUNNELS and link.flags & IFF_UP for link in inventory.links)
+    checksums = [UDP_CHECKSUMS, TCP_CHECKSUMS] if has_tunnel else []
+    return [*([REVERSE_PATH] if strict else []), *checksums, *([CONNECTIONS] if tracked else [])]
 
 
 def stable_fields(record: object) -> dict[str, object]:

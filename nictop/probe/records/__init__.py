@@ -108,6 +108,7 @@ from nictop.probe.records.traffic import (
     TrafficSocket,
     TrafficTools,
 )
+from nictop.probe.records.tunnels import Tunnel, VethPeer
 from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, Unreadable
 
 __all__ = [
@@ -221,7 +222,9 @@ __all__ = [
     "TrafficSocket",
     "TrafficTools",
     "Trouble",
+    "Tunnel",
     "Unreadable",
+    "VethPeer",
     "VirtualFunction",
 ]
 

@@ -155,8 +155,9 @@ class Counters:
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty or incomplete."""
     stack: dict[str, int] = field(default_factory=dict)
-    """IPReversePathFilter (/proc/net/netstat), only if rp_filter is strict on a link, and nf_conntrack_count, only with
-    connection tracking: as read at most a second before. The latter is a number of entries, not a counter."""
+    """IPReversePathFilter (/proc/net/netstat), only if rp_filter is strict on a link; UdpInCsumErrors and
+    TcpInCsumErrors (/proc/net/snmp), only with a vxlan or geneve link; nf_conntrack_count, only with connection
+    tracking: as read at most a second before. The latter is a number of entries, not a counter."""
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Thread id of a virtual CPU → `VCPU_WAITS`. Only ESXi."""
 

@@ -8,6 +8,7 @@ from typing import Literal
 from nictop.probe.records.bonds import Bond, BondPort, Team
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.ethtool import Ethtool
+from nictop.probe.records.tunnels import Tunnel, VethPeer
 from nictop.probe.records.unreadable import Unreadable
 
 
@@ -257,3 +258,7 @@ class Link:
     """Only ports of bonds."""
     team: Team | None = None
     """Only teams."""
+    tunnel: Tunnel | None = None
+    """Only tunnels; None also for WireGuard."""
+    veth_peer: VethPeer | None = None
+    """Only veths with the other end in another namespace; None: not readable."""

@@ -196,3 +196,6 @@ class Settings:
     """``net.ipv4.tcp_rmem`` (receive) and ``net.ipv4.tcp_wmem`` (send): minimum, default and maximum size of a buffer
     in bytes. The kernel grows a buffer up to the maximum, unless the program has set its size (SO_RCVBUF, SO_SNDBUF).
     """
+    checksum_errors: dict[str, int] = field(default_factory=dict)
+    """Received packets with a wrong checksum since boot: ``udp``, ``tcp`` (both families) and ``udp6``. InCsumErrors of
+    /proc/net/snmp, Udp6InCsumErrors of /proc/net/snmp6 (Linux 3.10)"""

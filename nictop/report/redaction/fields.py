@@ -61,6 +61,8 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
         )
     ),
     "LinkChange": frozenset(("name", "operstate")),
+    "Tunnel": ALL_FIELDS,
+    "VethPeer": frozenset(("name",)),
     "Address": ALL_FIELDS,
     "DefaultRoute": ALL_FIELDS,
     "SubnetRoute": ALL_FIELDS,
@@ -103,7 +105,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "ForwardingEntry": ALL_FIELDS,
     "Platform": ALL_FIELDS,
     "Thread": frozenset(("kind", "name", "nics")),
-    "Settings": frozenset(("sysctl", "congestion_control", "governors", "tables", "tcp_buffers")),
+    "Settings": frozenset(("sysctl", "congestion_control", "governors", "tables", "tcp_buffers", "checksum_errors")),
     "Unreadable": frozenset(("reason",)),
     "Profile": frozenset(
         (

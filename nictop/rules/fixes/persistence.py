@@ -35,8 +35,6 @@ SETTING_NAMES = {
 }
 PER_LINK_FOLDERS = ("conf", "neigh")
 """Below net.ipv4 and net.ipv6: one folder for each link, ``all`` and ``default``."""
-NETPLAN_SECTIONS = {"bridge": "bridges", "bond": "bonds", "vlan": "vlans", "vxlan": "tunnels", "vrf": "vrfs"}
-"""Kind of a link → its section in netplan-yaml(5)."""
 UNSAFE_NAME_NOTE = (
     "No command: the interface name has characters that are not safe in configuration files. Edit the file manually."
 )
@@ -178,9 +176,12 @@ def escaped_pattern(text: str) -> str:
 
 
 def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
-    """A rule that acts whenever the NIC appears; it matches the MAC address, which renaming does not change."""
+    """A rule that acts whenever the NIC appears; it matches the MAC address, which renaming does not change. That of a
+    virtual link may change, or be random: its name does not."""
     address = link.permanent_address or link.address
-    match = f'ATTR{{address}}=="{address}"' if address else f'KERNEL=="{link.name}"'
+    is_made_by_software = link.bus is None and link.kind is not None
+    has_address = address is not None and not is_made_by_software
+    match = f'ATTR{{address}}=="{address}"' if has_address else f'KERNEL=="{link.name}"'
     driver = link_driver(link)
     parts = ['ACTION=="add"', 'SUBSYSTEM=="net"', match]
     if driver is not None and SAFE_NAME.fullmatch(driver):
@@ -261,8 +262,29 @@ def sysctl_file_part(name: str) -> str:
     return "-".join(parts).replace("_", "-").replace("/", "-")
 
 
+MIN_IPV4_MTU, MIN_IPV6_MTU = 576, 1280
+"""RFC 791: each host takes packets of 576 bytes; RFC 8200: on a link with a smaller MTU than 1280 there is no IPv6."""
+PROFILE_MTUS = {"wireguard": "wireguard.mtu", "ip-tunnel": "ip-tunnel.mtu", "infiniband": "infiniband.mtu"}
+"""Type of a NetworkManager profile → property with the MTU; 802-3-ethernet.mtu in all others."""
+NETPLAN_SECTIONS = {"bridge": "bridges", "bond": "bonds", "vlan": "vlans", "vxlan": "tunnels", "wireguard": "tunnels"}
+"""Kind of link → section of netplan; ``ethernets`` for a NIC."""
+
+
+def smallest_mtu(*, is_ipv6: bool) -> int:
+    """Bytes below which no MTU is ever proposed: a path that passes less has a filter or a broken offload."""
+    return MIN_IPV6_MTU if is_ipv6 else MIN_IPV4_MTU
+
+
+def can_have_mtu(link: Link, mtu: int) -> bool:
+    """The link accepts it, and what uses the link works with it."""
+    is_ipv6 = any(one.family == "ipv6" for one in link.addresses)
+    return smallest_mtu(is_ipv6=is_ipv6) <= mtu and not (link.max_mtu and mtu > link.max_mtu)
+
+
 def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
-    """Another MTU now, with its undo, and persistently."""
+    """Another MTU now, with its undo, and persistently; none if the link cannot have it (`can_have_mtu`)."""
+    if not can_have_mtu(link, mtu):
+        return ()
     now = Fix(
         where="here",
         title="Set now",
@@ -272,8 +294,10 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
     )
     profile = active_profile(host, link)
     if profile is not None:
-        change = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", str(mtu))
-        undo = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", _profile_mtu(host, profile))
+        kind, old = _profile_mtu(host, profile)
+        name = PROFILE_MTUS.get(kind, "802-3-ethernet.mtu")
+        change = command("nmcli", "con", "mod", "uuid", profile, name, str(mtu))
+        undo = command("nmcli", "con", "mod", "uuid", profile, name, str(old))
         title = "Store in the NetworkManager profile"
         return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=NEXT_ACTIVATION_NOTE)
     if SAFE_NAME.fullmatch(link.name) is None:
@@ -284,7 +308,8 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
         return now, stanza_fix(link, stanza, line)
     netplan = any(one.owner == "netplan" and link.name in one.names for one in host.inventory.configuration)
     if netplan and is_run_by_networkd(host, link):
-        key = f"{NETPLAN_SECTIONS.get(link.kind or '', 'ethernets')}.{link.name.replace('.', chr(92) + '.')}.mtu"
+        section = NETPLAN_SECTIONS.get(link.kind or "", "ethernets")
+        key = f"{section}.{link.name.replace('.', chr(92) + '.')}.mtu"
         change, undo = command("netplan", "set", f"{key}={mtu}"), command("netplan", "set", f"{key}=null")
         note = "Takes effect with netplan apply or at the next boot; the command above applies it now."
         return now, Fix("here", "Store in netplan", (change,), persistent=True, undo=(undo,), note=note)
@@ -293,7 +318,8 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
     return now, udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')
 
 
-def _profile_mtu(host: HostFacts, uuid: str) -> str:
+def _profile_mtu(host: HostFacts, uuid: str) -> tuple[str, int]:
+    """(type, MTU) of a profile; 0: automatic."""
     manager = host.inventory.networkmanager
     profiles = manager.profiles if manager is not None else ()
-    return str(next((one.mtu for one in profiles if one.uuid == uuid and one.mtu), 0))
+    return next(((one.type, one.mtu or 0) for one in profiles if one.uuid == uuid), ("", 0))

@@ -9,7 +9,7 @@ from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.persistence import mtu_fixes
+from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
@@ -57,7 +57,7 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
 
 
 def _on_the_other(other: Link, size: int) -> tuple[Fix, ...]:
-    if other.max_mtu and size > other.max_mtu:
+    if not can_have_mtu(other, size):
         return ()
     return (
         Fix(

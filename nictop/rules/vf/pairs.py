@@ -12,7 +12,7 @@ from nictop.model.text.words import mtu_of
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.persistence import mtu_fixes
+from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
@@ -176,7 +176,11 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
             ),
             why="Small packets pass, large ones are dropped: connections are established and then hang.",
             fixes=(
-                Fix(pair.place, "Raise the MTU of the PF", (larger,), False, (undo,), note),
+                *(
+                    (Fix(pair.place, "Raise the MTU of the PF", (larger,), False, (undo,), note),)
+                    if can_have_mtu(pair.port, pair.link.mtu)
+                    else ()
+                ),
                 *mtu_fixes(pair.guest, pair.link, pair.port.mtu),
             ),
         )

@@ -37,6 +37,8 @@ DEFAULT_DATAGRAM_BYTES = 1448
 """Bytes of payload in a datagram by default."""
 REACHED_SHARE = 0.98
 """Of the requested load: a run that carried that much reached it."""
+LOST_BY_SIZE = ("path_mtu_black_hole", "path_drops_by_size")
+"""Findings of a path test: packets above a size are lost."""
 MIN_PHASE_SHARE = 0.5
 """Of the planned seconds of each phase of a loaded run."""
 MAX_UNKNOWN_SHARE = 0.01
@@ -240,7 +242,7 @@ def _loaded_objections(result: Result) -> Sequence[str]:
 def _is_lost(result: Result, finding: StoredFinding) -> bool:
     """Full-sized packets of the run are lost in an MTU black hole. TCP sends no larger ones than both NICs take."""
     plan, report = result.plan.load or result.plan, result.path_test
-    if finding.rule != "path_mtu_black_hole" or report is None or finding.host not in plan.senders:
+    if finding.rule not in LOST_BY_SIZE or report is None or finding.host not in plan.senders:
         return False
     direction = next((one for one in report.result.directions if one.sender.host == finding.host), None)
     if direction is None or direction.test is None:

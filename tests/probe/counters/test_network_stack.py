@@ -13,18 +13,29 @@ from nictop.probe.counters.network_stack import (
     CONNECTIONS,
     INTERVAL_SECONDS,
     REVERSE_PATH,
+    STATISTICS,
+    TCP_CHECKSUMS,
+    UDP_CHECKSUMS,
     StackCounterReader,
-    parse_reverse_path,
+    parse_statistic,
 )
 from nictop.probe.counters.targets import stack_counters
 from nictop.probe.kernel.open_files import OpenFileCache
-from nictop.probe.records import Inventory, Settings
+from nictop.probe.records import Inventory, Link, Settings
 
 NETSTAT = b"""\
 TcpExt: SyncookiesSent EmbryonicRsts IPReversePathFilter TCPTimeWait
 TcpExt: 0 3 17 5
 IpExt: InNoRoutes InOctets
 IpExt: 0 5000
+"""
+SNMP = b"""\
+Tcp: InSegs InErrs OutRsts InCsumErrors
+Tcp: 1772412 0 13164 5
+Udp: InDatagrams NoPorts InErrors InCsumErrors
+Udp: 139623 13 8 12
+UdpLite: InDatagrams NoPorts InErrors InCsumErrors
+UdpLite: 0 0 0 7
 """
 
 
@@ -41,19 +52,23 @@ def never(error: Exception, where: str) -> None:
 def proc(folder: Path, connections: str = "42\n") -> Path:
     (folder / "net").mkdir()
     (folder / "net/netstat").write_bytes(NETSTAT)
+    (folder / "net/snmp").write_bytes(SNMP)
     (folder / "sys/net/netfilter").mkdir(parents=True)
     (folder / "sys/net/netfilter/nf_conntrack_count").write_text(connections)
     return folder
 
 
 def test_position_of_the_name_is_that_of_the_value() -> None:
-    assert parse_reverse_path(NETSTAT) == 17
+    assert parse_statistic(NETSTAT, *STATISTICS[REVERSE_PATH]) == 17
+    assert parse_statistic(SNMP, *STATISTICS[UDP_CHECKSUMS]) == 12
+    assert parse_statistic(SNMP, *STATISTICS[TCP_CHECKSUMS]) == 5
 
 
 def test_only_targets_are_read(tmp_path: Path) -> None:
     folder = proc(tmp_path)
     assert reader_of(folder, REVERSE_PATH, CONNECTIONS).read(1.0, never) == {REVERSE_PATH: 17, CONNECTIONS: 42}
     assert reader_of(folder, CONNECTIONS, "of another version").read(1.0, never) == {CONNECTIONS: 42}
+    assert reader_of(folder, UDP_CHECKSUMS, TCP_CHECKSUMS).read(1.0, never) == {UDP_CHECKSUMS: 12, TCP_CHECKSUMS: 5}
     assert reader_of(folder).read(1.0, never) == {}
 
 
@@ -80,7 +95,7 @@ def test_failures(tmp_path: Path) -> None:
 def test_any_bytes_are_a_count_or_a_value_error(text: bytes) -> None:
     for content in (text, b"TcpExt: IPReversePathFilter\nTcpExt: " + text):
         with contextlib.suppress(ValueError):
-            assert parse_reverse_path(content) >= 0
+            assert parse_statistic(content, *STATISTICS[REVERSE_PATH]) >= 0
 
 
 @pytest.mark.parametrize(
@@ -94,4 +109,20 @@ def test_any_bytes_are_a_count_or_a_value_error(text: bytes) -> None:
 )
 def test_hosts_that_need_them(settings: Settings, names: list[str]) -> None:
     inventory = Inventory(0.0, 0.0, 0.0, "start", None, (), (), settings=settings)  # type: ignore[arg-type]
+    assert stack_counters(inventory) == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "names"),
+    [
+        ("vxlan", 1, [UDP_CHECKSUMS, TCP_CHECKSUMS]),
+        ("geneve", 1, [UDP_CHECKSUMS, TCP_CHECKSUMS]),
+        ("vxlan", 0, []),
+        ("vlan", 1, []),
+    ],
+)
+def test_hosts_with_a_tunnel(kind: str, flags: int, names: list[str]) -> None:
+    """The file is read once a second only where a NIC computes the checksums of a tunnel."""
+    link = Link(2, "vx", 1, flags, "up", True, 1450, kind=kind)
+    inventory = Inventory(0.0, 0.0, 0.0, "start", None, (), (link,))  # type: ignore[arg-type]
     assert stack_counters(inventory) == names

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Literal, Optional
 
+from nictop.probe.inventory.links.tunnels import parse_tunnel
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel import rtnetlink as rt
 from nictop.probe.kernel.backports import colon_hex
@@ -151,6 +152,7 @@ def parse_link(payload: bytes) -> Link | None:
         counters=parse_counters(found.get(rt.IFLA_STATS64, b"")),
         unreadable=missing_functions(number(found, if_link.IFLA_NUM_VF) or 0, len(functions)),
         bridge_port=parse_bridge_port(info),
+        tunnel=parse_tunnel(kind or "", info.get(if_link.IFLA_INFO_DATA, b"")),
     )
 
 

@@ -1,6 +1,6 @@
 """Links with addresses, default routes and virtual functions from rtnetlink, and the fields that only sysfs has.
 
-Sends rtnetlink dumps (links with VF information, addresses, routes of both families), the route requests of
+Sends rtnetlink dumps (links with VF information, addresses, routes of both families), the requests of `tunnels` and
 `subnet_routes`, and reads addr_assign_type and dev_port of /sys/class/net/NAME/. Returns `Link` records without their
 ethtool part. In a network namespace /sys may belong to another one: its files are used only if their ifindex is that of
 the link, and the parent device is looked up in /sys/bus, which is the same in all namespaces.
@@ -24,6 +24,7 @@ from nictop.probe.inventory.links.routes import (
     parse_destination,
 )
 from nictop.probe.inventory.links.subnet_routes import NarrowRoute, with_subnet_routes
+from nictop.probe.inventory.links.tunnels import with_veth_peers
 from nictop.probe.inventory.pci.functions import PCI_ADDRESS
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, pack_u32
 from nictop.probe.kernel.route_lookup import RTMSG, RTN_UNICAST
@@ -66,6 +67,7 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
         payloads = dump(netlink, RTM_GETLINK, query, "links", failed)
         parsed = ((parse_link(payload), payload) for payload in payloads)
         found = [with_bond(link, payload) for link, payload in parsed if link is not None]
+        found = with_veth_peers(netlink, found)
         addresses = read_addresses(netlink, failed)
         routes, narrow = read_routes(netlink, addresses, failed)
     links = {link.ifindex: link for link in found}

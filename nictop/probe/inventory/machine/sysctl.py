@@ -1,7 +1,8 @@
 """Kernel settings that affect networking → `Settings`: sysctls, command line, CPU frequencies, policy rules.
 
-Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp and netstat, /proc/cmdline, /sys/devices/system/cpu/cpufreq/ and
-the dump of RTM_GETRULE. Root is not needed. What this kernel or network namespace does not have is left out.
+Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp, snmp6 and netstat, /proc/cmdline,
+/sys/devices/system/cpu/cpufreq/ and the dump of RTM_GETRULE. Root is not needed. What this kernel or network namespace
+does not have is left out.
 """
 
 from __future__ import annotations
@@ -75,8 +76,12 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
         unreadable["policy_rules"] = rules
     snmp = read_text(os.path.join(proc, "net/snmp"), MAX_PROTOCOL_BYTES)
     netstat = read_text(os.path.join(proc, "net/netstat"), MAX_PROTOCOL_BYTES)
+    snmp6 = read_text(os.path.join(proc, "net/snmp6"), MAX_PROTOCOL_BYTES)
     settings = Settings(
         sysctl=sysctl,
+        checksum_errors=parse_checksum_errors(
+            snmp if isinstance(snmp, str) else "", snmp6 if isinstance(snmp6, str) else ""
+        ),
         reassembly=parse_reassembly(snmp) if isinstance(snmp, str) else {},
         reverse_path_drops=parse_reverse_path_drops(netstat) if isinstance(netstat, str) else None,
         congestion_control=congestion,
@@ -96,6 +101,20 @@ def parse_reassembly(text: str) -> dict[str, int]:
 def parse_reverse_path_drops(text: str) -> int | None:
     """``IPReversePathFilter`` of /proc/net/netstat (Linux 2.6.38): packets that rp_filter dropped."""
     return parse_protocol(text, "TcpExt:", ("IPReversePathFilter",)).get("IPReversePathFilter")
+
+
+def parse_checksum_errors(snmp: str, snmp6: str) -> dict[str, int]:
+    """`Settings.checksum_errors`; `snmp6` has one name and one value in each line."""
+    found = {}
+    for key, protocol in (("udp", "Udp:"), ("tcp", "Tcp:")):
+        count = parse_protocol(snmp, protocol, ("InCsumErrors",)).get("InCsumErrors")
+        if count is not None:
+            found[key] = count
+    for line in snmp6.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == "Udp6InCsumErrors" and is_ascii(words[1]) and words[1].isdecimal():
+            found["udp6"] = int(words[1])
+    return found
 
 
 def parse_protocol(text: str, protocol: str, wanted: tuple[str, ...]) -> dict[str, int]:

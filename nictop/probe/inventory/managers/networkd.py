@@ -1,4 +1,4 @@
-"""State of the links in systemd-networkd: /run/systemd/netif/links/IFINDEX → `NetworkdLink`.
+"""State of the links in systemd-networkd: /run/systemd/netif/links/IFINDEX and leases/IFINDEX → `NetworkdLink`.
 
 State files of the service (``networkctl`` shows the same), readable by every user. They remain after the service has
 been stopped; `Services.networkd` has whether it runs.
@@ -7,9 +7,12 @@ been stopped; `Services.networkd` has whether it runs.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from nictop.probe.kernel.sysfs import parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import NetworkdLink, Unreadable
+
+MIN_DHCP_MTU, MAX_DHCP_MTU = 68, 65535
 
 
 def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadable | None]:
@@ -27,10 +30,31 @@ def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadabl
         if isinstance(content, str):
             link = parse_networkd_link(content)
             if link is not None:
-                found[ifindex] = link
+                found[ifindex] = replace(link, dhcp_mtu=read_lease_mtu(run, ifindex))
         elif content.reason != "missing":  # missing: removed in between
             trouble = content
     return found, trouble
+
+
+def read_lease_mtu(run: str, ifindex: int) -> int | None:
+    """MTU that the DHCP server offers; None: no lease, none in it, or not readable (only root may read leases)."""
+    content = read_text(os.path.join(run, "systemd/netif/leases", str(ifindex)))
+    return parse_lease_mtu(content) if isinstance(content, str) else None
+
+
+def parse_lease_mtu(text: str) -> int | None:
+    """``MTU=1460`` (systemd, sd-dhcp-lease.c)."""
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key == "MTU":
+            return valid_mtu(value)
+    return None
+
+
+def valid_mtu(text: str) -> int | None:
+    """RFC 2132: 68 to 65535."""
+    number = parse_integer(text.strip())
+    return number if number is not None and MIN_DHCP_MTU <= number <= MAX_DHCP_MTU else None
 
 
 def parse_networkd_link(text: str) -> NetworkdLink | None:

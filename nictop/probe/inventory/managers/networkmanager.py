@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from nictop.probe.inventory.lldp.networkmanager import parse_neighbours
+from nictop.probe.inventory.managers.networkd import valid_mtu
 from nictop.probe.inventory.managers.networkmanager_conf import read_networkmanager_configuration
 from nictop.probe.inventory.managers.networkmanager_profile import Part, Settings, number, parse_profile, text, texts
 from nictop.probe.kernel import dbus_wire as bus
@@ -183,6 +184,7 @@ def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str,
         permanent_address=None if permanent is None else permanent.lower(),
         lldp=parse_neighbours(properties.get("LldpNeighbors")),
         dhcp_routers=dhcp_routers(objects.get(text(properties, "Dhcp4Config") or "/", {})),
+        dhcp_mtu=offered_mtu(objects.get(text(properties, "Dhcp4Config") or "/", {})),
     )
 
 
@@ -191,3 +193,10 @@ def dhcp_routers(interfaces: dict[str, Part]) -> tuple[str, ...]:
     options = interfaces.get(f"{SERVICE}.DHCP4Config", {}).get("Options")
     written = text(options, "routers") if isinstance(options, dict) else None
     return tuple((written or "").split()[:MAX_ROUTERS])
+
+
+def offered_mtu(interfaces: dict[str, Part]) -> int | None:
+    """MTU in the DHCP lease of a device. `interfaces`: of its object Dhcp4Config."""
+    options = interfaces.get(f"{SERVICE}.DHCP4Config", {}).get("Options")
+    value = options.get("interface_mtu") if isinstance(options, dict) else None
+    return valid_mtu(value) if isinstance(value, str) else None

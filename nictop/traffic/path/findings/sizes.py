@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
-from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.persistence import mtu_fixes
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, smallest_mtu
 from nictop.traffic.path.findings.tested_direction import PROTOCOL_NAMES, TestedDirection, path_finding
 
-MIN_IPV6_MTU = 1280
-"""RFC 8200: a link with a smaller MTU has no IPv6."""
+UDP_TUNNELS = ("vxlan", "geneve")
+TUNNEL_CHECKSUM = "tx-checksum-ip-generic"
 
 
 def size_findings(tested: TestedDirection) -> Iterator[Finding]:
@@ -34,6 +35,9 @@ def size_findings(tested: TestedDirection) -> Iterator[Finding]:
         )
         return
     peer_link = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0) if tested.gateway is None else None
+    if size.complete and size.largest < smallest_mtu(is_ipv6=is_ipv6(tested)):
+        yield _below_every_mtu(tested, link, size)
+        return
     mtu = size.largest
     if peer_link is not None and peer_link.mtu < size.limit:
         mtu = min(mtu, peer_link.mtu)  # some drivers receive a few bytes more than their MTU
@@ -88,14 +92,69 @@ def _too_big_evidence(error: IcmpError) -> Evidence:
     return Evidence('ICMP "fragmentation needed"', f"from {error.source}{mtu}", "IP_RECVERR")
 
 
+def _below_every_mtu(tested: TestedDirection, link: Link, size: PathSize) -> Finding:
+    """The size that passes is smaller than every link must pass: it is not decided by an MTU."""
+    to, smallest = tested.receiver.host, smallest_mtu(is_ipv6=is_ipv6(tested))
+    features = {one.name: one.active for one in link.ethtool.features or ()}
+    fixes = [Fix("here", "Search for what drops them", (), note="Packet filters and limits at both ends and between.")]
+    if link.kind in UDP_TUNNELS and features.get(TUNNEL_CHECKSUM):
+        now = ethtool_fixes(tested.host, link, ["-K", TUNNEL_CHECKSUM, "off"])[0]
+        fixes.insert(0, replace(now, title="Try without the checksum offload of the tunnel", note="On both hosts."))
+    return path_finding(
+        "path_drops_by_size",
+        "warning",
+        tested.host,
+        link,
+        f"packets above {size.largest} bytes to {to} are lost, by a filter or an offload",
+        evidence=(_size_evidence(tested, size),),
+        why=f"This is no MTU: each link passes {smallest} bytes. Something drops packets by their size or "
+        "checksum: a packet filter, or an offload of a tunnel that the NIC cannot handle.",
+        fixes=tuple(fixes),
+    )
+
+
+def is_ipv6(tested: TestedDirection) -> bool:
+    return ":" in tested.receiver.address
+
+
 def _mtu_fixes(tested: TestedDirection, link: Link, mtu: int) -> tuple[Fix, ...]:
+    """This end and the other one: a smaller MTU at one end only makes a black hole in the other direction."""
     note = (
         "Alternatives: let ICMP type 3 code 4 (IPv6: ICMPv6 type 2) pass on all routers and firewalls of the path, or "
         "raise the MTU of the link that has the smaller one."
         if tested.gateway is not None
         else "Or raise the MTU of the bridge, switch port, tunnel or NIC that has the smaller one."
     )
-    if mtu < max(link.min_mtu or 0, MIN_IPV6_MTU if ":" in tested.receiver.address else 0):
+    is_possible = mtu >= max(link.min_mtu or 0, smallest_mtu(is_ipv6=is_ipv6(tested)))
+    changes = mtu_fixes(tested.host, link, mtu) if is_possible else ()
+    if not changes:
         return (Fix("here", "Raise the MTU on the path", (), note=note),)
-    now, *stored = mtu_fixes(tested.host, link, mtu)
-    return (replace(now, title=f"Set MTU {mtu} on {link.name}", note=note), *stored)
+    now, *stored = changes
+    others = _other_ends(tested, link, mtu)
+    if others:
+        note = f"All ends need the same MTU: also {' and '.join(one.title for one in others)}. {note}"
+    here = replace(now, title=f"Set MTU {mtu} on {link.name}", note=note)
+    return (here, *(replace(one, title=f"Set MTU {mtu} on {one.title}") for one in others), *stored)
+
+
+def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
+    """What else sends to this link and does not ask its MTU: the other end of its veth, and the peer in its subnet.
+    Their titles name the link."""
+    found = []
+    if link.veth_peer is not None and link.veth_peer.mtu > mtu:
+        name = link.veth_peer.name
+        more = "Its bridge, if it is a port of one, needs it, too."
+        far = _mtu_fix("hypervisor", f"{name}, the other end of the veth", name, mtu, link.veth_peer.mtu)
+        found.append(replace(far, note=more))
+    below = tested.host.snapshot.links.get(link.lower or 0) if link.lower_namespace is None else None
+    if link.kind == "veth" and below is not None and below.mtu > mtu:
+        found.append(_mtu_fix("here", f"{below.name}, the other end of the veth", below.name, mtu, below.mtu))
+    peer = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
+    if tested.gateway is None and peer is not None and peer.mtu > mtu:
+        found.append(_mtu_fix("peer", f"{tested.receiver.host} {peer.name}", peer.name, mtu, peer.mtu))
+    return found
+
+
+def _mtu_fix(where: WhereToType, title: str, name: str, mtu: int, old: int) -> Fix:
+    change, undo = (command("ip", "link", "set", "dev", name, "mtu", str(size)) for size in (mtu, old))
+    return Fix(where, title, (change,), persistent=False, undo=(undo,))

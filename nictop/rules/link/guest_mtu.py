@@ -1,0 +1,248 @@
+"""Taps and veths whose two ends have different MTUs.
+
+Reads nothing. Kernel: net/core/dev.c and include/linux/netdevice.h (____dev_forward_skb: a veth drops frames larger
+than its MTU that its other end sent, and counts them in rx_dropped; the other end counts tx_dropped),
+drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c (br_dev_queue_push_xmit: a bridge drops frames larger than the
+MTU of the port that they leave by, and counts nothing), drivers/net/tun.c (frames from the guest are not checked).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
+from nictop.model.devices.tunnels import devices_below
+from nictop.model.text import units
+from nictop.model.text.ip_addresses import parse_network
+from nictop.model.text.words import mtu_of
+from nictop.probe.records import LINK_COUNTERS, Link
+from nictop.rules.bridge.attachments import Attachment, attachments
+from nictop.rules.bridge.commands import PROXMOX_VM_TAP, is_proxmox
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
+from nictop.rules.subjects import link_finding, mac_or_placeholder
+from nictop.rules.vf.facts import is_up
+
+RX_DROPPED, TX_DROPPED = LINK_COUNTERS.index("rx_dropped"), LINK_COUNTERS.index("tx_dropped")
+GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
+
+
+@pair_rule("link and path", "warning", uses=("addresses", "forwarding", "threads"))
+def guest_mtu_exceeds_its_tap(hosts: Sequence[HostFacts]) -> Outcomes:
+    """A guest has a larger MTU than the tap that its hypervisor gave it: large packets to it are dropped.
+
+    nictop joins the tap of a watched hypervisor with the NIC of a watched guest and compares their MTUs. The bridge
+    drops what is larger than the MTU of the tap, and counts it nowhere.
+
+    Both must be watched and up. Not reported: a guest with the smaller MTU, which is usual in overlays.
+
+    Sources: canonical/lxd#18006, ipspace/netlab#1985; net/bridge/br_forward.c.
+    """
+    if not _may_differ(hosts):
+        return
+    for at in attachments(hosts):
+        tap, nic = at.tap, at.nic
+        is_tap = tap.kind in ("tun", "macvtap") and mtu_of(tap) is not None
+        if not is_tap or not is_up(tap) or not is_up(nic) or nic.mtu <= tap.mtu or at.guest is at.owner:
+            continue
+        smallest = min((one.mtu for one in _uplinks(at.owner, tap)), default=nic.mtu)
+        if smallest < nic.mtu and _share_a_subnet(at):
+            continue  # mtu_differs_in_one_subnet compares the guest with the host
+        yield link_finding(
+            "warning",
+            at.owner,
+            tap,
+            f"MTU {tap.mtu}, but {at.machine or at.guest.name} sends and expects {nic.mtu}",
+            evidence=(
+                Evidence("MTU of the tap", str(tap.mtu), f"ip link show dev {tap.name}"),
+                Evidence(f"MTU of {at.guest.name} {nic.name}", str(nic.mtu), f"ip link show dev {nic.name}"),
+            ),
+            why=f"Packets to the guest above {tap.mtu} bytes are dropped without a counter. Small packets pass: ping "
+            f"and SSH work, large transfers hang. {GSO_NOTE}",
+            fixes=tuple(_raised(at)) if smallest >= nic.mtu else tuple(_lowered(at, max(smallest, tap.mtu))),
+        )
+
+
+def _may_differ(hosts: Sequence[HostFacts]) -> bool:
+    """A tap has a smaller MTU than a NIC of another host."""
+    smallest = min((one.mtu for host in hosts for one in host.links if one.kind in ("tun", "macvtap")), default=None)
+    if smallest is None or len(hosts) < 2:
+        return False
+    return any(one.mtu > smallest for host in hosts for one in host.links if one.bus is not None)
+
+
+def _share_a_subnet(at: Attachment) -> bool:
+    """The bridge of the tap has an address in the subnet of the guest's NIC, and the smaller MTU."""
+    found = outer_port(at.tap, at.owner.snapshot.links)
+    if found is None or found[1].mtu >= at.nic.mtu:
+        return False
+    ours, theirs = (
+        {parse_network(f"{one.address}/{one.prefix_length}") for one in link.addresses} for link in (found[1], at.nic)
+    )
+    return bool((ours & theirs) - {None})
+
+
+def _uplinks(host: HostFacts, tap: Link) -> Iterator[Link]:
+    """NICs by which the frames of a tap leave the host."""
+    found = outer_port(tap, host.snapshot.links)
+    if found is not None:
+        yield from (one for one in devices_below(found[1], host.snapshot.links) if one.ifindex != tap.ifindex)
+    elif tap.kind == "macvtap" and tap.lower is not None and tap.lower in host.snapshot.links:
+        yield host.snapshot.links[tap.lower]
+
+
+def _raised(at: Attachment) -> Iterator[Fix]:
+    """The tap, and what is between it and the bridge of its network, get the MTU of the guest: now, and where it is
+    created."""
+    tap, size = at.tap, at.nic.mtu
+    low = [one for one in _way_to_the_bridge(at.owner, tap) if one.mtu < size]
+    if not all(can_have_mtu(one, size) for one in low):
+        return
+    changes = [command("ip", "link", "set", "dev", one.name, "mtu", str(size)) for one in low]
+    undo = [command("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in low]
+    names = " and ".join(one.name for one in low)
+    note = "Until the guest is started again."
+    yield Fix("here", f"Set MTU {size} on {names}", tuple(changes), False, tuple(undo), note)
+    proxmox = PROXMOX_VM_TAP.fullmatch(tap.name)
+    if is_proxmox(at.owner) and proxmox is not None:
+        note = f"mtu=1 is that of the bridge: set that to {size} first. Repeat the other options of net{proxmox[2]}."
+        show = command("qm", "config", proxmox[1])
+        yield Fix("proxmox", "Store mtu=1 in the configuration of the VM", (show,), True, (), note)
+    elif at.machine is not None:
+        note = f"In the <interface> with {mac_or_placeholder(at.nic)}: <mtu size='{size}'/>. Then restart the domain."
+        yield Fix("libvirt", "Store in the domain", (command("virsh", "edit", at.machine),), True, (), note)
+
+
+def _way_to_the_bridge(host: HostFacts, tap: Link) -> Iterator[Link]:
+    """The tap, and the veths of the inner bridges that Proxmox puts before the bridge of its network."""
+    links = host.snapshot.links
+    outer = outer_port(tap, links)
+    yield tap
+    bridge = bridge_of(tap, links)
+    while bridge is not None and outer is not None and bridge is not outer[1]:
+        inner = next(one for one in host.ports[bridge.ifindex] if veth_peer(one, links) is not None)
+        peer = veth_peer(inner, links)
+        if peer is None:
+            return
+        yield inner
+        yield peer
+        bridge = bridge_of(peer, links)
+
+
+def _lowered(at: Attachment, size: int) -> Iterator[Fix]:
+    """The network behind the bridge has a smaller MTU than the guest: the guest gets it, and the tap if it is lower."""
+    if at.tap.mtu < size:
+        change, undo = (command("ip", "link", "set", "dev", at.tap.name, "mtu", str(one)) for one in (size, at.tap.mtu))
+        yield Fix("here", f"Set MTU {size} on {at.tap.name}", (change,), False, (undo,))
+    for fix in mtu_fixes(at.guest, at.nic, size):
+        note = f"The way out of the host has MTU {size}. {fix.note}".rstrip()
+        yield Fix("peer", f"On {at.guest.name}: {fix.title}", fix.commands, fix.persistent, fix.undo, note)
+
+
+# ------------------------------------------------------------------------------------------------------------ veths
+
+
+class VethEnds(NamedTuple):
+    """A veth and its other end."""
+
+    link: Link
+    other: Link | None
+    """None: in another network namespace."""
+    name: str
+    mtu: int
+    """Name and MTU of the other end."""
+
+    @property
+    def smaller(self) -> int:
+        return min(self.link.mtu, self.mtu)
+
+    @property
+    def larger(self) -> int:
+        return max(self.link.mtu, self.mtu)
+
+
+@host_rule("link and path", "warning", uses=("counters.links",))
+def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
+    """The two ends of a veth have different MTUs: the one with the smaller MTU drops larger frames of the other.
+
+    nictop reads the MTU of the other end, also in the network namespace of a container (root). Warning: frames have
+    been dropped between them (rx_dropped of the smaller end, tx_dropped of the larger one). Else info.
+
+    Not reported: inside a container, and links that are down.
+
+    Sources: net/core/dev.c, drivers/net/veth.c; ipspace/netlab#1985.
+    """
+    if "container" in host.inventory.platform.roles:
+        return
+    for ends in _different_ends(host):
+        link = ends.link
+        position, counter = (RX_DROPPED, "rx_dropped") if ends.mtu > link.mtu else (TX_DROPPED, "tx_dropped")
+        dropped = _count(host, link, position)
+        place = "" if ends.other is not None else " in its container"
+        counted = (Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"),) if dropped else ()
+        yield link_finding(
+            "warning" if dropped else "info",
+            host,
+            link,
+            f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
+            evidence=(
+                Evidence("MTU", str(link.mtu), f"ip link show dev {link.name}"),
+                Evidence(f"MTU of {ends.name}", str(ends.mtu), "RTM_GETLINK, IFLA_TARGET_NETNSID"),
+                *counted,
+            ),
+            why=f"Frames above {ends.smaller} bytes from the larger end are dropped at the smaller one. Small packets "
+            f"pass: ping and SSH work, large transfers hang. {GSO_NOTE}",
+            fixes=(_equal_ends(host, ends),),
+        )
+
+
+def _different_ends(host: HostFacts) -> Iterator[VethEnds]:
+    """Each pair once; of two ends in this namespace, `link` is the smaller one."""
+    for link in host.links:
+        if link.kind != "veth" or not is_up(link):
+            continue
+        other = veth_peer(link, host.snapshot.links)
+        if other is not None:
+            if is_up(other) and link.mtu < other.mtu:
+                yield VethEnds(link, other, other.name, other.mtu)
+        elif link.veth_peer is not None and link.veth_peer.mtu != link.mtu:
+            yield VethEnds(link, None, link.veth_peer.name, link.veth_peer.mtu)
+
+
+def _count(host: HostFacts, link: Link, position: int) -> int:
+    counters = host.snapshot.counters
+    totals = counters.links.get(link.ifindex) if counters is not None else link.counters
+    return totals[position] if totals is not None and len(totals) > position else 0
+
+
+def _equal_ends(host: HostFacts, ends: VethEnds) -> Fix:
+    """The smaller end is raised, if what is behind it passes such frames. Lowering one end alone would only move the
+    place where they are dropped."""
+    link, size = ends.link, ends.larger
+    if link.mtu < ends.mtu and can_have_mtu(link, size) and _passes(host, link, size):
+        change, undo = (command("ip", "link", "set", "dev", link.name, "mtu", str(one)) for one in (size, link.mtu))
+        note = "What makes the container sets the MTU of both ends: set it there, too."
+        return Fix("here", f"Set MTU {size} on {link.name}", (change,), False, (undo,), note)
+    place = "in the container" if ends.other is None else "on both ends"
+    text = f"Set MTU {ends.smaller} {place}" if link.mtu < ends.mtu else f"Set MTU {size} {place}"
+    note = "In the configuration of what makes the container: all links of a bridge need the same MTU."
+    return Fix("here", text, (), True, note=note)
+
+
+def _passes(host: HostFacts, link: Link, size: int) -> bool:
+    """The other ports of its bridge have such an MTU, or their own other ends do and they can be raised as well."""
+    above = bridge_of(link, host.snapshot.links)
+    others = [one for one in host.ports.get(above.ifindex, ()) if one is not link] if above is not None else []
+    return all(max(one.mtu, _mtu_of_other_end(host, one)) >= size for one in others)
+
+
+def _mtu_of_other_end(host: HostFacts, link: Link) -> int:
+    """0: not a veth, or not known."""
+    other = veth_peer(link, host.snapshot.links)
+    if other is not None:
+        return other.mtu
+    return link.veth_peer.mtu if link.veth_peer is not None else 0

@@ -1,0 +1,100 @@
+"""No MTU below what each link must pass is ever printed, and a smaller MTU is printed for all ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.records import Address, Link, PathSize, VethPeer
+from nictop.rules import Finding, Fix, diagnose
+from nictop.rules.fixes.persistence import MIN_IPV4_MTU, MIN_IPV6_MTU, mtu_fixes
+from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.result import PathResult
+from tests.rules.test_recorded_hosts import EXPECTED
+from tests.support.captured import captured_lines
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_after
+from tests.traffic.path.test_findings import FACTS, found, healthy
+
+MTU = re.compile(r"\bmtu(?:\"?\}?[ =:]+\"?|Bytes=|\}=\")(\d+)", re.IGNORECASE)
+"""``mtu 1400``, ``ATTR{mtu}="1400"``, ``MTUBytes=1400``, ``ethernets.ens4.mtu=1400``, ``802-3-ethernet.mtu 1400``."""
+HOST = host_facts({"links": {"ens4": {"bus": "pci"}}})
+IPV4 = Address("ipv4", "192.0.2.1", 24, "global", ())
+IPV6 = Address("ipv6", "fe80::1", 64, "link", ())
+
+
+def printed_mtus(fixes: Iterable[Fix]) -> Iterator[int]:
+    """Those that a command sets, also in a file; not what an undo restores."""
+    for fix in fixes:
+        for step in fix.commands:
+            yield from map(int, MTU.findall(str(step)))
+
+
+def test_mtus_are_found_in_every_form() -> None:
+    texts = ("ip link set dev a mtu 99", "echo 'ATTR{mtu}=\"99\"' > f", "netplan set bridges.a.mtu=99", "MTUBytes=99")
+    assert [MTU.findall(text) for text in texts] == [["99"]] * len(texts)
+
+
+@given(st.integers(0, 70_000), st.sampled_from([(), (IPV4,), (IPV4, IPV6)]), st.sampled_from([None, 0, 1500, 9216]))
+def test_fixes_of_a_link(mtu: int, addresses: tuple[Address, ...], largest: int | None) -> None:
+    link = Link(2, "ens4", 1, 1, "up", True, 1500, max_mtu=largest, addresses=addresses)
+    fixes = mtu_fixes(HOST, link, mtu)
+    smallest = MIN_IPV6_MTU if IPV6 in addresses else MIN_IPV4_MTU
+    is_possible = mtu >= smallest and (not largest or mtu <= largest)
+    assert bool(fixes) == is_possible
+    assert all(one == mtu for one in printed_mtus(fixes))
+
+
+@given(st.integers(0, 9000), st.integers(28, 9000), st.booleans(), st.sampled_from(["icmp", "udp"]))
+def test_fixes_of_a_path_test(limit: int, largest: int, complete: bool, protocol: str) -> None:
+    size = PathSize(protocol, limit, largest, complete=complete)  # type: ignore[arg-type]
+    for finding in found(healthy("a", "b", sizes=(size,))):
+        assert all(one >= MIN_IPV4_MTU for one in printed_mtus(finding.fixes)), finding
+
+
+def test_a_size_that_no_mtu_has_is_a_filter_or_an_offload() -> None:
+    (one,) = found(healthy("a", "b", sizes=(PathSize("udp", 1450, 100),)))
+    assert (one.rule, one.severity) == ("path_drops_by_size", "warning")
+    assert one.title == "packets above 100 bytes to b are lost, by a filter or an offload"
+    assert not any(fix.commands for fix in one.fixes)
+
+
+def test_both_ends_of_a_black_hole_are_printed() -> None:
+    """The peer in the same subnet, and the other end of a veth, would send packets that this end drops."""
+    (one,) = found(healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)))
+    assert [(fix.where, *map(str, fix.commands)) for fix in one.fixes[:2]] == [
+        ("here", "ip link set dev enp1s0 mtu 1400"),
+        ("peer", "ip link set dev enp1s0 mtu 1400"),
+    ]
+    fields = {"kind": "veth", "bus": None, "lower_namespace": 0, "veth_peer": vars(VethPeer("veth1a", 1500))}
+    facts = {**FACTS, "a": host_facts({"name": "a", "links": {"enp1s0": fields}})}
+    result = PathResult(1.0, "", 0, (healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)), healthy("b", "a")))
+    (one,) = path_findings(result, facts)
+    assert ("hypervisor", "ip link set dev veth1a mtu 1400") in [
+        (fix.where, *map(str, fix.commands)) for fix in one.fixes
+    ]
+
+
+def all_findings() -> Iterator[Finding]:
+    for path in CASES_DIRECTORY.glob("*/*.json"):
+        for cases in json.loads(path.read_text()).values() if path.parent.name != "bases" else ():
+            for case in cases:
+                yield from diagnose([host_facts(host) for host in case["hosts"]]).findings
+
+
+def findings_of_recorded_hosts() -> Iterator[Finding]:
+    for name in EXPECTED:
+        yield from diagnose([host_facts_after(captured_lines(name), name)]).findings
+
+
+@pytest.mark.parametrize("source", ["cases", "recorded hosts"])
+def test_fixes_of_all_rules(source: str) -> None:
+    findings = all_findings() if source == "cases" else findings_of_recorded_hosts()
+    printed = [(one.rule, mtu) for one in findings for mtu in printed_mtus(one.fixes)]
+    assert [one for one in printed if one[1] < MIN_IPV4_MTU] == []
+    if source == "cases":
+        assert len({rule for rule, _ in printed}) >= 3
