@@ -19,6 +19,7 @@ import nictop.rules.bridge.topology
 import nictop.rules.bridge.uplinks
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
+import nictop.rules.bond.port_links
 import nictop.rules.bond.lacp
 import nictop.rules.bond.ports
 import nictop.rules.pci.detached

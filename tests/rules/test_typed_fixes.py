@@ -333,6 +333,12 @@ CASES = (
         kind="bond",
     ),
     Case(
+        "bond_port_is_down",
+        "v2",
+        (Host(BONDED.replace("$MODE", "active-backup miimon 100") + "ip link set dev v2 down", {}),),
+        kind="bond",
+    ),
+    Case(
         "bond_ports_are_in_different_aggregators",
         "bond0",
         (
@@ -661,6 +667,7 @@ NOT_TYPED = {
     "health_reporter_has_an_error": DEVLINK,
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,
+    "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be set to unknown",
     "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,
