@@ -12,6 +12,7 @@ import nictop.rules.profiles.addressing
 import nictop.rules.profiles.duplicate_addresses
 import nictop.rules.profiles.generated
 import nictop.rules.paravirtual.hyperv
+import nictop.rules.paravirtual.netvsc_receive
 import nictop.rules.paravirtual.ena
 import nictop.rules.cpu.interrupts
 import nictop.rules.bridge.guest_vlans
