@@ -63,6 +63,7 @@ import nictop.rules.vf.load
 import nictop.rules.vf.pairs
 import nictop.rules.vf.port_functions
 import nictop.rules.vf.switch
+import nictop.rules.vf.virtual_switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
 import nictop.rules.link.driver_losses
