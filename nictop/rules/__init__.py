@@ -37,6 +37,8 @@ import nictop.rules.link.mtu
 import nictop.rules.link.offloads
 import nictop.rules.profiles.old_names
 import nictop.rules.profiles.renaming
+import nictop.rules.profiles.naming_files
+import nictop.rules.profiles.zones
 import nictop.rules.pci.passthrough
 import nictop.rules.link.carrier
 import nictop.rules.pci.drivers

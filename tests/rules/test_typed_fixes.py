@@ -135,7 +135,57 @@ ip link add v1 type veth peer name far1; ip link set dev far1 master br0 up; ip 
 """
 SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
+RENAMED_PORT = """
+ip link add br0 type bridge; ip link set dev br0 up
+ip link add enp2s0 type veth peer name far1; ip link set dev far1 up; ip link set dev enp2s0 up
+mkdir -p /etc/network
+printf 'iface br0 inet static\\n  address 192.0.2.1/24\\n  bridge-ports enp9s0\\n' > /etc/network/interfaces
+"""
+"""A bridge that still names the port by which it was in the network."""
+IFCFG = "/etc/sysconfig/network-scripts"
 CASES = (
+    Case("configuration_names_a_missing_link", "enp2s0", (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),)),
+    Case(
+        "configuration_names_a_missing_link",
+        "enp2s0",
+        (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),),
+        fix="Make it a port of br0 now",
+        named="at once",
+    ),
+    Case(
+        "configuration_names_an_old_name",
+        "enp2s0",
+        (
+            Host(
+                f"{RENAMED_PORT} ip link property add dev enp2s0 altname enp9s0",
+                {"links": {"enp2s0": nic()}},
+            ),
+        ),
+        named="port of a bridge",
+    ),
+    Case(
+        "configuration_matches_a_missing_mac_address",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 address {MAC}; mkdir -p {IFCFG}; "
+                f"printf 'HWADDR={OTHER_MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-lan",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "name_belongs_to_another_nic",
+        "v2",
+        (
+            Host(
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev v2 address {MAC} up; "
+                f"ip link set dev far2 up; mkdir -p {IFCFG}; "
+                f"printf 'DEVICE=v1\\nHWADDR={MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-v1",
+                {"links": {"v1": nic(), "v2": nic(slot=2)}},
+            ),
+        ),
+    ),
     Case(
         "bridge_port_does_not_forward",
         "p1",
@@ -678,7 +728,7 @@ NOT_TYPED = {
     "nic_is_reset_repeatedly": DIAGNOSTIC,
     "flow_table_drops_packets": DIAGNOSTIC,
     "virtual_function_is_removed_repeatedly": DIAGNOSTIC,
-    "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
+    "firewall_zone_names_a_missing_interface": "firewalld is not there",
     "one_processor_takes_all_interrupts": IRQ,
     "nothing_spreads_interrupts": IRQ,
     "irqbalance_doubles_up_queues": IRQ,

@@ -20,7 +20,11 @@ RHEL_7_CURED = 1062
 """3.10.0-1062.el7, azure-linux-kernel#36."""
 
 
-@host_rule("Hyper-V", "warning", uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"))
+@host_rule(
+    "Hyper-V",
+    "warning",
+    uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
+)
 def receive_completions_may_stall(host: HostFacts) -> Outcomes:
     """A queue of a Hyper-V NIC may have stopped receiving: its kernel does not resume after the ring was full.
 
