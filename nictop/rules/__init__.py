@@ -12,6 +12,7 @@ import nictop.rules.profiles.addressing
 import nictop.rules.profiles.duplicate_addresses
 import nictop.rules.profiles.generated
 import nictop.rules.paravirtual.hyperv
+import nictop.rules.paravirtual.netvsc_receive
 import nictop.rules.paravirtual.ena
 import nictop.rules.cpu.interrupts
 import nictop.rules.bridge.forward_filters
@@ -20,6 +21,7 @@ import nictop.rules.bridge.topology
 import nictop.rules.bridge.uplinks
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
+import nictop.rules.bond.port_links
 import nictop.rules.bond.lacp
 import nictop.rules.bond.ports
 import nictop.rules.pci.detached
@@ -36,6 +38,8 @@ import nictop.rules.link.mtu
 import nictop.rules.link.offloads
 import nictop.rules.profiles.old_names
 import nictop.rules.profiles.renaming
+import nictop.rules.profiles.naming_files
+import nictop.rules.profiles.zones
 import nictop.rules.pci.passthrough
 import nictop.rules.link.carrier
 import nictop.rules.pci.drivers
@@ -66,6 +70,7 @@ import nictop.rules.vf.load
 import nictop.rules.vf.pairs
 import nictop.rules.vf.port_functions
 import nictop.rules.vf.switch
+import nictop.rules.vf.virtual_switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
 import nictop.rules.link.driver_losses

@@ -170,7 +170,57 @@ for i in 1 2; do
 done
 """
 TAP = "ip tuntap add dev tap0 mode tap; ip link set dev tap0 up; ip link add br0 type bridge; ip link set dev br0 up"
+RENAMED_PORT = """
+ip link add br0 type bridge; ip link set dev br0 up
+ip link add enp2s0 type veth peer name far1; ip link set dev far1 up; ip link set dev enp2s0 up
+mkdir -p /etc/network
+printf 'iface br0 inet static\\n  address 192.0.2.1/24\\n  bridge-ports enp9s0\\n' > /etc/network/interfaces
+"""
+"""A bridge that still names the port by which it was in the network."""
+IFCFG = "/etc/sysconfig/network-scripts"
 CASES = (
+    Case("configuration_names_a_missing_link", "enp2s0", (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),)),
+    Case(
+        "configuration_names_a_missing_link",
+        "enp2s0",
+        (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),),
+        fix="Make it a port of br0 now",
+        named="at once",
+    ),
+    Case(
+        "configuration_names_an_old_name",
+        "enp2s0",
+        (
+            Host(
+                f"{RENAMED_PORT} ip link property add dev enp2s0 altname enp9s0",
+                {"links": {"enp2s0": nic()}},
+            ),
+        ),
+        named="port of a bridge",
+    ),
+    Case(
+        "configuration_matches_a_missing_mac_address",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 address {MAC}; mkdir -p {IFCFG}; "
+                f"printf 'HWADDR={OTHER_MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-lan",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "name_belongs_to_another_nic",
+        "v2",
+        (
+            Host(
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev v2 address {MAC} up; "
+                f"ip link set dev far2 up; mkdir -p {IFCFG}; "
+                f"printf 'DEVICE=v1\\nHWADDR={MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-v1",
+                {"links": {"v1": nic(), "v2": nic(slot=2)}},
+            ),
+        ),
+    ),
     Case(
         "bridged_frames_are_filtered",
         "br0",
@@ -467,6 +517,12 @@ CASES = (
         "lacp_has_no_partner",
         "bond0",
         (Host(BONDED.replace("$MODE", "802.3ad miimon 100 xmit_hash_policy layer2+3")),),
+        kind="bond",
+    ),
+    Case(
+        "bond_port_is_down",
+        "v2",
+        (Host(BONDED.replace("$MODE", "active-backup miimon 100") + "ip link set dev v2 down", {}),),
         kind="bond",
     ),
     Case(
@@ -800,6 +856,7 @@ NOT_TYPED = {
     "health_reporter_has_an_error": DEVLINK,
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,
+    "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be set to unknown",
     "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,
@@ -810,7 +867,7 @@ NOT_TYPED = {
     "nic_is_reset_repeatedly": DIAGNOSTIC,
     "flow_table_drops_packets": DIAGNOSTIC,
     "virtual_function_is_removed_repeatedly": DIAGNOSTIC,
-    "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
+    "firewall_zone_names_a_missing_interface": "firewalld is not there",
     "one_processor_takes_all_interrupts": IRQ,
     "nothing_spreads_interrupts": IRQ,
     "irqbalance_doubles_up_queues": IRQ,

@@ -176,7 +176,9 @@ class NetworkdLink:
     """MTU in the DHCP lease (option 26), bytes. /run/systemd/netif/leases/IFINDEX"""
 
 
-ConfigurationOwner = Literal["netplan", "ifupdown", "networkd", "link", "udev", "ifcfg", "cloud-init", "sriov", "other"]
+ConfigurationOwner = Literal[
+    "netplan", "ifupdown", "networkd", "link", "udev", "ifcfg", "cloud-init", "firewalld", "sriov", "other"
+]
 
 
 @dataclass(frozen=True)
@@ -186,8 +188,8 @@ class ConfigurationEntry:
     owner: ConfigurationOwner
     """netplan: /etc/netplan/*.yaml. ifupdown: /etc/network/interfaces and interfaces.d. networkd: *.network. link:
     *.link. udev: rules that set sriov_numvfs, NAME or NM_UNMANAGED. ifcfg: network-scripts. cloud-init:
-    network-config. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that writes sriov_numvfs. other: scripts and
-    units that run ethtool."""
+    network-config. firewalld: /etc/firewalld/zones/*.xml. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that
+    writes sriov_numvfs. other: scripts and units that run ethtool."""
     file: str
     line: int
     """Counted from one."""
@@ -210,6 +212,8 @@ class ConfigurationEntry:
     """It excludes the link from a manager (NM_UNMANAGED, Unmanaged=yes)."""
     ethtool: dict[str, int] = field(default_factory=dict)
     """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
+    members: tuple[str, ...] = ()
+    """Names of other links that it uses: ports of a bridge or bond, the link below a VLAN."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Finds the configuration files that name or match links, and parses them → `ConfigurationEntry`.
 
 Reads netplan, ifupdown with the files it sources, systemd's .network and .link files with their drop-ins, udev rules,
-ifcfg files, cloud-init's network configuration, files that request virtual functions at boot (modprobe.d, tuned,
-rc.local, units, tmpfiles, sysfs.conf), and scripts of the administrator that run ethtool (rc.local, units, those of
-ifupdown and of dispatchers). Number and bytes are limited (`Files`). A parser is imported when there is a file for it:
-few hosts have more than two kinds.
+ifcfg files, cloud-init's network configuration, zones of firewalld, files that request virtual functions at boot
+(modprobe.d, tuned, rc.local, units, tmpfiles, sysfs.conf), and scripts of the administrator that run ethtool (rc.local,
+units, those of ifupdown and of dispatchers). Number and bytes are limited (`Files`). A parser is imported when there is
+a file for it: few hosts have more than two kinds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_link_configuration(
     """(Entries by file and line, why the first unreadable file could not be read). A missing file is no failure."""
     files, roots = Files(), ConfigurationRoots(etc, run, usr, var)
     sources: tuple[Callable[[Files, ConfigurationRoots], Iterable[ConfigurationEntry]], ...] = (
-        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers, hooks
+        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, zones, modules, sriov_writers, hooks
     )  # fmt: skip
     found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MAX_CONFIGURATION_ENTRIES))
     found.sort(key=lambda entry: (entry.file, entry.line))
@@ -160,6 +160,14 @@ def units(files: Files, roots: ConfigurationRoots, suffix: str, kind: str) -> It
 
 def udev(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return parsed(files, effective(files, roots.by_priority("udev/rules.d"), ".rules"), "udev", "udev_rules")
+
+
+def zones(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
+    """Zones of firewalld that an administrator has changed. Often only root may read them: see `hooks`."""
+    unreadable = dict(files.unreadable)
+    yield from parsed(files, files.listed(os.path.join(roots.etc, "firewalld/zones"), ".xml"), "firewalld", "zone")
+    files.unreadable.clear()
+    files.unreadable.update(unreadable)
 
 
 def modules(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
