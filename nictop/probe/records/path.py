@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.losses import LossCount
 from nictop.probe.records.unreadable import Unreadable
 
 
@@ -134,6 +135,8 @@ class PathListener:
     arrived: tuple[ReceivedPackets, ...] | None = None
     """Packets that a packet socket received, before the host's firewall and rp_filter; None: the reason is in
     `unreadable`."""
+    losses: tuple[LossCount, ...] = ()
+    """Counters of lost packets of its host that rose during the test, by anything; the largest first."""
     rp_filter_drops: int | None = None
     """Increase of IPReversePathFilter in /proc/net/netstat during the test; None: IPv6, or unknown."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

@@ -312,7 +312,7 @@ async def test_own_firewall_blocks(both: Pair) -> None:
     with rule_set(both.client, "udp dport 5201 drop;", "output"):
         report = await tested(both, port=5201)
     assert outcome_of(measured(report), "udp").kind == "blocked"
-    assert only(report, "path_firewall").title == "the firewall of a (output) blocks UDP port 5201 to b"
+    assert only(report, "path_firewall").title == "the output filter of a blocks UDP port 5201 to b"
 
 
 async def test_answers_are_dropped(both: Pair) -> None:

@@ -73,7 +73,7 @@ def _firewall_finding(
     has_arrived = arrived is not None and any(one.protocol in protocols for one in arrived)
     on_receiver = has_arrived or source == tested.receiver.address
     if kind == "blocked":
-        where, host, link = f"the firewall of {tested.sender.host} (output)", tested.host, tested.link
+        where, host, link = f"the output filter of {tested.sender.host}", tested.host, tested.link
     elif on_receiver:
         where, host = f"the firewall of {tested.receiver.host}", tested.peer
         link = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
