@@ -35,6 +35,7 @@ CONSEQUENCES = {
     "path_no_neighbour": UNANSWERED,
     "path_gateway_silent": UNANSWERED,
     "path_blocked_here": UNANSWERED,
+    "path_dropped": (*UNANSWERED, "path_no_neighbour"),
     "path_only_icmp": ("path_firewall",),
     "path_nic_not_used": ("path_asymmetric",),
 }

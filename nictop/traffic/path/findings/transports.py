@@ -104,8 +104,11 @@ def dropped_finding(tested: TestedDirection, protocols: Sequence[str], host: Hos
         "critical" if len(protocols) > 1 else "warning",
         host,
         host.snapshot.links.get(count.ifindex or end.ifindex or 0),
-        f"drops {what} from {tested.sender.host} to {tested.receiver.host}: {loss_text(host, count)}",
-        evidence=(Evidence("during the test", loss_text(host, count), loss_source(host, count)),),
+        f"drops packets of the test: {loss_text(host, count)}",
+        evidence=(
+            Evidence("during the test", loss_text(host, count), loss_source(host, count)),
+            Evidence(what, "no answer", "path test"),
+        ),
         why="Counted on this host while the packets of the test were lost: it explains at least half of them. Nothing "
         "between the hosts need be looked for before this.",
     )

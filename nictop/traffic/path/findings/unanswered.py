@@ -29,11 +29,11 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
         yield blocked_finding(tested)
     elif separated is not None:
         yield separated_finding(tested, separated)
+    elif (counted := attributed(tested, unanswered_packets(tested))) is not None:
+        yield dropped_finding(tested, tuple(tested.outcomes), *counted)
     elif not arrived and _has_no_neighbour(tested):
         state = path.neighbour if path is not None else ""
         yield _no_neighbour(tested, state) if tested.gateway is None else _silent_gateway(tested, state)
-    elif (counted := attributed(tested, unanswered_packets(tested))) is not None:
-        yield dropped_finding(tested, tuple(tested.outcomes), *counted)
     elif arrived or _is_refused_by_receiver(tested):
         yield _no_answer(tested, arrived or ())
     else:
@@ -57,19 +57,46 @@ def _is_refused_by_receiver(tested: TestedDirection) -> bool:
 
 
 def _no_route(tested: TestedDirection, route: str) -> Finding:
-    to = _target(tested)
+    to, path = _target(tested), tested.test.path
     shown = command("ip", _family(tested), "route", "show", "table", "all")
     if route != "none":
         shown = command("ip", _family(tested), "route", "show", "table", "all", "type", route)
+    rule, entry = (path.rule, path.entry) if path is not None else ("", "")
+    looked_up = f"ip route get {tested.receiver.address} from {tested.sender.address}"
+    evidence = [Evidence("route", route, looked_up)]
+    evidence += [Evidence("routing rule", rule, f"ip {_family(tested)} rule show")] if rule else []
+    evidence += [Evidence("entry", entry, str(shown))] if entry else []
+    fixes = [Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,))]
+    if rule:
+        fixes.insert(0 if not entry else 1, _rule_fix(tested, rule))
     return path_finding(
         "path_no_route",
         "critical",
         tested.host,
         tested.link,
-        f"no route to {to}" if route == "none" else f"the route to {to} is of type {route}: nothing is sent",
-        evidence=(Evidence("route", route, f"ip route get {tested.receiver.address} from {tested.sender.address}"),),
+        _no_route_title(to, route, rule, entry),
+        evidence=tuple(evidence),
         why=f"{tested.sender.host} sends nothing to {tested.receiver.host}.",
-        fixes=(Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,)),),
+        fixes=tuple(fixes),
+    )
+
+
+def _no_route_title(to: str, route: str, rule: str, entry: str) -> str:
+    if route == "none":
+        return f"no route to {to}"
+    if rule and not entry:
+        return f"routing rule {rule.partition(':')[0]} makes {to} {route}: nothing is sent"
+    return f"the route to {to} is of type {route}: nothing is sent"
+
+
+def _rule_fix(tested: TestedDirection, rule: str) -> Fix:
+    priority = rule.partition(":")[0]
+    return Fix(
+        "here",
+        "Show the rule, then delete it if nothing needs it",
+        (command("ip", _family(tested), "rule", "show", "priority", priority),),
+        note="VPN programs (kill switch) and policy routing of NetworkManager or networkd add such rules. "
+        f"Deleted by: ip {_family(tested)} rule del priority {priority}",
     )
 
 
