@@ -18,7 +18,7 @@ from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.run import STAGE_TEXTS, PathRun, PathStage, end_path_run
-from nictop.traffic.plan.endpoints import PATH_OPTIONS, select_pair
+from nictop.traffic.plan.endpoints import PATH_OPTIONS, chosen_addresses_text, select_pair
 from nictop.traffic.plan.plan import endpoint_pairs
 from nictop.traffic.run.events import RunFailed
 from nictop.traffic.run.host import RunHost, subscribed_hosts
@@ -54,6 +54,9 @@ class PathSession:
             snapshots = {name: host.snapshot for name, host in hosts.items()}
             candidates = endpoint_pairs(pairs(snapshots.values()).subnets, snapshots.values())
             pair = select_pair(self.request, candidates, snapshots, options=PATH_OPTIONS)
+            choice = chosen_addresses_text(self.request, pair, snapshots)
+            if choice:
+                progress(f"{choice} (--address and --peer-address select others)")
             run = PathRun(pair, hosts, ports=(self.request.port, self.request.port))
             await _carry_out(run, TrafficInbox(hosts, ends), progress)
             result = run.result()
