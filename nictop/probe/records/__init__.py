@@ -66,6 +66,7 @@ from nictop.probe.records.links import (
     VirtualFunction,
 )
 from nictop.probe.records.lldp import LldpListening, LldpNeighbour
+from nictop.probe.records.losses import LossCount
 from nictop.probe.records.machine import (
     ForwardingEntry,
     Interrupt,
@@ -176,6 +177,7 @@ __all__ = [
     "LinkState",
     "LldpListening",
     "LldpNeighbour",
+    "LossCount",
     "MachineInterrupt",
     "ManagedDevice",
     "Module",

@@ -132,6 +132,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "PathResult": frozenset(("network",)),
     "PathTest": ALL_FIELDS,
     "PathListener": ALL_FIELDS,
+    "LossCount": frozenset(("source", "name")),
     "PathReplies": ALL_FIELDS,
     "PathSize": ALL_FIELDS,
     "IcmpError": ALL_FIELDS,
