@@ -17,6 +17,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Family, Outcomes, pair_rule
 from nictop.rules.routing.facts import (
     ANSWERING,
+    is_in_subnets,
     is_recent,
     is_unanswered,
     neighbour,
@@ -111,19 +112,31 @@ def _conflicts(known: Segments, host: HostFacts, hosts: Sequence[HostFacts]) -> 
 
 
 def _wrong_sighting(known: Segments, peer: Peer) -> Sighting | None:
-    """That the link has seen, or was seen by, another link of the peer: it answered for the address of the peer, or
-    asked with its own, or was learned by a bridge, or the peer does not answer. None: no proof, or both links of the
-    peer have one device below."""
+    """That the link has seen, or was seen by, another link of the peer in a way that proves a connection. None: it was
+    not, or both links of the peer have one device below."""
     own, other = peer.own, peer.other
     entry = neighbour(own.host, own.link, other.address.address)
     is_silent = entry is not None and is_unanswered(entry) and is_recent(entry)
     for sighting in known.between(_key(own.host, own.link), other.host.name):
-        actual = sighting.end_on(other.host)
-        if _shares_a_device(other.host, actual, other.link):
+        if _shares_a_device(other.host, sighting.end_on(other.host), other.link):
             return None
-        if is_silent or sighting.address in ("", other.address.address, own.address.address):
+        if is_silent or _is_proof(sighting):
             return sighting
     return None
+
+
+def _is_proof(sighting: Sighting) -> bool:
+    """The link that was seen answered for the address of another link, or has asked from a subnet that is not the one
+    here; or a bridge has learned its address. Two links may have seen each other by further addresses of theirs."""
+    if not sighting.address:
+        return True
+    seen = sighting.other
+    owners = [one for one in sighting.other_host.links if sighting.address in {each.address for each in one.addresses}]
+    if owners:
+        answered_for_another = not any(_shares_a_device(sighting.other_host, seen, one) for one in owners)
+        is_foreign = ":" not in sighting.address and not is_in_subnets(sighting.link, sighting.address)
+        return answered_for_another or is_foreign
+    return False
 
 
 def _shares_a_device(host: HostFacts, one: Link, other: Link) -> bool:
@@ -195,7 +208,7 @@ def _wrong_network(conflict: Conflict) -> Finding:
         "warning",
         host,
         link,
-        f"connected to {peer.other.host.name} {actual.name}, not to {there.name} in its subnet",
+        f"connected to {peer.other.host.name} {actual.name}, but its subnet is on {there.name} there",
         evidence=_conflict_evidence(conflict),
         why=f"One of the two NICs is in the wrong network. What answers nevertheless does so by {actual.name}, and is "
         "dropped where rp_filter is strict.",
